@@ -1,5 +1,16 @@
 package web
 
+// The stream by which the server knows that a consumer lives. How it ends says what becomes of the
+// consumer's chunks:
+//
+//	the client closes it, or its connection breaks  ─► away; lost after the grace, unless it comes back
+//	POST .../detach came before                     ─► gone; its chunks are released
+//	this server stops                               ─► nothing: the next start waits for it
+//	it falls behind with events                     ─► the server ends it; the client attaches again and extends
+//
+// The stream carries what the consumer must hear at once: chunks that were taken from it, and an
+// operator's orders.
+
 import (
 	"encoding/json"
 	"fmt"

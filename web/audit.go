@@ -1,5 +1,8 @@
 package web
 
+// The audit log over HTTP, in three forms of one list: pages of JSON, all of it as lines, and a
+// stream of what comes (audit_stream.go). The scope is admin, as entries name everyone.
+
 import (
 	"bufio"
 	"encoding/json"

@@ -1,5 +1,12 @@
 package web
 
+// POST /v1/backup: a tar of the whole server. The engine copies the files first, at the pace of the
+// disk; then the answer is sent at the pace of the client. In one step, a slow client would hold
+// the moment of the backup open, and with it the logs of all files.
+//
+// Content-Length is known before the first byte, so a client can tell a backup that was cut from a
+// whole one.
+
 import (
 	"bufio"
 	"bytes"

@@ -7,7 +7,7 @@ package web
 //	                             each growth counts: in bodies.held for all, in Use.Bodies for the token
 //
 // A buffer grows with what has arrived and not with what Content-Length announces. Else a client
-// could take 64 MiB of memory with one header. Whoever takes a buffer gives it back with free,
+// could take 64 MiB of memory with one header. The caller that takes a buffer gives it back with free,
 // which takes its count back too. Until then, what was decoded from it may point into it.
 
 import (

@@ -1,5 +1,9 @@
 package web
 
+// Bulk operations over HTTP. The request is checked here, field by field, as it will run for hours
+// without anyone to ask. A bound token must have its value in the filter. Else its operation would
+// walk over what it may not see, and its counts would tell.
+
 import (
 	"context"
 	"fmt"

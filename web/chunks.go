@@ -1,5 +1,8 @@
 package web
 
+// Chunks of one submission: one, or a list by state. A submission may have four billion of them, so
+// a page looks at a bounded number and may be empty and still have a next one.
+
 import (
 	"bufio"
 	"context"

@@ -1,5 +1,9 @@
 package web
 
+// If-Match and If-None-Match: a change depends on the version that the client saw. The conditions
+// are checked by the engine, in the same hold of the lock in which it makes the change. Checked
+// before it, two clients could both pass.
+
 import (
 	"fmt"
 	"strings"

@@ -1,5 +1,9 @@
 package web
 
+// Consumers as operators see them, and the orders that operators give. attach.go has the stream of
+// a consumer. Orders are in memory: they are about processes that run now, and must not meet a
+// process of the same name next week.
+
 import (
 	"context"
 	"log/slog"

@@ -1,5 +1,8 @@
 package web
 
+// Dead letters over HTTP: lists and groups, and what is done about single ones. What is done about
+// many is a bulk operation (bulk.go), which continues after a crash.
+
 import (
 	"context"
 

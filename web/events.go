@@ -3,7 +3,7 @@ package web
 // GET /v1/events: the numbers of queues for dashboards, once a second.
 //
 //	engine.Frame (one per queue and second, made by the engine's sampler)
-//	     │ encode: JSON once per frame, whoever asks first
+//	     │ encode: JSON once per frame, for the first stream that asks
 //	     ▼
 //	encodedFrame ──► stream, stream, stream ...     the same bytes for all subscribers
 //

@@ -1,5 +1,9 @@
 package web
 
+// What the hot calls share: reading bodies, writing answers, and telling what is wrong with a body
+// that the hand-written decoders refused. Their problems must read like those of the other calls,
+// which huma's decoder finds: same code, same pointer, same words.
+
 import (
 	"encoding/json"
 	"errors"

@@ -1,5 +1,12 @@
 package web
 
+// Insert of one submission. Its three forms (inline, template, prefix) and both media types (JSON,
+// JSON lines) become one queue.NewSubmission. The engine inserts it as a list of one, so a single
+// insert and an insert of many follow the same path and the same rules.
+//
+// Inline chunks are not copied: they point into the body, which is freed when the call returns.
+// Everything that the engine keeps in memory, it copies.
+
 import (
 	"log/slog"
 	"net/http"

@@ -21,6 +21,9 @@ const (
 type lineKind struct{ operation, code string }
 
 // lines counts the lines of each kind.
+//
+// The map cannot grow without bound: a kind is an operation of the table and a code of the table,
+// both of which are fixed.
 type lines struct {
 	leftOut prometheus.Counter
 

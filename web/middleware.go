@@ -14,7 +14,7 @@ package web
 //	        ─► refuse       an error becomes a problem, unless half an answer is out
 //	        ─► account      metrics and the line of the log
 //
-// The order matters. Whoever may not ask gets no work done: no body is read and no memory is taken
+// The order matters. A client that may not ask causes no work: no body is read and no memory is taken
 // before admit. And the audit entry of a refusal is written before the answer leaves, so that a
 // client that knows of its refusal finds it in the log.
 
@@ -210,7 +210,7 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 //
 // Reads take their turn within collect, not before: the memory of the answer is counted for the
 // token that waits. After a read, `still` asks once more whether this node may answer for the
-// queue. A node whose lease ended while it read must not send what it read: another node may have
+// queue. A node that lost the queue while it read must not send what it read: another node may have
 // changed it since.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {

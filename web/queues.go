@@ -1,5 +1,9 @@
 package web
 
+// Queues themselves: their settings, numbers, views and ledgers. PUT replaces all settings and
+// PATCH changes the named ones, so an old client that does not know a new setting resets it with
+// PUT and leaves it with PATCH.
+
 import (
 	"context"
 	"fmt"

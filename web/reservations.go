@@ -1,5 +1,15 @@
 package web
 
+// Reserve, complete, fail, extend and release: the calls that carry the load. They read and write
+// JSON by hand (package sdk/wire) into memory that is kept from call to call, because a reserve of
+// one chunk would otherwise spend more on garbage than on its pick.
+//
+//	pooled call ─► decode (points into the body) ─► engine ─► encode (points into call.scratch) ─► client ─► pool
+//
+// So three things must not be mixed up. What was decoded is valid until the body is given back.
+// What an answer points to is valid until its call is given back. And a call that waits gives both
+// back first, and holds its request alone.
+
 import (
 	"context"
 	"time"

@@ -1,5 +1,9 @@
 package web
 
+// Pauses and blocks over HTTP. They take either of two scopes: consume, so that people who work
+// with a queue can stop it, and operate. Only admin may block, which is checked against the action
+// in the body and so by the handler, not by the table.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,12 @@
 package web
 
+// Spans of the server's own work, for a collector of OpenTelemetry. Consumers' spans are linked to
+// producers' spans and are never their children: one answer carries chunks of many traces, and a
+// trace must not last as long as its work waits.
+//
+// An empty reserve of a consumer without a trace makes no span. Idle consumers poll all day, and
+// would fill the collector with nothing.
+
 import (
 	"net/http"
 

@@ -31,6 +31,13 @@ type top struct {
 }
 
 // gate is the part of a group that one counter opens and shuts. In a view of cells it holds cells.
+//
+//	counter of company=7 reaches the limit ─► every gate that watches it leaves its group's top
+//	falls below it                          ─► it comes back
+//
+// That is a few heap operations for each frame, when a value reaches its limit, and none at a pick.
+// The other way round, each pick would look at submissions that it may not take: with a million of
+// them behind limits, a million looks.
 type gate struct {
 	pool
 	watched      *term  // nil for the free gate
@@ -52,6 +59,9 @@ type gateKey struct{ group, tally uint32 }
 
 // pool is the submissions of a gate or a cell, or the cells of a gate. Random draws them
 // by their available chunks; of other orders the entries of the one bucket are a heap.
+//
+// For Random, sampler has buckets by the size of entries, so that a draw is uniform over chunks and
+// not over submissions. Other orders use one bucket as a heap by the order's key.
 type pool struct{ sampler }
 
 func (p *pool) empty() bool { return len(p.entries) == 0 }

@@ -7,6 +7,15 @@ import (
 )
 
 // grid finds cells by their values. It knows neither their submissions nor their gates.
+//
+//	limits: company, host                      rows (one per cell)
+//	submissions company=7 host=a  ─► cell 0    [ company=7, host=a ]
+//	            company=7 host=b  ─► cell 1    [ company=7, host=b ]
+//	            company=8 (none)  ─► cell 2    [ company=8, none   ]
+//
+// A cell stands for all submissions with the same values, so a pick that meets a blocked one moves
+// them in a single step. `first` finds the cell of a row by its hash; cells with one hash are
+// linked by `next`.
 type grid struct {
 	frame  uint32 // whose gates counters tell
 	limits limits // of the frame

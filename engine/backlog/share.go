@@ -29,6 +29,16 @@ const (
 	offering              // it has something to take
 )
 
+//	Fair("company", Fair("$submission", OldestFirst))
+//
+//	outermost share, by company            its ledger says whose turn it is
+//	├─ tenant company=7 ─► share by submission ─► tenants s1, s3: groups in the leaf's frame
+//	└─ tenant company=8 ─► share by submission ─► tenant  s2
+//
+// A pick goes down: tenant of the outer share, tenant of the inner one, first submission of that
+// group. Its charge goes up the same way, one chunk (or the time that it is held) in each ledger.
+// groups and below are indexed by tenant and arm together (tenant · arms + arm), one slice each: a
+// million tenants are not a million small objects.
 type share struct {
 	fair.Ledger // its tenants are those of the share
 	of          *division

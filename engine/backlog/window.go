@@ -43,6 +43,8 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 	return w.list
 }
 
+// A submission is marked with the number of the window when it is taken in, so that no set is
+// needed to leave out those of earlier views. Numbers are never used twice.
 type window struct {
 	subs   *submissions
 	number uint32 // of Backlog.windows

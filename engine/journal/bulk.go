@@ -1,5 +1,9 @@
 package journal
 
+// The progress of a bulk operation. One op per slice of work stands in the same batch as the work
+// of the slice. After a crash, either both are there or neither is: the operation continues exactly
+// behind its last slice, and its counts agree with what was done.
+
 import "github.com/quern-queue/quern/engine/queue"
 
 // Bulk is how far a bulk operation got. It stands in one batch with what it tells of, so both

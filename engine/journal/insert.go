@@ -1,5 +1,10 @@
 package journal
 
+// The insert op, and the row of the same bytes that the store keeps for a submission. What a
+// submission is never changes after the insert but for its priority, which is an op of its own. So
+// the row of an open submission has two parts: these bytes, written once, and a state, written
+// again at checkpoints.
+
 import "github.com/quern-queue/quern/engine/queue"
 
 // The flags of an insert say which optional fields follow, in this order.

@@ -1,5 +1,17 @@
 package journal
 
+// The ops: what can happen to a shard, as it stands in the journal. An op is a decision that was
+// made, not a request. It has the outcome (which chunk, how many attempts there are now, until when
+// it waits) and never the reasons, so a replay decides nothing and needs neither clock nor chance.
+//
+// Two rules for every op, old and new:
+//
+//	1. Applying it twice is applying it once. Fields are absolute totals, not increments.
+//	2. Its code and its fields keep their meaning for good. A journal of an earlier release is read by this one.
+//
+// One field list per op, in a method `fields`, both writes and reads it (coder.go). So the two
+// cannot come to differ.
+
 import (
 	"math"
 
@@ -67,7 +79,8 @@ type Completed struct {
 	Sequence   uint64
 }
 
-// ReturnReason says why a chunk came back undone.
+// ReturnReason says why a chunk came back undone. It stands in the journal as a number: never
+// renumber, only append.
 type ReturnReason uint8
 
 // The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up.

@@ -1,5 +1,11 @@
 package journal
 
+// Schedules in the journal: the op, the row of a checkpoint, and the definition.
+//
+// The definition is JSON with names of its own, not the Go type's. It is the one part of an op that
+// people may have to read in a file, and it has many optional fields. A field that is renamed in Go
+// must not be renamed here; TestDefinitionKeepsEveryField fails for a field without a place.
+
 import (
 	"encoding/json"
 	"fmt"

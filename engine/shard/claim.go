@@ -1,5 +1,19 @@
 package shard
 
+// The second step of a start, a reload and a takeover: from a state that was read to a shard that
+// owns its journal.
+//
+//	begin        append the next epoch, on the condition that the journal ends where it was read to
+//	               refused: another writer came first ─► moved
+//	               unknown: own.tried remembers the batch; the next read finds out whether it is there
+//	fetchBlobs   copies that the store lacks
+//	sweepBlobs   blobs that no submission names
+//	sweep        contents of inserts that were never published
+//	take         the machine becomes the shard's
+//
+// Everything that deletes comes after begin. Only the owner of the journal knows that no one else
+// needs what it deletes.
+
 import (
 	"context"
 	"errors"
@@ -114,6 +128,11 @@ func (p *Prepared) sweep(ctx context.Context) error {
 
 // take starts the shard from its prepared and claimed state. The mutex is held, or no
 // other goroutine knows the shard yet.
+//
+// Three kinds of lives begin here. A reload carries over what memory holds. A start after an
+// orderly stop resumes what the stop wrote. A start after a crash knows nothing of what consumers
+// hold, so limits are restrained for the restart grace. The very first life (epoch 0) needs none:
+// no one can hold anything.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
 	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set

@@ -1,5 +1,13 @@
 package shard
 
+// Complete. Signatures are checked before the mutex is taken: a MAC takes time that no other caller
+// should have to wait for. Then slices of at most SliceItems items, or outputSlice
+// bytes of outputs, are decided and encoded in one hold each. The call waits once, for the commits
+// of all slices.
+//
+// An output stands before its completion in the same batch. In two batches, a crash between them
+// would leave a chunk that is done without its output.
+
 import (
 	"context"
 

@@ -1,5 +1,10 @@
 package shard
 
+// Fail, Extend and Release. Fail is a decision that is written. Extend and Release change memory
+// only, as reservations are not on disk. But they may not say more than the disk: "gone" is
+// answered only when what ended the chunk is durable (untilGone). Else a crash could bring back a
+// chunk whose consumer was told to drop its work.
+
 import (
 	"cmp"
 	"context"
@@ -85,6 +90,10 @@ func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 // askHistory replaces "unknown submission" by what the history knows: the submission ended
 // long ago. When it cannot be read, that is an error, and so is a token of a later life of
 // the queue: who hears "unknown" drops the work.
+//
+// The machine forgets ended submissions; the store's history has them until retention. The question
+// goes to the disk, so it is asked after the mutex was given back, and only for tokens that memory
+// knows nothing of.
 func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token func(i int) *queue.Token) error {
 	for i := range results {
 		if results[i].Code == "unknown_token" && ofLaterLife(s, token(i)) {

@@ -1,5 +1,20 @@
 package shard
 
+// Insert, of one submission or of many: one code path, so that both follow the same rules.
+//
+//	pack      contents, without the mutex
+//	decide    under the mutex, all of them in one hold: key known? rule? draining? room for one more? ─► id drawn
+//	          ├─ nothing to prepare ─► publish: ops into the open batch
+//	          └─ else publishPrepared: large contents become blobs, repeated inserts are awaited; then publish
+//	wait      for the commit
+//	answer
+//
+// A key is claimed when it is decided on, before anything is durable. A second call with the key
+// finds the claim and waits for its outcome (Published.Done). So of two calls with one key exactly
+// one inserts, and the other gets the same submission, or, if the first fails, an error, and may
+// try again. Every path that draws an op must end in publish or withdraw: a claim that is never
+// released would let its repetitions wait for ever.
+
 import (
 	"context"
 	"errors"

@@ -19,6 +19,16 @@ import (
 // Prepared is a shard as its files have it: the rows of its store, and the journal behind
 // them. Nothing of them has been changed, and another writer may still have the journal.
 // Claim makes it the owner. A start, a reload and a takeover are these two steps.
+//
+//	store rows        journal
+//	(each true up to  ┌──────────────┬──────────────────────────┐
+//	 its position)    │ checkpointed │ batches behind it         │ tail
+//	      │           └──────────────┴──────────────────────────┘
+//	      └─ load ─►  machine  ◄─ replay: the same Apply methods as live
+//
+// A row may be younger than the position at which the replay begins, as a checkpoint can
+// be cut off after any of its rows. So the replay of an op passes over every row that is
+// younger than it (Machine.target).
 type Prepared struct {
 	options Options
 	journal journal.Journal
@@ -143,6 +153,9 @@ func (p *Prepared) replay(ctx context.Context) error {
 // A reload stops at the first batch of a newer epoch that it did not begin: while the
 // outcome of an append was unknown, another writer has claimed the journal. Its handle is
 // a fresh one, which would append behind whatever there is.
+//
+// Without that stop, a reload would take the other writer's batches for its own and append behind
+// them. Two servers would then hand out the same chunks.
 func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	m := p.m
 	return p.journal.Read(ctx, after, func(position journal.Position, batch []byte) error {

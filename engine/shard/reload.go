@@ -29,6 +29,9 @@ func (s *Shard) reload(cause error) {
 }
 
 // reloaded ends a reload that came so far. The mutex is held.
+//
+// Waiters are sent round again before the state is replaced, as they stand on views of the old
+// backlog. Served from those, they would get chunks that no one counts.
 func (s *Shard) reloaded(next *Prepared, cause, err error) {
 	s.waiters.Again(func(*machine.Request) bool { return true }) // the views that they wait on go with the old state
 	if err == nil {

@@ -1,5 +1,19 @@
 package shard
 
+// A reserve, from the call to its answer.
+//
+//	restrict   orders to the consumer, restart grace (only if `special` is set)
+//	pick       in slices of the mutex: views are built, chunks taken
+//	  │ some ─► Answers.Fill, without the mutex: tokens are signed, contents read
+//	  │ none, and the caller waits ─► park ─► served when work becomes available, or time is over
+//	  └ none ─► Empty: why
+//
+// Nothing is written: a reservation is memory, and a crash gives the chunk back without an attempt.
+//
+// A waiter may be handed chunks at the very moment at which it gives up. stopWaiting looks once
+// more, with the mutex held. If the caller is still there it gets them. If not, they go back, and
+// others that wait are served: a chunk must never be with no one.
+
 import (
 	"context"
 	"time"
@@ -37,6 +51,9 @@ func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Rese
 }
 
 // stale is answers.ErrAgain if restrict would decide otherwise now. The mutex is held.
+//
+// restrict decides without the mutex that picks hold. If an order or a grace comes in between, the
+// picks would be wrong. ErrAgain begins again with the plan that was asked for.
 func (s *Shard) stale(q *machine.Request) error {
 	if (s.m.ValueLimits.Grace != nil) != q.Restrained || s.roster.OrderOf(q.Consumer) != queue.NoOrder {
 		return answers.ErrAgain

@@ -109,6 +109,18 @@ type Seconds struct {
 }
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
+//
+// What stands between a shard that serves and one that does not, in the order in which usable asks:
+//
+//	closed                     Close was called                                        unavailable
+//	lost, of ErrConflict       another writer has the journal (depose)                 moved, for good
+//	lost, else                 a file was deleted or moved under the server (Lose)     unavailable, for good
+//	reloading                  an append had an unknown outcome; run makes a new state unavailable, for a moment
+//	broken                     that failed; Heal tries again every second              unavailable
+//	not owned                  of a cluster: another node may be the owner            moving
+//
+// All but the last change under the mutex. Ownership is a matter of time, so it is asked again:
+// before a decision, and, where the decision needs no commit, before the answer.
 type Shard struct {
 	resources
 	inner
@@ -284,6 +296,10 @@ func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
 
 // Close commits what is open, answers everybody who waits, writes what is held for the
 // next start, and closes the journal. The store stays open.
+//
+// The order matters. closed comes first, so that no call begins. The writer finishes before the
+// worker and the checkpoints, as both may wait for a commit. What is held is written last
+// (leaveHeld): everything after it would make it untrue.
 func (s *Shard) Close() error {
 	closed := false
 	s.mu.held(func() {

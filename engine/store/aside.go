@@ -1,5 +1,9 @@
 package store
 
+// Rows of what is beside the submissions: rules, schedules, bulk operations and the like, one table
+// for all. The store does not know what is in them. A new kind of part needs no new table and no
+// migration: it takes a number (Kind) and writes bytes.
+
 import (
 	"context"
 

@@ -1,5 +1,9 @@
 package store
 
+// Blobs that are kept in the store: parts of contents that are too large for a batch of the
+// journal. They are durable before the op that names them. So an insert has two commits, and a
+// crash between them leaves a blob that no op names; the next claim deletes it.
+
 import (
 	"bytes"
 	"context"

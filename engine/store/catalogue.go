@@ -16,6 +16,9 @@ import (
 // Catalogue is the file of the whole server: which queues there are, the plugins, the
 // access tokens, and its secrets. It is read at the start and written when an operator
 // changes something, so one connection does.
+//
+// Lock order: mu is the only lock. Around runs under it, so it must not call the catalogue, and the
+// callers of Acts must not either: both would wait for themselves.
 type Catalogue struct {
 	path string
 

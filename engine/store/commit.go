@@ -11,6 +11,14 @@ const commitBytes = 4 << 20
 // commits lets callers that come while a commit runs share the next one. There is no
 // goroutine and no timer: the first caller of a batch writes for all, and when its own
 // request is done it hands the lead to the first of those that came meanwhile.
+//
+//	caller A   ├─ append request ─ leads ─ commitAll[A] ─ handOver ─┤
+//	caller B      ├─ waits ......................................... leads ─ commitAll[B C D] ─┤
+//	callers C D        ├─ wait ............................................................... done
+//
+// Invariant, under mu: if a caller waits, another one leads. handOver keeps it: it gives the lead away
+// in the same hold of the mutex in which it looks at the line. Of a failed transaction each caller
+// gets the same error, as none of its requests is in the file.
 type commits struct {
 	mu      sync.Mutex
 	waiting []*request

@@ -1,5 +1,19 @@
 package store
 
+// The second and third step of an output's way (output.go has the picture): from the log into runs,
+// and from runs into one packed run.
+//
+// Each step writes the new place first, raises the count of moves, and only then deletes the old
+// place, in transactions of bounded size. A crash in between leaves outputs in two places. That is
+// harmless, as the places are asked in an order in which the newer one wins. A reader that finds
+// nothing compares the count of moves before and after, and looks again if it changed: without
+// that, it could miss an output that moved from where it had not looked yet to where it had.
+//
+// Page numbers of a submission tell the two kinds apart:
+//
+//	0 ........ firstPacked-1     runs, each beginning behind the last one
+//	firstPacked ..... lastNumber  the packed run; `run` of its pages is the largest run number that is in it
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,10 @@
 package store
 
+// Contents and attachments: small chunks share pages, so that a submission of a thousand lines is a
+// few rows and not a thousand. A page is found by the index of its first chunk: the last page that
+// begins at or before the chunk has it, or none does. Reads ask the memtable first, as the newest
+// contents are only there.
+
 import (
 	"context"
 	"errors"

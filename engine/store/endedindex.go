@@ -12,6 +12,12 @@ import (
 // ended submission, so that a look-up reads only pages that can hold what it looks for. As
 // a checkpoint sorts what it ends, the spans of its pages do not overlap; those of two
 // checkpoints do where submissions did not end in the order in which they came.
+//
+//	blocks ─► [ span of 64 pages ] ─► pages: span{first and last id, seq; states; which places are left}
+//	                                              └ the page itself is in the file
+//
+// mu guards it: readers take it for a look at spans and never while they read the file. So a page
+// may be gone when they come to it. They get errMoved and begin again.
 type endedIndex struct {
 	mu     sync.RWMutex
 	blocks []*endedBlock // by page number

@@ -1,5 +1,9 @@
 package store
 
+// What `quern inspect` reads of a store that may be damaged: rows as far as SQLite gives them, from
+// the front and, behind a damaged place, from the back. It opens no Store, as that would refuse the
+// file.
+
 import (
 	"context"
 	"errors"

@@ -101,6 +101,11 @@ func unmoved(fn func() error) error {
 }
 
 // walk is an order in which the history is read. The smallest key comes first.
+//
+// A walk merges pages without reading all of them. A heap has blocks, pages and submissions by the
+// smallest key that each may have. What is on top is opened: a block gives its pages, a page is
+// read and gives its submissions, and a submission on top is the next in order. So a list of the
+// newest hundred reads a few pages of a history of millions.
 type walk struct {
 	match func(*span) bool   // whether a page may have what is wanted
 	from  func(*span) uint64 // no key of the page is smaller

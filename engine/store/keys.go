@@ -17,6 +17,16 @@ import (
 // Keys are the idempotency keys that checkpoints have written. They are kept in slots by time, so
 // that those whose window is over go together. Within a slot they are in pages by hash. What memory
 // keeps of a slot says of most keys that they are not in it: an insert with a new key reads nothing.
+//
+//	slots, by time:   [ 24 h ago ... ]  [ ... ]  [ ... ]  [ being filled ]
+//	                    │ filter           filter   filter    set of keyBits
+//	                    └ its window is over: the whole slot is removed, page after page
+//
+//	page of a slot:   the keys whose hash begins with the same keyPageBits bits
+//
+// A look-up asks the filter of each slot that can still have the key, and reads one page of those
+// that say "perhaps". writing comes before the writer's lock and mu. Readers take mu only to look
+// at the slots.
 type Keys struct {
 	Most int // that may be known: the callers see to it
 

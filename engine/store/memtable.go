@@ -18,6 +18,16 @@ import (
 // it lets the journal forget them, and until then they are read from here. After a crash the replay of
 // the journal fills the memtable again. (The name and the two tables, one that grows while the other is
 // written, are those of log-structured stores: O'Neil et al., "The Log-Structured Merge-Tree", 1996.)
+//
+//	KeepContents, KeepOutput, KeepBlob ─► active ─┐ Flush swaps them        ┌─► file, in transactions of commitBytes
+//	                                             └──────────► frozen ──────┘
+//	readers look into active, then frozen, then the file
+//
+// Order of locks: flushing, the writer's lock, mu. An entry leaves frozen only after its
+// transaction is durable. So a reader that looks in this order finds every entry in one place or
+// the other, or, if it was on its way, the count of moves tells it to look again (output.go).
+//
+// Without the second table, who keeps something would wait for the disk while a checkpoint writes.
 type Memtable struct {
 	s     *Store
 	bytes atomic.Int64
@@ -237,6 +247,9 @@ func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
 // Flush writes everything that was kept before its call. It works in transactions of bounded
 // size, so after a crash or an error some of it is in the file, and the rest is written by
 // the next call. When CompactOutputs is not called for long, it does that work too.
+//
+// Two rounds, because frozen may still hold what a failed call left. One round would write only
+// that, and a checkpoint would then trim the journal of bytes that are in memory alone.
 func (m *Memtable) Flush(ctx context.Context) error {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()

@@ -1,5 +1,17 @@
 package store
 
+// One transaction's change of the open submissions: openblock.go has the directory, openpage.go the
+// pages.
+//
+//	put(row) ──► no spec: only its state changed ──────────► row in table progress
+//	        ──► spec too long for a page ──────────────────► rows in submission and progress
+//	        ──► else ──────────────────────────────────────► gathered into new pages of its block
+//	drop(seq) ─► its bit in the directory goes; the page stays until it is sparse
+//
+// The change works on copies of directories (openBlock.clone). They replace those of the index when
+// the transaction is durable (publish). If it fails, the change is dropped and the index still
+// agrees with the file.
+
 import (
 	"bytes"
 	"cmp"

@@ -44,6 +44,10 @@ const (
 )
 
 // outputLog knows where in the log the outputs of a submission are.
+//
+// mu guards the index of pages; next belongs to the writer's lock, as only a writer numbers pages.
+// moves.mu comes before the writer's lock: compacting and packing take it for their whole course,
+// and transactions in it.
 type outputLog struct {
 	moves moves
 	next  int64 // number of the next page; belongs to the writer's lock
@@ -243,6 +247,9 @@ func (s *Store) eachLogPage(ctx context.Context, from, upTo int64,
 }
 
 // Output is the output of one chunk; `found` is false when it has none. The bytes must not be changed.
+//
+// The loop is the reader's half of the protocol of moves. Found is found: the places are
+// asked from the newest to the oldest. Not found counts only if nothing moved meanwhile.
 func (s *Store) Output(ctx context.Context, seq, index uint32) (out []byte, found bool, err error) {
 	for {
 		before := s.outputs.moves.n.Load()

@@ -30,6 +30,10 @@ type LeftOut struct {
 }
 
 // Salvaging says how a store is salvaged.
+//
+// The order of the tables matters (sums.go): directories before their pages, states last. So it is
+// known what each row belongs to when it is met, and which submissions are gone with a page that
+// cannot be read.
 type Salvaging struct {
 	Identity queue.Identity                              // of the new file
 	First    journal.Position                            // of the journal: what the store's position is if that is lost

@@ -21,6 +21,14 @@ const sharePatience = 30 * time.Second
 const conflictsMost = 20
 
 // shared is the journal of a catalogue. The catalogue's mutex guards it.
+//
+//	change ─► catch up ─► append at done+1 ─┬─ accepted ─► apply ─► done = its position
+//	               ▲                        └─ conflict: another server was first
+//	               └──────────────────────────────┘  at most conflictsMost times
+//
+// The tables are a function of the journal: each server applies all changes in one order, and a
+// change that the tables refuse is refused by all of them alike. That is why a step must depend on
+// nothing but its arguments and the tables.
 type shared struct {
 	open   func(context.Context) (journal.Journal, error)
 	log    journal.Journal

@@ -45,6 +45,12 @@ type Options struct {
 }
 
 // Tracer makes spans and sends them. A nil Tracer makes none. All methods are safe for concurrent use.
+//
+//	Span.End ─► pending: at most maxQueued spans ─► Run: batches of mostSpans ─► collector
+//	              └ full: dropped, counted            └ maxTries, then failed, counted
+//
+// No request ever waits for a collector. When the collector is slow or gone, spans are lost, which
+// the metric says; nothing else is.
 type Tracer struct {
 	options  Options
 	endpoint string

@@ -49,6 +49,19 @@ type Options struct {
 }
 
 // Log is a journal in an SQLite file.
+//
+// What the handle knows of the batches in the file:
+//
+//	  gone (reclaimed)      trimmed, not yet      readable             not known
+//	                        reclaimed                                  to this handle
+//	1 ────────────── low ─────────── trimmed ─────────────── tail ─ ─ ─ ─ ─ ─ ─ ►
+//	                                     └ wanted may be ahead of it while a reader holds batches
+//
+// low <= trimmed <= tail. `sum` is the hash of the chain up to tail: the next append
+// names it as its condition, and so fails if another writer was first. While `doubt`, the batch
+// behind tail may or may not be in the file, and nothing is appended before that is known. mu
+// guards all fields, and is held during every statement, because a connection of SQLite serves one
+// at a time.
 type Log struct {
 	path string
 
@@ -226,6 +239,9 @@ func (l *Log) Read(ctx context.Context, after journal.Position, fn func(journal.
 
 // readSome reads some batches behind `after`, where the sum of the chain is `before`; nil:
 // it is to be looked up.
+//
+// The lock is held for one slice of rows only. A replay of a large journal would otherwise stop all
+// appends, for example while a backup reads.
 func (l *Log) readSome(slice []entry, after journal.Position, before *journal.Sum) ([]entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -418,6 +434,9 @@ func (l *Log) damaged(reason string) error {
 }
 
 // wrap turns a failure of the database into the journal's.
+//
+// Anything that is not certainly refused counts as unknown when it comes from an append. The other
+// way round would be a lie: a caller that hears "not done" may do it again elsewhere.
 func wrap(operation string, err error) error {
 	if err == nil {
 		return nil

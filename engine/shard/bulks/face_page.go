@@ -1,5 +1,16 @@
 package bulks
 
+// One page of a bulk operation: find the next things that the filter means, do something with them,
+// and note both in one batch.
+//
+//	survey (slices of the mutex, reads of the store) ─► list
+//	for each submission of it, one hold:  act + note ─► batch
+//	                                      └ After, counts and Step: a crash continues exactly behind this
+//
+// `step` fences the page. If an operator cancels the operation, or a reload makes the state again,
+// the step is not the one that the page knows: it is overtaken, and encodes nothing more. Otherwise
+// the work of two pages could both count.
+
 import (
 	"context"
 

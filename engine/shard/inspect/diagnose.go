@@ -1,5 +1,11 @@
 package inspect
 
+// diagnose: one sentence why work moves or not. Each open chunk that it meets is in flight or
+// counts for exactly one cause. So the numbers add up, and "fix the largest cause" is good advice.
+//
+// It judges by the plans that consumers used in the last hour. A filter that no consumer asks for
+// shows as its own cause, which no question about a single strategy would find.
+
 import (
 	"cmp"
 	"context"

@@ -1,5 +1,9 @@
 package inspect
 
+// explain: the tree of a strategy with the work that reaches each block. It counts submissions,
+// slice by slice, with other calls in between, so its numbers are of slightly different moments
+// under load. Everything is bounded: beyond that it says how many it looked at (Met of Shown).
+
 import (
 	"cmp"
 	"context"

@@ -1,5 +1,9 @@
 package inspect
 
+// Where a chunk stands in the order: how many tenants and chunks come before it. It walks all
+// tenants and submissions in slices, as there is no index by rank: keeping one would cost every
+// pick, for a question that people ask now and then.
+
 import (
 	"context"
 	"math"

@@ -1,5 +1,9 @@
 package inspect
 
+// How work flows through the tree of a strategy: a submission enters at the root and goes down
+// through each block that lets it pass. A block counts what it refuses, by value. That is another
+// view than the plan's branches: people wrote the tree.
+
 import (
 	"cmp"
 	"slices"

@@ -1,5 +1,9 @@
 package inspect
 
+// why: for one chunk and one strategy, the first obstacle in each branch. It asks the same views
+// and limits as a reserve, under the same mutex, so it judges by what a reserve would see. The
+// place in the order is an estimate: of Random, half of those that it draws among.
+
 import (
 	"context"
 

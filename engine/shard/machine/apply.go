@@ -1,5 +1,14 @@
 package machine
 
+// What each op does. These methods are the only code that changes durable state, and they are
+// called in two situations: live, when a batch has been committed, and at a replay (m.Replay). Both
+// must end in the same state, or a restart would change what was acknowledged.
+//
+// So an op decides nothing. It has its outcome in its fields, uses m.Now for the time, and no
+// chance. It is total: what is in effect already is passed over, as a row of a checkpoint may be
+// younger than the op (target). What is only memory differs between the two: a replay finds no
+// reservations, and offers submissions at its end (Recovery.Replayed).
+
 import (
 	"fmt"
 	"time"
@@ -83,6 +92,10 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 }
 
 // ApplyComplete finishes a chunk, whichever consumer holds it.
+//
+// The chunk may be in any state but dead: held under this token (the usual case), held by
+// no one (a late completion), or waiting (at a replay, where no one holds anything). A
+// consumer that held it under another token lost the race, and is told so by its next call.
 func (m *Machine) ApplyComplete(c journal.Completed) error {
 	output, err := m.brought.take(&c)
 	if err != nil {

@@ -1,5 +1,9 @@
 package machine
 
+// Timers of the machine: one heap per kind of action. Entries are never removed from the middle. A
+// chunk that was completed leaves its entry behind; the worker pops it when it is due, sees that it
+// holds no more, and drops it. Removing it at once would need an index of every timer.
+
 import "github.com/quern-queue/quern/engine/queue"
 
 // Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not

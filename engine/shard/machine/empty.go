@@ -1,5 +1,10 @@
 package machine
 
+// Why a reserve got nothing. The reason is for people and for clients that decide when to come
+// back, so it names what would have to change first: a rule, a limit (with values), a time, or
+// nothing at all. It looks at a bounded number of timers and shelved chunks, so an answer is
+// sometimes less precise than it could be, but never slow.
+
 import (
 	"slices"
 	"time"

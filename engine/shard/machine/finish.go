@@ -1,5 +1,9 @@
 package machine
 
+// Fail, extend and release as the machine decides them: for each item, what its token is worth, and
+// what follows. Extends and releases change reservations, which are memory. Fails encode ops, and
+// mark the reservation as finishing until the op is on the disk.
+
 import (
 	"time"
 

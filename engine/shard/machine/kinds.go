@@ -1,5 +1,9 @@
 package machine
 
+// The kinds of timed actions. Each has timers of its own if it needs any, its own failures and its
+// own pause, so a kind that fails does not stop the others: a broken schedule must not keep
+// deadlines from passing.
+
 import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"

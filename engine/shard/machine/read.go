@@ -1,5 +1,9 @@
 package machine
 
+// What callers read of submissions: filters, pages and chunks. Reads look at a bounded number of
+// submissions or chunks in one hold of the mutex, so a list never delays a reserve by more than a
+// slice.
+
 import (
 	"cmp"
 	"encoding/binary"

@@ -1,5 +1,14 @@
 package machine
 
+// How a machine is made of rows and of the journal behind them.
+//
+//	Load, once per row ─► submissions that are not offered yet
+//	Apply..., with m.Replay ─► as live, but no one holds anything, no timers, no waiters
+//	Replayed ─► timers, shelves, counters since the start; everything is offered
+//
+// Nothing is offered before Replayed. A submission that a later batch ends would otherwise enter
+// and leave every view.
+
 import (
 	"maps"
 	"slices"

@@ -1,5 +1,12 @@
 package machine
 
+// How the machine hands out chunks: views in the order of the plan's branches, from each as long as
+// it has something. The result is picks. What an answer needs beyond them (contents, signed tokens)
+// is gathered outside of the mutex, because it may read the disk.
+//
+// Taking a chunk and counting it are one step under the mutex (Backlog.Take, then Hold). That is
+// why a hard limit is exact, whatever the number of callers.
+
 import (
 	"bytes"
 	"strconv"
@@ -133,6 +140,10 @@ const ShelveMost = 500
 
 // ReserveBriefly is reserve, but it gives up when it meets too much on its way that rules
 // or limits hold back; tired says so: the caller is to give way to others and go on.
+//
+// Without that bound, a reserve behind a million paused submissions would hold the mutex for as
+// long as it takes to move them all aside. The next slice goes on where this one stopped, since
+// what was moved stays moved.
 func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time,
 	picks *[]Pick) (n int, tired bool) {
 	m.Backlog.Allow(ShelveMost)

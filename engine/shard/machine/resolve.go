@@ -1,5 +1,20 @@
 package machine
 
+// What a token is worth. Tokens come back at any time: after their deadline, after a restart,
+// twice, or forged. resolve answers from memory alone, in the order of likelihood: the slot that
+// the token names, the reservation of its chunk, the state of its chunk, the last completions
+// (recent), and what has ended.
+//
+//	valid MAC? ─ no ─► unknown
+//	slot hint fits ─► held ─► Holder, busy or Ended
+//	no live submission ─► already, Ended, Lost, or absent: the caller asks the history
+//	held under another token ─► Lost
+//	ready ─► free       shelved ─► onShelf       waits after this very token ─► waiting       dead ─► Ended
+//	completed by this token, as far as is remembered ─► already       else ─► Lost
+//
+// Each standing is a row of the table in docs/GUARANTEES.md. TestWhatATokenIsWorth goes through all
+// of them.
+
 import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -162,6 +177,9 @@ func (p *tokens) claim(r *Record, t *queue.Token, s standing, now queue.Time) (s
 }
 
 // Abandon undoes a Finishing, Expiring or Dying mark after its commit failed.
+//
+// Counted reservations become held again, with the deadline that they had. One that claim made for
+// a late completion was never counted: it goes, and its chunk is offered again or waits as before.
 func (m *Machine) Abandon(slot uint32, sequence uint64) {
 	h := m.Holds.At(slot)
 	if h == nil || h.Sequence != sequence || h.State == reserver.Held {

@@ -35,6 +35,9 @@ const (
 )
 
 // Snapshot appends that of an open submission.
+//
+// What is held is written as available, because reservations end with the process. A row that told
+// of them would make a restart wait for consumers that may be gone; those that are there extend.
 func (m *Machine) Snapshot(dst []byte, r *Record) []byte {
 	var held []uint32
 	if r.Holds.Len() > 0 {

@@ -1,5 +1,19 @@
 package machine
 
+// What a failed attempt leads to.
+//
+//	fail, deadline, lost consumer ─► Count: one more ─► spent, or fatal? ── no ──► Return: offered after its back-off
+//	                                                       │ yes
+//	                                                       ▼ exhausted: on_exhausted, and max_failed_chunks
+//	                                       dead letter  │  skipped  │  the submission fails
+//
+// The decision is made when the attempt ends, with the settings of that moment, and stands in the
+// op. A later change of settings changes no history.
+//
+// A submission's failure budget counts chunks that are dying, too: those whose op is on its way to
+// the disk. Without them, a batch of many failures would exceed the budget before the first of them
+// is applied.
+
 import (
 	"math"
 	"math/rand/v2"
@@ -121,8 +135,8 @@ func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, w
 	if reason == journal.Expired {
 		tries = int(op.Expiries)
 	}
-	// A process that a supervisor started again goes on at once. One that its chunk kills again is slowed down like any
-	// other.
+	// A process that a supervisor started again goes on at once. One that its chunk kills
+	// again is slowed down like any other.
 	if why != ErrorSucceeded || tries > 1 {
 		op.NotBefore = backoff(m.Settings.ExpiryBackoff, tries, now, m.Rnd)
 	}

@@ -9,6 +9,11 @@ import (
 )
 
 // Part knows which rules there are, whom they cover, and which of those that ended are remembered.
+//
+// `spared` exists because a pause must not cost a customer the work: a dead_deadline that passes
+// under a rule ends nothing. When a rule is lifted, `again` is set to the length of the list. The
+// worker then looks at its entries from there down, some in each slice, so lifting a rule takes no
+// longer when thousands were spared.
 type Part struct {
 	m *machine.Machine
 	*Set

@@ -1,5 +1,15 @@
 package schedules
 
+// From a schedule that is due to its submission, in three steps, as the rhythm of a cron spec may
+// take long to work out and must not hold the mutex:
+//
+//	Due      under the mutex: which schedules, with a stamp of each
+//	plan     without it: which ticks are due, missed or late
+//	decides  under it again: only if the stamp is the same; encodes the op with the insert, in one batch
+//
+// The op and the insert in one batch are what makes each tick happen once: after a crash both are
+// there or neither is.
+
 import (
 	"fmt"
 	"slices"

@@ -23,6 +23,14 @@ type Kept struct {
 
 // frame is a window of candidates in the inner order, with what does not change of them.
 // While nothing changes in the views of ordered branches, one frame serves many reserves.
+//
+//	rows (candidates, in the inner order)    columns that a scorer reads
+//	                                          still: id, total, meta     gathered once for the frame
+//	                                          moving: counts, age, ...   gathered for each reserve
+//	passed: windows in which a row was passed over, which `skipped` and `explore` use
+//
+// The frame holds as long as no view under it has changed (Kept.holds). Random views have no order
+// that could hold, so each reserve draws a new one.
 type frame struct {
 	Rows   []*backlog.Submission
 	scorer strategy.Scorer

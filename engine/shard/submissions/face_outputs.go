@@ -1,5 +1,9 @@
 package submissions
 
+// Outputs and states of a submission that may end while they are read. An open submission is read
+// from memory, an ended one from the history. It may end between two looks: outcome then goes over
+// from the one to the other, so a reader does not notice.
+
 import (
 	"context"
 	"fmt"

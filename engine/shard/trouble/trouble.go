@@ -35,6 +35,15 @@ const (
 )
 
 // Kind is how one kind of action has fared lately.
+//
+// How the action that fails is found among those that are due:
+//
+//	slice of 500 fails ─► Limit 250 ─► ... ─► Limit 1: one action, in a batch of its own
+//	                                             ├ commits: on to the next
+//	                                             └ fails ParkAfter+1 times: parked, and the others go on
+//
+// A slice that comes through with less than it could take ends the search (Pass). A full disk never
+// narrows: no action is to blame for it, and parking them all would stop the queue for good.
 type Kind struct {
 	Limit    int        // of actions in a slice while what fails is looked for; 0: machine.TickMost
 	Failures int        // in a row

@@ -18,6 +18,14 @@ import (
 )
 
 // Worker is that of one shard.
+//
+//	Tick: ─► common: all kinds that behave, in the batch that clients share ─┐
+//	      ─► alone: each suspected kind, in a batch of its own               ├─► wait for the disk ─► Judge
+//	      ─► again while something was left                                  ┘
+//	      ─► chores: what takes the mutex several times
+//
+// One pass runs at a time (pass). A slice waits for its commit before the next is made, so however
+// much is due, a client waits for one slice at most. pass comes before the shard's mutex.
 type Worker struct {
 	shell.Shell
 	Trouble *trouble.Book // the shard's mutex guards it
