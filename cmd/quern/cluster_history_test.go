@@ -18,7 +18,7 @@ import (
 )
 
 // Clients ask any of three nodes while the owner is killed, stands still for longer than its lease and wakes up with calls in its socket,
-// is told to end, or gives its queue away. All that they are told could have come from one server: see history.
+// is told to end, or gives its queue away, and while links to nodes and to the database are slow, cut or cut in one way. All that they are told could have come from one server: see history.
 //
 // QUERN_HISTORY_ROUNDS sets how many such events there are (default 3; `make soak` sets more), QUERN_HISTORY_SEED repeats their choice.
 func TestClusterHistories(t *testing.T) {
@@ -34,8 +34,9 @@ func TestClusterHistories(t *testing.T) {
 	for i := range historyClients {
 		clients.Go(func() { c.client(i) })
 	}
-	events := []func(){c.standsStill, c.isKilled, c.givesAway, c.ends}
-	c.rnd.Shuffle(len(events)-1, func(i, j int) { events[i+1], events[j+1] = events[j+1], events[i+1] })
+	events := []func(){c.standsStill, c.linksFail, c.isKilled, c.givesAway, c.ends}
+	others := events[2:]
+	c.locked(func() { c.rnd.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] }) })
 	for round := range rounds {
 		c.work()
 		events[round%len(events)]()
@@ -55,9 +56,12 @@ type historyCluster struct {
 	all      []*historyNode
 }
 
+// historyNode is one whose links may fail: clients and other nodes reach it over a wire, and it reaches the database through a proxy.
 type historyNode struct {
 	*launched
 	name, at string
+	wire     *wire
+	proxy    *pgtest.Proxy
 }
 
 // start starts a node, and waits until it answers.
@@ -65,8 +69,18 @@ func (c *historyCluster) start() {
 	c.t.Helper()
 	name := fmt.Sprintf("n%d", c.started)
 	c.started++
-	n := &historyNode{launched: node(c.t, c.database, name, "127.0.0.1:0"), name: name}
-	n.at = n.url()
+	listen := freeAddress(c.t)
+	n := &historyNode{name: name, wire: newWire(c.t, listen), proxy: c.database.Front(c.t)}
+	c.t.Cleanup(func() { _ = n.proxy.Close() })
+	n.at = n.wire.url()
+	n.launched = launch(c.t, c.t.TempDir(), quernCopy(c.t), "serve", "--cluster", n.proxy.URL(), "--accept-async", "--listen", listen,
+		"--advertise", n.at, "--node", name)
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("node %s said:\n%s", name, n.stderr.String())
+		}
+	})
+	n.url() // it serves
 	c.serves(n)
 	c.all = append(c.all, n)
 	c.locked(func() { c.nodes = append(c.nodes, n.at) })
@@ -151,6 +165,35 @@ func (c *historyCluster) standsStill() {
 	owner.tell(syscall.SIGCONT)
 	answered()
 	c.serves(owner)
+}
+
+// linksFail has each kind of fault on each link of a node for a moment. It may cost the owner its lease.
+func (c *historyCluster) linksFail() {
+	at := c.now()
+	for fault := range wireFaults {
+		for _, n := range c.all {
+			if n.wire.set(fault); c.draw(2) == 0 {
+				n.wire.reset()
+			}
+			switch c.draw(3) {
+			case 0:
+				n.proxy.Cut()
+			case 1:
+				n.proxy.Mute()
+			case 2:
+				release := n.proxy.Hold()
+				<-time.After(wireDelay)
+				release()
+			}
+			<-time.After(wireDelay)
+			n.wire.set(noFault)
+			n.wire.reset()
+		}
+	}
+	c.maybeTakeover(at)
+	for _, n := range c.all {
+		c.serves(n)
+	}
 }
 
 // givesAway moves the queue, with what consumers hold.

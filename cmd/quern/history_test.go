@@ -181,11 +181,16 @@ func (h *history) note(client int, call int64, o outcome, deeds ...deed) {
 	}
 }
 
-// takeover records that an owner was lost between two moments.
-func (h *history) takeover(from int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.taken = append(h.taken, porcupine.Operation{ClientId: 1000, Input: deed{verb: "takeover"}, Call: from, Output: outcome{}, Return: h.now()})
+// takeover records that an owner was lost between a moment and now.
+func (h *history) takeover(from int64) { h.takenOver(from, h.now()) }
+
+// maybeTakeover records that an owner may have been lost, at any time after this one.
+func (h *history) maybeTakeover(from int64) { h.takenOver(from, openEnd) }
+
+func (h *history) takenOver(from, until int64) {
+	h.locked(func() {
+		h.taken = append(h.taken, porcupine.Operation{ClientId: 1000, Input: deed{verb: "takeover"}, Call: from, Output: outcome{}, Return: until})
+	})
 }
 
 // told is what a call gave: an answer of the server that says that it was done, one that says that it was not, or none.
@@ -330,11 +335,15 @@ func (h *history) end(ctx context.Context, client int, queue, verb string, held 
 	case isDone:
 		h.note(client, call, outcome{said: got.Results[0].Status}, d)
 		return
-	case isUnknown:
+	case isUnknown: // it is not tried again: a check takes long when much about one chunk may come at any time
 		h.note(client, call, outcome{}, d)
+		h.locked(func() {
+			h.given = slices.DeleteFunc(h.given, func(of heldToken) bool { return of == held })
+			h.tokens = slices.DeleteFunc(h.tokens, func(of heldToken) bool { return of == held })
+		})
 	case isNot:
+		h.locked(func() { h.tokens = append(h.tokens, held) })
 	}
-	h.locked(func() { h.tokens = append(h.tokens, held) })
 }
 
 // read reads how many chunks of a submission are done; name "": of a recent one.

@@ -75,11 +75,12 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// untilGone is what has to be waited for before someone is told that a chunk is gone: what
-// ends it may be on its way to the disk. The mutex is held.
+// untilGone is what has to be waited for before someone is told that a chunk is gone or lost:
+// what ends it may be on its way to the disk. Who was told that, and then reads the
+// submission, must not find the chunk held. The mutex is held.
 func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 	for i := range results {
-		if results[i].Outcome == queue.OutcomeGone {
+		if o := results[i].Outcome; o == queue.OutcomeGone || o == queue.OutcomeLost {
 			waits.Add(s.writer.pending())
 			break
 		}

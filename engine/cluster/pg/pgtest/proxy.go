@@ -18,6 +18,7 @@ type Proxy struct {
 	server   *Server
 	listener net.Listener
 	all      sync.WaitGroup
+	way      sync.RWMutex // held for writing while nothing gets through
 
 	mu    sync.Mutex
 	links map[*link]bool
@@ -75,6 +76,12 @@ func (p *Proxy) Mute() {
 	for l := range p.links {
 		l.set(func() { l.mute = true })
 	}
+}
+
+// Hold has nothing get through in either way until release is called: it comes late then.
+func (p *Proxy) Hold() (release func()) {
+	p.way.Lock()
+	return sync.OnceFunc(p.way.Unlock)
 }
 
 func (p *Proxy) accept() {
@@ -186,6 +193,8 @@ func (l *link) requests() {
 }
 
 func (l *link) forward(group []byte) error {
+	l.p.way.RLock()
+	defer l.p.way.RUnlock()
 	_, err := l.server.Write(group)
 	return err
 }
@@ -218,7 +227,10 @@ func (l *link) answers() {
 		if mute {
 			continue
 		}
-		if _, err := l.client.Write(message); err != nil && !errors.Is(err, net.ErrClosed) {
+		l.p.way.RLock()
+		_, err = l.client.Write(message)
+		l.p.way.RUnlock()
+		if err != nil && !errors.Is(err, net.ErrClosed) {
 			return
 		}
 	}
