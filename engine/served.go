@@ -29,6 +29,30 @@ func (n *Nodes) Placed() (served, waiting int) {
 	return served, waiting
 }
 
+// Others are the other nodes of the cluster that live, with their URLs, by name.
+func (n *Nodes) Others() (list []Elsewhere) {
+	view := n.node.View()
+	for _, peer := range view.Peers {
+		if peer.Name != n.node.Name && view.Live(peer.Name) {
+			list = append(list, Elsewhere{Node: peer.Name, URL: peer.URL})
+		}
+	}
+	return list
+}
+
+// Served names the queues that this node serves now, without those in quarantine.
+func (n *Nodes) Served() (names []string) {
+	for _, q := range n.e.all() {
+		if n.node.Own(q.id) {
+			names = append(names, q.name)
+		}
+	}
+	return names
+}
+
+// Places lists all queues of the cluster with the nodes that serve them, as Engine.Places does.
+func (n *Nodes) Places() []Place { return n.e.Places() }
+
 // Places lists all queues with where they are served, by name. A queue in quarantine is not among those of a server that is alone.
 func (e *Engine) Places() (list []Place) {
 	if e.nodes == nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
@@ -24,14 +26,18 @@ const bulkAbout = "Applies an action to everything in a queue that matches the f
 	"where it was. A dry run counts what it would do."
 
 // bulks are the handlers of bulk operations.
-type bulks struct{ engine *engine.Engine }
+type bulks struct {
+	engine *engine.Engine
+	nodes  *forwarding
+}
 
 // routes are the part of the table about bulk operations.
 func (x bulks) routes(r *router) {
 	register(r, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
-		narrow: inHandler, tag: tagBulk, compress: true,
+		narrow: inHandler, tag: tagBulk, compress: true, spread: x.listAll,
 		summary: "List bulk operations, newest first",
-		about:   "All running operations, and the last 100 ended ones of each queue."}, x.list)
+		about: "All running operations, and the last 100 ended ones of each queue. In a cluster " +
+			"the nodes have two seconds to answer; `missing` names those that did not."}, x.list)
 	register(r, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
 		method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
 		narrow: inHandler, tag: tagBulk, accepts: true,
@@ -128,7 +134,7 @@ type listBulksInput struct {
 	Queue string `query:"queue" maxLength:"64" doc:"Of this queue only"`
 }
 
-func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.Page[api.BulkOperation]], error) {
+func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.PageBulkOperation], error) {
 	if token := boundTo(ctx); token != nil && in.Queue != "" && !token.CoversQueue(in.Queue) {
 		return nil, unknownQueue(in.Queue)
 	}
@@ -138,7 +144,29 @@ func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.Page[a
 	}
 	list = within(ctx, list, func(b *queue.Bulk) bool { return coversBulk(ctx, b) })
 	started := func(b *queue.Bulk) string { return downwards(uint64(b.ID)) }
-	return answeredList(list, in.Cursor, started, bulkFor(ctx))
+	items, next, err := pageOf(behind(list, in.Cursor.Cursor, started), "", started, bulkFor(ctx))
+	return answered(api.PageBulkOperation{Items: items, Next: next}, err, asIs)
+}
+
+// listAll lists the operations of all queues of a cluster.
+func (x bulks) listAll(c echo.Context) (bool, error) {
+	if c.QueryParam("queue") != "" {
+		return false, nil
+	}
+	parts := x.nodes.everywhere(c)
+	if refused := x.nodes.askAll(c, parts); refused != nil {
+		return true, refused.relay(c)
+	}
+	out := api.PageBulkOperation{Missing: x.nodes.missing(c.Request().Context(), parts)}
+	var err error
+	out.Items, out.Next, err = joinPages(parts, func(b *api.BulkOperation) string {
+		id, _ := queue.ParseBulkID(b.ID)
+		return downwards(uint64(id))
+	})
+	if err != nil {
+		return true, err
+	}
+	return true, c.JSON(http.StatusOK, out)
 }
 
 // BulkPath names a bulk operation; exported like QueuePath.

@@ -80,13 +80,14 @@ type watching struct {
 	engine  *engine.Engine
 	streams *streams
 	events  *events
+	nodes   *forwarding
 }
 
 // routes are the part of the table about them.
 func (w watching) routes(r *router) {
 	r.raw(operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler,
 		tag:     tagQueues,
-		streams: true, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, w.getEvents)
+		streams: true, spread: w.spread, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, w.getEvents)
 }
 
 // getEvents is GET /v1/events. It runs as long as the subscriber stays.

@@ -142,7 +142,7 @@ func TestEventsResume(t *testing.T) {
 func TestEventsAreShared(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
-	watched := watching{s.engine, s.streams, &events{run: "run"}}
+	watched := watching{s.engine, s.streams, &events{run: "run"}, nil}
 	frame := &engine.Frame{Number: 9, At: 1_700_000_000_000}
 	one, err := watched.events.encode("default", frame)
 	if err != nil {

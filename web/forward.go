@@ -42,6 +42,7 @@ type forwarding struct {
 	proxy *httputil.ReverseProxy
 
 	transport http.RoundTripper
+	self      http.Handler // answers what this node asks itself
 }
 
 // ownHeaders are about the node that a call came to, which has looked at them.

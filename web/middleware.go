@@ -103,6 +103,15 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 // answer runs the handler of an operation, or has another node of the cluster do it.
 func (s *Server) answer(c echo.Context, op *operation, next echo.HandlerFunc) error {
+	if op != nil && op.spread != nil {
+		if s.forwarding.whole(c) {
+			if did, err := op.spread(c); did || err != nil {
+				return err
+			}
+		} else if s.forwarding.nodes != nil {
+			s.forwarding.noteServed(c)
+		}
+	}
 	at, err := s.forwarding.elsewhere(c, op)
 	switch {
 	case err != nil:

@@ -90,6 +90,7 @@ type operation struct {
 	creates  reflect.Type                         // what a 201 answers, for operations that may create
 	params   []*huma.Param                        // parameters beside those of the input struct
 	reach    reach                                // which node of a cluster answers it
+	spread   spreading                            // answers it by the parts of several nodes; nil: one is enough
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
@@ -122,16 +123,16 @@ func (s *Server) routes(o *Options) error {
 		engine: s.engine, auth: s.auth, answers: s.answers, waits: s.waits}
 	pages := newDocsPages(r.api.OpenAPI())
 	s.operations, s.document = r.operations, pages.document
-	wait := waiting{s.engine, s.auth, s.bodies, s.waits}
+	wait := waiting{s.engine, s.auth, s.bodies, s.waits, s.forwarding}
 	for _, resource := range []interface{ routes(*router) }{
 		queues{s.engine},
 		metaValues{},
-		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}},
+		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}, s.forwarding},
 		strategies{s.engine},
 		questions{s.engine},
 		pluginHandlers{o.Plugins, s.bodies},
 		deadLetters{s.engine},
-		bulks{s.engine},
+		bulks{s.engine, s.forwarding},
 		rules{s.engine},
 		schedules{},
 		consumers{s.engine, s.log, s.streams},

@@ -165,6 +165,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.echo.Use(s.observe)
+	s.forwarding.self = s.echo
 	if s.auth.hops != nil {
 		lettersRoutes(s.echo, o.Engine, s.auth.hops)
 	}

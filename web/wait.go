@@ -10,9 +10,15 @@ package web
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -47,12 +53,13 @@ type waiting struct {
 	auth   *auth
 	bodies *bodies
 	waits  *waits
+	nodes  *forwarding
 }
 
 // routes are the part of the table about them.
 func (w waiting) routes(r *router) {
 	r.raw(operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
-		narrow: inHandler, tag: tagSubmissions, compress: true, turns: true,
+		narrow: inHandler, tag: tagSubmissions, compress: true, turns: true, spread: w.spread,
 		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, w.many)
 }
 
@@ -89,6 +96,167 @@ func (w waiting) many(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, out)
+}
+
+// spread is many for submissions of queues that several nodes serve: each node waits for its own.
+func (w waiting) spread(c echo.Context) (bool, error) {
+	var looked struct{ IDs []string }
+	if err := peek(c, &looked); err != nil {
+		return false, err
+	}
+	at := func(text string) *engine.Elsewhere {
+		id, err := queue.ParseSubmissionID(text)
+		if err != nil {
+			return nil
+		}
+		return w.nodes.nodes.ElsewhereOf(id)
+	}
+	if _, parts, err := sharedOut(w.nodes, c, looked.IDs, at); err != nil || parts == nil {
+		return false, err
+	}
+	ids, in, err := w.read(c) // it is refused here, where all of it is seen
+	if err != nil {
+		return true, err
+	}
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	about, parts, err := sharedOut(w.nodes, c, texts, at)
+	if err != nil {
+		return true, err
+	}
+	if parts == nil { // they have come together meanwhile
+		return true, newProblem(queue.CodeMoving,
+			"The queue went to another node while this was answered. Send it again.")
+	}
+	for url, p := range parts {
+		p.body, _ = json.Marshal(api.WaitRequest{IDs: about[url], WaitMS: in.WaitMS, All: in.All}) // texts and numbers
+	}
+	wait := time.Duration(in.WaitMS) * time.Millisecond
+	if wait > 0 {
+		if w.waits.enter(c.Response(), w.auth.credentialOf(c.Request()), wait+2*askMost) {
+			defer w.waits.leave(c.Response())
+		}
+	}
+	if err := w.partsOf(c, slices.Collect(maps.Values(parts)), wait, in.All); err != nil {
+		return true, err
+	}
+	for _, p := range parts {
+		switch {
+		case p.err != nil:
+			return true, p.failure(w.nodes, c)
+		case p.status != http.StatusOK:
+			return true, p.relay(c)
+		}
+	}
+	out, err := joinWaits(c, texts, parts)
+	if err != nil {
+		return true, err
+	}
+	return true, c.JSON(http.StatusOK, out)
+}
+
+// partsOf has each node wait for its own submissions. When one of them has something that ends the wait of all,
+// the others are asked how theirs stand.
+func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all bool) error {
+	caller := c.Request().Context()
+	ctx, enough := context.WithTimeout(caller, wait+askMost)
+	defer enough()
+	var asked sync.WaitGroup
+	for _, p := range parts {
+		asked.Go(func() {
+			w.nodes.ask(ctx, c, p)
+			if p.err == nil && (p.status != http.StatusOK || !all && wait > 0 && hasEnded(p.text)) {
+				enough()
+			}
+		})
+	}
+	asked.Wait()
+	if caller.Err() != nil {
+		if !w.waits.stopped() {
+			return noLonger(w.auth, c)
+		}
+		caller = context.WithoutCancel(caller) // what is known then is a better answer than an error
+	}
+	ctx, done := context.WithTimeout(caller, askMost)
+	defer done()
+	for _, p := range parts {
+		if errors.Is(p.err, context.Canceled) {
+			var now api.WaitRequest
+			if err := json.Unmarshal(p.body, &now); err != nil {
+				return err
+			}
+			now.WaitMS = 0
+			p.body, _ = json.Marshal(now) // as above
+			asked.Go(func() { w.nodes.ask(ctx, c, p) })
+		}
+	}
+	asked.Wait()
+	return nil
+}
+
+// hasEnded says that an answer to a wait has something that ends it.
+func hasEnded(text []byte) bool {
+	var said struct {
+		Ended   []struct{ ID string }
+		Unknown []string
+	}
+	return json.Unmarshal(text, &said) == nil && len(said.Ended)+len(said.Unknown) > 0
+}
+
+// joinWaits is what the nodes said, in the order of the request, as far as it fits into an answer.
+func joinWaits(c echo.Context, ids []string, parts map[string]*part) (out api.WaitResponse, err error) {
+	answer := access.Gather(c.Request().Context())
+	ended, unknown := map[string]json.RawMessage{}, map[string]bool{}
+	for _, p := range parts {
+		var said struct {
+			Ended   []json.RawMessage
+			Open    int
+			Unknown []string
+		}
+		if err := json.Unmarshal(p.text, &said); err != nil {
+			return out, fmt.Errorf("web: what %s says of submissions: %w", p.name(), err)
+		}
+		out.Open += said.Open
+		for _, id := range said.Unknown {
+			unknown[id] = true
+		}
+		for _, raw := range said.Ended {
+			var one struct{ ID string }
+			if err := json.Unmarshal(raw, &one); err != nil {
+				return out, fmt.Errorf("web: a submission of %s: %w", p.name(), err)
+			}
+			ended[one.ID] = raw
+		}
+	}
+	out.Ended = []api.Submission{}
+	full := false
+	for _, id := range ids {
+		raw, there := ended[id]
+		switch {
+		case unknown[id]:
+			out.Unknown = append(out.Unknown, id)
+		case there && full:
+			out.Open++
+		case there:
+			var one api.Submission
+			if err := json.Unmarshal(raw, &one); err != nil {
+				return out, fmt.Errorf("web: a submission: %w", err)
+			}
+			out.Ended = append(out.Ended, one)
+			full = !answer.Fits(len(raw))
+		}
+	}
+	return out, nil
+}
+
+// noLonger is why a call that waited ends early: its client is gone, or its token.
+func noLonger(a *auth, c echo.Context) error {
+	if by := a.credentialOf(c.Request()); by != nil && !a.good(by) {
+		return noLongerGood()
+	}
+	return newProblem(codeClientGone, "The client went away before the answer.")
 }
 
 // report says how the submissions stand, as far as it fits into an answer.

@@ -19,6 +19,13 @@ const (
 	BulkFailed    = "failed"
 )
 
+// PageBulkOperation is one page of the bulk operations, the newest first. It has the name that the document gives to a Page of them.
+type PageBulkOperation struct {
+	Items   []BulkOperation `json:"items"`             // The operations, the newest first
+	Next    string          `json:"next,omitempty"`    // Cursor of the older ones; absent if there are none
+	Missing []MissingNode   `json:"missing,omitempty"` // Nodes of the cluster whose queues are not in the list
+}
+
 // BulkRequest is the body of POST /v1/bulk-operations: something to be done with all that the filter means of a queue, as it is when the
 // operation is started.
 type BulkRequest struct {

@@ -18,3 +18,9 @@ type NodeQueue struct {
 	// node may take the queue over. null: the server is alone, and needs no lease
 	LeaseMS *int64 `json:"lease_ms" nullable:"true"`
 }
+
+// MissingNode is a node of a cluster that did not answer for its queues, so that the answer lacks what is in them.
+type MissingNode struct {
+	Node   string   `json:"node"`   // Name of the node. Empty: no node serves these queues at the moment
+	Queues []string `json:"queues"` // Names of the queues
+}

@@ -447,7 +447,9 @@ class Calls:
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
     def list_bulk_operations(self, *, queue: Optional[str] = None) -> Iterator[types.BulkOperation]:
-        """List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue."""
+        """List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue. In a cluster the
+        nodes have two seconds to answer; `missing` names those that did not.
+        """
         return self._pages("list bulk operations", path("/v1/bulk-operations"), {"queue": queue})
 
     def list_chunk_attempts(self, id: Union[str, int], index: Union[str, int]) -> Iterator[types.Attempt]:
@@ -1269,7 +1271,9 @@ class AsyncCalls:
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
     def list_bulk_operations(self, *, queue: Optional[str] = None) -> AsyncIterator[types.BulkOperation]:
-        """List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue."""
+        """List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue. In a cluster the
+        nodes have two seconds to answer; `missing` names those that did not.
+        """
         return self._pages("list bulk operations", path("/v1/bulk-operations"), {"queue": queue})
 
     def list_chunk_attempts(self, id: Union[str, int], index: Union[str, int]) -> AsyncIterator[types.Attempt]:

@@ -80,6 +80,7 @@ __all__ = [
     "Meta",
     "MetaKey",
     "MetaValue",
+    "MissingNode",
     "MoveRequest",
     "Moved",
     "NamedStrategy",
@@ -1482,6 +1483,14 @@ class MetaKey(TypedDict):
     values_set: int
 
 
+class MissingNode(TypedDict):
+    """MissingNode: see the server's OpenAPI document."""
+    #: Name of the node. Empty: no node serves these queues at the moment
+    node: str
+    #: Names of the queues
+    queues: list[str]
+
+
 class MoveRequest(TypedDict):
     """MoveRequest: see the server's OpenAPI document."""
     #: The name of the node that is to serve the queue
@@ -1705,6 +1714,8 @@ class _PageBulkOperationRequired(TypedDict):
 
 class PageBulkOperation(_PageBulkOperationRequired, total=False):
     """PageBulkOperation: see the server's OpenAPI document."""
+    #: Nodes of the cluster whose queues are not in the list
+    missing: list[MissingNode]
     #: Always absent
     next: str
 

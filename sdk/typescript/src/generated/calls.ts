@@ -64,7 +64,7 @@ export class Calls {
     return this.connection.bytes({ what: "backup", method: "POST", path: `/v1/backup`, safe: false, signal: options.signal, headers: { 'content-type': "application/x-tar" }, body: options.body })
   }
 
-  /** List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue. Needs the scope read. */
+  /** List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue. In a cluster the nodes have two seconds to answer; `missing` names those that did not. Needs the scope read. */
   listBulkOperations(options: CallOptions & {
     /** Of this queue only */
     queue?: string

@@ -1043,6 +1043,13 @@ export type MetaKey = {
 /** A string or a whole number of 64 bits; "7" and 7 are different values */
 export type MetaValue = string | number | bigint
 
+export type MissingNode = {
+  /** Name of the node. Empty: no node serves these queues at the moment */
+  node: string
+  /** Names of the queues */
+  queues: string[]
+}
+
 export type MoveRequest = {
   /** The name of the node that is to serve the queue */
   node: string
@@ -1229,6 +1236,8 @@ export type PageAuditEntry = {
 export type PageBulkOperation = {
   /** The operations, newest first */
   items: BulkOperation[]
+  /** Nodes of the cluster whose queues are not in the list */
+  missing?: MissingNode[]
   /** Always absent */
   next?: string
 }

@@ -1,0 +1,313 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// A call about queues of several nodes is answered by the node that it came to: it asks each of them for its part,
+// with the rights of the caller, and joins the parts. A node that is asked for a part looks only at its own
+// queues. This node's own part is made in the same way, without a connection.
+
+// askMost is how long a node may take for its part, beside what the call itself waits for.
+const askMost = 2 * time.Second
+
+// headerServed has the queues that a node served all the time while it made its part, so that one that moved
+// meanwhile is not overlooked.
+const headerServed = "Quern-Served"
+
+// spreading answers a call by the parts of several nodes; false: one node answers it by itself.
+type spreading func(c echo.Context) (answered bool, err error)
+
+// part is what one node is asked for, and what it said.
+type part struct {
+	at     engine.Elsewhere // this node, if URL is ""
+	query  url.Values       // instead of the call's own; nil: none
+	body   []byte
+	status int
+	header http.Header
+	text   []byte
+	err    error // it did not answer
+}
+
+// name is the node's, for a text.
+func (p *part) name() string {
+	if p.at.Node == "" {
+		return "this node"
+	}
+	return "node " + p.at.Node
+}
+
+// failure is why there is no part, as the answer to the call: a refusal is the refusal of the whole call.
+func (p *part) failure(f *forwarding, c echo.Context) error {
+	switch {
+	case c.Request().Context().Err() != nil:
+		return newProblem(codeClientGone, "The client went away before the answer.")
+	case p.err != nil:
+		f.warn(p)
+		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("This is about queues of several nodes, "+
+			"and %s does not answer. Send it again in a moment; another node takes over if it is gone.", p.name())}
+	}
+	return nil
+}
+
+// warn logs that a node did not answer for its part.
+func (f *forwarding) warn(p *part) {
+	f.log.Warn("a node did not answer for its part of a call", "node", p.at.Node, "url", p.at.URL,
+		"error", p.err)
+}
+
+// relay answers a call with what a node said.
+func (p *part) relay(c echo.Context) error {
+	for _, name := range []string{"Content-Type", "Retry-After", headerOwner} {
+		if value := p.header.Get(name); value != "" {
+			c.Response().Header().Set(name, value)
+		}
+	}
+	c.Response().WriteHeader(p.status)
+	_, err := c.Response().Write(p.text)
+	return err
+}
+
+// open asks a node for its part of a call.
+func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.Response, error) {
+	in := c.Request()
+	to := p.at.URL
+	if to == "" {
+		to = "http://localhost"
+	}
+	to += in.URL.EscapedPath() + "?" + p.query.Encode()
+	r, err := http.NewRequestWithContext(ctx, in.Method, to, bytes.NewReader(p.body))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"Accept", "Content-Type", headerOnBehalfOf} {
+		if value := in.Header.Get(name); value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	h := hop{From: f.auth.fromOf(in)}
+	if by := f.auth.credentialOf(in); by != nil {
+		h.Proof, h.Subject = &by.proof, by.subject
+	}
+	r.Header.Set(headerHop, f.auth.hops.seal(&h))
+	r.Header.Set(headerRequestID, c.Response().Header().Get(headerRequestID))
+	if p.at.URL == "" {
+		return inProcess{f.self}.RoundTrip(r)
+	}
+	return f.transport.RoundTrip(r)
+}
+
+// maxPart bounds the bytes of a part: those of an answer, with room for how they are written.
+const maxPart = 4 * queue.MaxAnswerBytes
+
+// ask asks a node for its part, and reads it.
+func (f *forwarding) ask(ctx context.Context, c echo.Context, p *part) {
+	answer, err := f.open(ctx, c, p)
+	if p.err = err; err != nil {
+		return
+	}
+	defer answer.Body.Close()
+	p.status, p.header = answer.StatusCode, answer.Header
+	p.text, p.err = io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxPart))
+}
+
+// askAll asks all nodes at once. It returns when each has answered, or has had its time. refused is this node's
+// part, if that is an error: the others refuse the same, or do not serve.
+func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
+	ctx, done := context.WithTimeout(c.Request().Context(), askMost)
+	defer done()
+	var asked sync.WaitGroup
+	for _, p := range parts {
+		asked.Go(func() { f.ask(ctx, c, p) })
+	}
+	asked.Wait()
+	for _, p := range parts {
+		if p.err != nil {
+			f.warn(p)
+		} else if p.at.URL == "" && p.status != http.StatusOK {
+			refused = p
+		}
+	}
+	return refused
+}
+
+// whole says that a call came from a client, so that its answer is about the queues of all nodes, and not only a
+// part for another node.
+func (f *forwarding) whole(c echo.Context) bool {
+	return f.nodes != nil && f.auth.hops.of(c.Request()) == nil
+}
+
+// everywhere are the parts of all nodes of the cluster that live, this one first.
+func (f *forwarding) everywhere(c echo.Context) (parts []*part) {
+	query := c.QueryParams()
+	parts = append(parts, &part{query: query})
+	for _, at := range f.nodes.Others() {
+		parts = append(parts, &part{at: at, query: query})
+	}
+	return parts
+}
+
+// sharedOut are the parts of a call about some queues, each with what it is to be about; nil: one node answers for
+// all, or refuses the call. It waits for queues that just move. of says where a thing is.
+func sharedOut(f *forwarding, c echo.Context, things []string, of func(string) *engine.Elsewhere) (
+	map[string][]string, map[string]*part, error) {
+	for waited := time.Duration(0); ; waited += moveLook {
+		about, parts, moving := map[string][]string{}, map[string]*part{}, ""
+		for _, thing := range things {
+			at := of(thing)
+			if at == nil {
+				at = &engine.Elsewhere{}
+			} else if at.Node == "" || at.Arriving {
+				moving = at.Queue
+			}
+			if parts[at.URL] == nil {
+				parts[at.URL] = &part{at: *at}
+			}
+			about[at.URL] = append(about[at.URL], thing)
+		}
+		switch {
+		case len(things) < 2 || moving == "" && len(parts) < 2:
+			return nil, nil, nil
+		case moving == "":
+			return about, parts, nil
+		case waited >= moveWait:
+			return nil, nil, newProblem(queue.CodeMoving, fmt.Sprintf("No node of the cluster can answer for the "+
+				"queue %q at this moment. Nothing was done; one of them does within seconds.", moving))
+		}
+		timer := time.NewTimer(moveLook)
+		select {
+		case <-timer.C:
+		case <-c.Request().Context().Done():
+			timer.Stop()
+			return nil, nil, c.Request().Context().Err()
+		}
+	}
+}
+
+// noteServed tells the node that asks for a part which queues this one served before its handler ran, and serves still.
+func (f *forwarding) noteServed(c echo.Context) {
+	before := f.nodes.Served()
+	c.Response().Before(func() {
+		after := f.nodes.Served()
+		c.Response().Header().Set(headerServed, strings.Join(slices.DeleteFunc(before, func(name string) bool {
+			return !slices.Contains(after, name)
+		}), ","))
+	})
+}
+
+// missing are the nodes whose queues the parts lack, with these queues as far as the caller may see them.
+func (f *forwarding) missing(ctx context.Context, parts []*part) []api.MissingNode {
+	served := map[string]bool{}
+	for _, p := range parts {
+		if p.err == nil && p.status == http.StatusOK {
+			for name := range strings.SplitSeq(p.header.Get(headerServed), ",") {
+				served[name] = true
+			}
+		}
+	}
+	var list []api.MissingNode
+	for _, at := range f.nodes.Places() {
+		if token := boundTo(ctx); served[at.Queue] || token != nil && !token.CoversQueue(at.Queue) {
+			continue
+		}
+		i := slices.IndexFunc(list, func(m api.MissingNode) bool { return m.Node == at.Node })
+		if i < 0 {
+			i, list = len(list), append(list, api.MissingNode{Node: at.Node})
+		}
+		list[i].Queues = append(list[i].Queues, at.Queue)
+	}
+	return list
+}
+
+// joinPages joins the pages of nodes into one. at says where an item stands: the places of a list ascend. A page
+// that was cut hides what comes behind its end, so the joined one ends there too.
+func joinPages[T any](parts []*part, at placing[T]) (items []T, next string, err error) {
+	end, cut := "", false
+	for _, p := range parts {
+		if p.err != nil || p.status != http.StatusOK {
+			continue
+		}
+		var page api.Page[T]
+		if err := json.Unmarshal(p.text, &page); err != nil {
+			return nil, "", fmt.Errorf("web: the page of %s: %w", p.name(), err)
+		}
+		if page.Next != "" && (!cut || page.Next < end) {
+			end, cut = page.Next, true
+		}
+		items = append(items, page.Items...)
+	}
+	arrange(items, at)
+	// What is in a queue that moved meanwhile may be in two pages.
+	items = slices.CompactFunc(items, func(a, b T) bool { return at(&a) == at(&b) })
+	if cut {
+		items = slices.DeleteFunc(items, func(one T) bool { return at(&one) > end })
+	}
+	return pageOf(items, end, at, func(one *T) T { return *one })
+}
+
+// inProcess has a handler answer requests without a connection.
+type inProcess struct{ handler http.Handler }
+
+// RoundTrip returns when the handler begins to answer.
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	reader, writer := io.Pipe()
+	w := &pipedAnswer{header: http.Header{}, to: writer, begun: make(chan struct{})}
+	go func() {
+		defer func() {
+			err, _ := recover().(error) // http.ErrAbortHandler: the answer is not whole
+			w.WriteHeader(http.StatusOK)
+			_ = writer.CloseWithError(err)
+		}()
+		p.handler.ServeHTTP(w, r)
+	}()
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		_ = reader.Close()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: w.status, Header: w.sent, Body: reader, Request: r}, nil
+}
+
+// pipedAnswer is an answer on its way to its reader.
+type pipedAnswer struct {
+	header, sent http.Header
+	status       int
+	to           *io.PipeWriter
+	begun        chan struct{}
+	once         sync.Once
+}
+
+func (w *pipedAnswer) Header() http.Header { return w.header }
+
+// WriteHeader begins the answer.
+func (w *pipedAnswer) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status, w.sent = status, w.header.Clone()
+		close(w.begun)
+	})
+}
+
+func (w *pipedAnswer) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.to.Write(b)
+}
+
+// Flush is for handlers that stream. What was written is with the reader already.
+func (w *pipedAnswer) Flush() {}
