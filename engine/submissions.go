@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Page is a part of a list. Next is the cursor of the following part, "" at the end.
@@ -98,6 +99,11 @@ func (p Submissions) List(ctx context.Context, r ListRequest) (page Page[queue.S
 		page.Next = cursor("s", uint64(next))
 	}
 	return page, err
+}
+
+// Failing groups the chunks that failed and wait for their next try by the kind of their last error.
+func (p Submissions) Failing(ctx context.Context, meta queue.Meta) (api.RetryGroups, error) {
+	return p.q.shard.Submissions.Failing(ctx, machine.Filter{Meta: meta})
 }
 
 // Chunks returns a submission's chunks by index. With a sparse state a page may be short before the end: go on while Next

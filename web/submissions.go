@@ -22,8 +22,8 @@ const (
 		"`meta.company=s:123` the text). " +
 		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that " +
 		"time or later. " +
-		"`next` is the cursor of the next page and absent on the last. `sort=largest` lists open submissions, those with " +
-		"the most chunks left first, in one page: of the newest 1,000,000, and not in one moment. " + shortPages
+		"`next` is the cursor of the next page and absent on the last. `sort=largest` lists open submissions, " +
+		"those with the most chunks left first, in one page: of the newest 1,000,000, and not in one moment. " + shortPages
 
 	defaultListLimit = 100
 )
@@ -41,6 +41,10 @@ func (x submissions) routes(r *router) {
 	registerIn(r, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: submissionList().document()}, x.list)
+	registerIn(r, operation{id: "list-retry-groups", method: "GET", path: "/v1/queues/{queue}/retries/groups",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "Group chunks that failed and will be tried again by their errors", about: retriesAbout,
+		params: retryList().document()}, x.failing)
 	registerIn(r, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
@@ -165,6 +169,25 @@ func (x submissions) list(ctx context.Context, q *engine.Queue,
 	request.Meta = ownMeta(ctx, request.Meta)
 	page, err := q.Submissions.List(ctx, request)
 	return answeredPage(page, err, submissionFor(ctx))
+}
+
+const retriesAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +
+	"fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with this value. The bulk " +
+	"action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of " +
+	"the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments."
+
+// retryList are the parameters of groups of failed tries.
+func retryList() parameters[queue.Meta] {
+	return parameters[queue.Meta]{metaParameter(func(m *queue.Meta) *queue.Meta { return m })}
+}
+
+func (x submissions) failing(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.RetryGroups], error) {
+	var meta queue.Meta
+	if err := retryList().read(in.raw, &meta); err != nil {
+		return nil, err
+	}
+	groups, err := q.Submissions.Failing(ctx, ownMeta(ctx, meta))
+	return answered(groups, err, asIs)
 }
 
 // submissionFilter are the parameters that say which submissions are meant, of a list and

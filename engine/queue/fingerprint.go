@@ -23,6 +23,7 @@ func Fingerprint(text string) string {
 //	8-4-4-4-12 hex digits      <uuid>  not inside a longer word
 //	0x and hex digits          <hex>
 //	8 or more hex digits       <hex>   with a digit and a letter among them, not inside a longer word
+//	fewer of them              <n>     as short ids have now digits alone, now letters too
 //	digits                     <n>     with a fraction (1.5), also behind letters (worker7)
 //
 // All white space becomes single blanks, and none at the ends. Nothing else changes, so letters' case counts.
@@ -87,8 +88,11 @@ func variable(text string, inWord bool) (n int, as string) {
 				return n + 2, "<hex>"
 			}
 		}
-		if n = hexRun(text); n >= 8 && (n == len(text) || !wordByte(text[n])) &&
+		if n = hexRun(text); n > 0 && (n == len(text) || !wordByte(text[n])) &&
 			strings.ContainsAny(text[:n], "0123456789") && strings.Trim(text[:n], "0123456789") != "" {
+			if n < 8 {
+				return n, "<n>"
+			}
 			return n, "<hex>"
 		}
 	}

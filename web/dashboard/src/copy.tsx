@@ -24,4 +24,4 @@ export const CopySecret = ({ text, name }: { text: string; name: string }) => <b
 export const CopyMark = ({ text }: { text: string }) => <button class="copy" type="button" aria-label="Copy all of it" title="Copy all of it" onClick={() => copy(text)} />
 
 /** What the page does, for a shell. */
-export const CopyAs = ({ curl, cli }: { curl: string; cli: string }) => <span class="row"><Copy text={cli} name="Copy CLI" /><Copy text={curl} name="Copy curl" /></span>
+export const CopyAs = ({ curl, cli }: { curl: string; cli?: string }) => <span class="row">{cli && <Copy text={cli} name="Copy CLI" />}<Copy text={curl} name="Copy curl" /></span>

@@ -10,6 +10,7 @@ import { Palette, paletteOpen } from './palette'
 import { Empty, Failed, Mark, MetaChips } from './parts'
 import { Activity } from './pages/activity'
 import { DeadLetters } from './pages/dead'
+import { Failing } from './pages/failing'
 import { Fairness } from './pages/fairness'
 import { Chunk } from './pages/chunk'
 import { Consumer, Consumers } from './pages/consumers'
@@ -110,6 +111,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'plugins': return rest ? <Plugin key={rest} name={rest} /> : <Plugins />
     case 'rules': return <Rules key={of} />
     case 'schedules': return <Schedules key={of} />
+    case 'failing': return <Failing key={of} />
     case 'dead-letters': return <DeadLetters key={of} />
     case 'operations': return <Operations key={of} />
     case 'nodes': return <Nodes />

@@ -204,3 +204,6 @@ export interface Token {
 export interface AuditEntry {
   at: string; actor: string; on_behalf_of?: string; from?: string; action: string; queue?: string; target?: string; before?: unknown; after?: unknown; request_id?: string; outcome: string
 }
+
+export interface RetryGroup { fingerprint: string; pattern: string; example?: string; submission: string; index: number; count: number; submissions: number; tries: { tries: number; count: number }[]; next_at?: string }
+export interface RetryGroups { items: RetryGroup[]; others: number; examined: number }

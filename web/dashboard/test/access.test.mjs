@@ -152,7 +152,7 @@ test('a token that is bound to a tenant begins with the page of its value, and i
   const next = await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { tenant: 'bound' }, chunks: { count: 3, template: 'x' } }, as(admin))
   await t.page.getByRole('link', { name: next.id }).waitFor()
   const links = t.page.getByRole('navigation', { name: 'Pages' }).getByRole('link')
-  assert.deepEqual((await links.allTextContents()).map((name) => name.replace(/[\d.,k]+$/, '')), ['Overview', 'Submissions', 'Reservations', 'Rules', 'Dead letters'])
+  assert.deepEqual((await links.allTextContents()).map((name) => name.replace(/[\d.,k]+$/, '')), ['Overview', 'Submissions', 'Reservations', 'Rules', 'Failing now', 'Dead letters'])
   for (const hash of await links.evaluateAll((all) => all.map((a) => a.hash))) { // a request that is refused is an error of the page
     await t.page.goto(quern.url + '/' + hash)
     await t.page.getByRole('heading', { level: 1 }).waitFor()

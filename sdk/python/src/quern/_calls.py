@@ -541,6 +541,15 @@ class Calls:
         """
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
+    def list_retry_groups(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.RetryGroups:
+        """Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids,
+        UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with
+        this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000
+        chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments.
+        """
+        found: types.RetryGroups = self._fetch(_request("list retry groups", "GET", query(path("/v1/queues/{}/retries/groups", queue), {"meta": meta}), safe=True))
+        return found
+
     def list_rules(self, queue: str, *, state: Optional[str] = None) -> Iterator[types.Rule]:
         """List a queue's pauses and blocks. Active rules, by ascending id. `state=ended` lists the last 1,000 rules that ended, the
         latest first: how and when they ended, and who lifted them.
@@ -1364,6 +1373,15 @@ class AsyncCalls:
         both. Tokens are not shown.
         """
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
+
+    async def list_retry_groups(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.RetryGroups:
+        """Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids,
+        UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with
+        this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000
+        chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments.
+        """
+        found: types.RetryGroups = await self._fetch(_request("list retry groups", "GET", query(path("/v1/queues/{}/retries/groups", queue), {"meta": meta}), safe=True))
+        return found
 
     def list_rules(self, queue: str, *, state: Optional[str] = None) -> AsyncIterator[types.Rule]:
         """List a queue's pauses and blocks. Active rules, by ascending id. `state=ended` lists the last 1,000 rules that ended, the

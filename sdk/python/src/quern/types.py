@@ -165,6 +165,9 @@ __all__ = [
     "Result",
     "ResultsAnswer",
     "Retried",
+    "RetryGroup",
+    "RetryGroups",
+    "RetryTries",
     "Revoked",
     "RevokedEvent",
     "RotateToken",
@@ -2758,6 +2761,49 @@ class Retried(TypedDict):
     """Retried: see the server's OpenAPI document."""
     #: Number of parked actions that the server tries again
     retried: int
+
+
+class _RetryGroupRequired(TypedDict):
+    #: Chunks that wait after this error
+    count: int
+    #: Name of the kind of error, as in the filter of a bulk operation
+    fingerprint: str
+    #: Index of its chunk
+    index: int
+    #: The error without what varies
+    pattern: str
+    #: Submission of the example
+    submission: str
+    #: Their submissions
+    submissions: int
+    #: Chunks by the number of failed attempts, at most 11
+    tries: list[RetryTries]
+
+
+class RetryGroup(_RetryGroupRequired, total=False):
+    """RetryGroup: see the server's OpenAPI document."""
+    #: One of the errors as it came; absent if the deadline passed
+    example: str
+    #: Time of the first next try
+    next_at: str
+
+
+class RetryGroups(TypedDict):
+    """RetryGroups: see the server's OpenAPI document."""
+    #: Number of chunks that were counted: all, unless more than 100,000 wait
+    examined: int
+    #: Kinds of errors, those with the most chunks first; at most 1,000
+    items: list[RetryGroup]
+    #: Chunks of further kinds
+    others: int
+
+
+class RetryTries(TypedDict):
+    """RetryTries: see the server's OpenAPI document."""
+    #: Chunks
+    count: int
+    #: Failed attempts; 10: that many or more; 0: only deadlines passed
+    tries: int
 
 
 class Revoked(TypedDict):

@@ -2092,6 +2092,43 @@ export type Retried = {
   retried: number
 }
 
+export type RetryGroup = {
+  /** Chunks that wait after this error */
+  count: number
+  /** One of the errors as it came; absent if the deadline passed */
+  example?: string
+  /** Name of the kind of error, as in the filter of a bulk operation */
+  fingerprint: string
+  /** Index of its chunk */
+  index: number
+  /** Time of the first next try */
+  next_at?: string
+  /** The error without what varies */
+  pattern: string
+  /** Submission of the example */
+  submission: string
+  /** Their submissions */
+  submissions: number
+  /** Chunks by the number of failed attempts, at most 11 */
+  tries: RetryTries[]
+}
+
+export type RetryGroups = {
+  /** Number of chunks that were counted: all, unless more than 100,000 wait */
+  examined: number
+  /** Kinds of errors, those with the most chunks first; at most 1,000 */
+  items: RetryGroup[]
+  /** Chunks of further kinds */
+  others: number
+}
+
+export type RetryTries = {
+  /** Chunks */
+  count: number
+  /** Failed attempts; 10: that many or more; 0: only deadlines passed */
+  tries: number
+}
+
 export type Revoked = {
   /** Reason */
   reason: "submission_ended" | "expired" | "operator" | "rule"

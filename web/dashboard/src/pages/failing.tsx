@@ -1,0 +1,56 @@
+import { Gate } from '../access'
+import { call, curl, queuePath, valueOf } from '../api'
+import { CopyAs } from '../copy'
+import { exact, moment, percent } from '../format'
+import { List } from '../list'
+import { useAction, useLive } from '../live'
+import { Count, Empty, Failed } from '../parts'
+import { boundTo, named } from '../session'
+import { link, queue, route, say } from '../state'
+import { stats } from '../stream'
+import { Expand } from '../text'
+import type { RetryGroup, RetryGroups } from '../types'
+import { Operations } from './bulk'
+
+/** Chunks whose last try failed and that will be tried again, by the kind of error: what goes wrong now, before anything is dead. */
+export function Failing() {
+  const meta = [...route.value.query].filter(([name]) => name.startsWith('meta.'))
+  const path = `${queuePath(queue.value)}/retries/groups?${new URLSearchParams(meta)}`
+  const read = useLive<RetryGroups>(path, 3)
+  const action = useAction()
+  const list = read.data?.items ?? []
+  const all = (read.data?.others ?? 0) + list.reduce((n, g) => n + g.count, 0)
+  const filter = meta.length > 0 ? { meta: Object.fromEntries(meta.map(([k, v]) => [k.slice(5), valueOf(v)])) } : {}
+  const now = (g: RetryGroup) => void action.run(async () => {
+    const actor = named()
+    await call('POST', '/v1/bulk-operations', { action: 'retry', queue: queue.value, filter: { ...filter, fingerprint: g.fingerprint }, ...(actor ? { actor } : {}) })
+    say(`${exact(g.count)} chunks are tried now`)
+    read.again()
+  })
+  const waiting = boundTo() ? undefined : stats.value?.stats.waiting
+  return (
+    <>
+      <div class="head"><h1>Failing now</h1><span>tries that failed and will be tried again{read.data && `: ${exact(all)} chunks, ${exact(list.length)} kinds of error`}</span><div class="act"><CopyAs curl={curl('GET', path)} /></div></div>
+      {meta.length > 0 && <p class="w12 row">{meta.map(([k, v]) => <a key={k} class="btn mono" href={link('failing')} aria-label={`Remove the filter ${k.slice(5)}=${v}`}>{k.slice(5)}={v} ×</a>)}</p>}
+      <Operations queue={queue.value} of={['retry']} />
+      <section class="card w12">
+        {read.problem && <Failed problem={read.problem} again={read.again} />}
+        {action.problem && <Failed problem={action.problem} />}
+        {!read.data && !read.problem && <p class="note">Reading…</p>}
+        {read.data && list.length === 0 && <Empty>No chunk waits after a failed try. {waiting ? `${exact(waiting)} wait for a time. ` : ''}<a href={link('dead-letters')}>Dead letters</a> are out of attempts.</Empty>}
+        {list.length > 0 && (
+          <List name="Failing now" items={list} id={(g) => g.fingerprint} scope={path} keys={false} besides={[action.busy]}
+            columns={[{ name: 'Error' }, { name: 'Failed tries' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Next try' }, { name: 'Actions', hidden: true }]}
+            cells={(g) => [
+              <td class="wrap error"><b>{g.pattern || 'the deadline passed'}</b>{g.example && g.example !== g.pattern && <div class="note"><Expand text={g.example} /></div>}<a class="mono" href={link(`submissions/${g.submission}/${g.index}`)}>an example</a></td>,
+              <td>{g.tries.map((t) => <span key={t.tries} class="chip" title={`${exact(t.count)} chunks`}>{t.tries === 0 ? 'expired' : `${t.tries}${t.tries === 10 ? '+' : ''}×`} {percent(t.count, g.count).toFixed(0)} %</span>)}</td>,
+              <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>,
+              <td class="note">{g.next_at ? moment(g.next_at) : '—'}</td>,
+              <td class="r"><Gate scope="operate"><button class="quiet" disabled={action.busy} aria-label={`Run now: group ${g.fingerprint}`} onClick={() => now(g)}>Run now</button></Gate></td>,
+            ]} />
+        )}
+        {read.data && (read.data.others > 0 || read.data.examined >= 100_000) && <p class="foot note">{read.data.others > 0 && `${exact(read.data.others)} chunks have errors of more kinds. `}{read.data.examined >= 100_000 && 'This is of the 100,000 chunks of the newest submissions.'}</p>}
+      </section>
+    </>
+  )
+}
