@@ -1,0 +1,84 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// While the database is away for less than a lease lasts, calls wait for it: each is done, and the owner stays the owner, with what
+// consumers hold. When it is away for longer, calls are answered with 503 moving, and the first node that reaches it again goes on: nothing
+// is lost, no try is counted, and who held a chunk completes it.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	h, database := newHistory(t, rand.New(rand.NewPCG(1, 1))), pgtest.Begin(t)
+	way := database.Front(t)
+	t.Cleanup(func() { _ = way.Close() })
+	owner := launch(t, t.TempDir(), quernCopy(t), "serve", "--cluster", way.URL(), "--accept-async", "--listen", "127.0.0.1:0", "--node", "a")
+	url := owner.url()
+	waitForQueue(t, url)
+	id := submitted(t, url, 3)
+	queue := url + "/v1/queues/default"
+	const one = `{"max":1,"timeout_ms":3600000,"strategy":"OldestFirst"}`
+	var held, second api.ReserveResponse
+	if h.ask(t.Context(), "POST", queue+"/reservations", "", one, &held) != isDone || len(held.Reservations) != 1 {
+		t.Fatalf("reserve: %+v", held)
+	}
+	epoch := func() uint32 {
+		return nodesAt(t, url, func(list []api.Node) bool { return len(list) == 1 && len(list[0].Queues) == 1 })[0].Queues[0].Epoch
+	}
+	before := epoch()
+
+	release := way.Hold()
+	var calls sync.WaitGroup
+	for i := range 4 {
+		calls.Go(func() {
+			var s api.Submission
+			body := fmt.Sprintf(`{"meta":{"of":"away"},"chunks":{"count":1,"prefix":"x%d/"}}`, i)
+			if h.ask(t.Context(), "POST", queue+"/submissions", "", body, &s) != isDone {
+				t.Error("an insert while the database was away for a moment was not done")
+			}
+		})
+	}
+	<-time.After(1500 * time.Millisecond) // a third of what the lease lasts
+	release()
+	calls.Wait()
+	if now := epoch(); now != before {
+		t.Errorf("the owner was deposed: epoch %d, was %d", now, before)
+	}
+	if h.ask(t.Context(), "POST", queue+"/reservations", "", one, &second) != isDone || len(second.Reservations) != 1 {
+		t.Fatalf("reserve: %+v", second)
+	}
+
+	release = way.Hold()
+	for moving := false; !moving; { // until the lease has ended
+		status, code, _, text := answer(t, "POST", queue+"/reservations", `{"max":1}`)
+		if moving = status == 503 && code == "moving"; !moving && status != 200 {
+			t.Fatalf("reserve while the database is away: %d %s", status, text)
+		}
+	}
+	release()
+	waitForQueue(t, url)
+	for _, r := range append(held.Reservations, second.Reservations...) {
+		var got api.ResultsResponse
+		if h.ask(t.Context(), "POST", queue+"/reservations/complete", "", fmt.Sprintf(`{"items":[{"token":%q}]}`, r.Token), &got) != isDone ||
+			got.Results[0].Status != api.StatusOK {
+			t.Errorf("completing what was held while the database was away: %+v", got)
+		}
+	}
+	var s api.Submission
+	if h.ask(t.Context(), "GET", url+"/v1/submissions/"+id, "", "", &s) != isDone || s.Done != 2 {
+		t.Errorf("the submission is %+v, want 2 chunks done", s)
+	}
+	var stats api.Stats
+	if h.ask(t.Context(), "GET", queue+"/stats", "", "", &stats) != isDone || stats.InsertedTotal != 7 || stats.ExpiredTotal != 0 || stats.FailedTotal != 0 {
+		t.Errorf("the numbers are %+v, want 7 chunks inserted, and no try counted", stats)
+	}
+}
