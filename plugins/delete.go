@@ -120,7 +120,7 @@ func (r *registry) unnamed(change *Change, name, what string, names func(*queue.
 		return nil
 	}
 	var users []string
-	for _, u := range r.usersOf(name) {
+	for _, u := range append(r.usersOf(name), change.Users...) {
 		if names(&u) {
 			users = append(users, u.String())
 		}

@@ -17,6 +17,8 @@ type Change struct {
 	Unchanged bool      // it must be at revision 0: nothing of it was ever changed
 	By        queue.Who // who changes it
 	Force     bool      // of a deletion: also what stored strategies name, which then go on without it
+
+	Users []queue.PluginUser // of a deletion: the blocks of queues of other nodes that name the plugin
 }
 
 // holds says whether the condition is met by a plugin at this revision.

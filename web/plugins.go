@@ -62,6 +62,7 @@ func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 type pluginHandlers struct {
 	catalogue *plugins.Catalogue // nil: this server has none
 	bodies    *bodies
+	nodes     *forwarding
 }
 
 // held is the catalogue, if this server has one.
@@ -209,12 +210,16 @@ type deletePluginInput struct {
 	Forced
 }
 
-func (pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *deletePluginInput) (*struct{}, error) {
+func (x pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *deletePluginInput) (*struct{}, error) {
 	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
 	}
-	change.Force = in.Force
+	if change.Force = in.Force; !in.Force {
+		if change.Users, err = x.nodes.pluginUsers(ctx, in.Name); err != nil {
+			return nil, err
+		}
+	}
 	return nil, c.Plugins.Delete(in.Name, change)
 }
 
@@ -224,13 +229,17 @@ type deleteVersionInput struct {
 	Forced
 }
 
-func (pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue,
+func (x pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue,
 	in *deleteVersionInput) (*struct{}, error) {
 	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
 	}
-	change.Force = in.Force
+	if change.Force = in.Force; !in.Force {
+		if change.Users, err = x.nodes.pluginUsers(ctx, in.Name); err != nil {
+			return nil, err
+		}
+	}
 	return nil, c.Versions.Delete(in.Name, in.Version, change)
 }
 

@@ -130,7 +130,7 @@ func (s *Server) routes(o *Options) error {
 		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}, s.forwarding},
 		strategies{s.engine},
 		questions{s.engine},
-		pluginHandlers{o.Plugins, s.bodies},
+		pluginHandlers{o.Plugins, s.bodies, s.forwarding},
 		deadLetters{s.engine},
 		bulks{s.engine, s.forwarding},
 		rules{s.engine},

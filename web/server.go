@@ -168,6 +168,7 @@ func New(o Options) (*Server, error) {
 	s.forwarding.self = s.echo
 	if s.auth.hops != nil {
 		lettersRoutes(s.echo, o.Engine, s.auth.hops)
+		pluginUsersRoute(s.echo, o.Engine, s.auth.hops)
 	}
 	if err := s.routes(&o); err != nil {
 		return nil, err

@@ -320,4 +320,13 @@ func TestNodesShareWhatTheyHave(t *testing.T) {
 			t.Fatalf("a reserve with the plugin at the other node: %d %s", status, text)
 		}
 	}
+
+	must("PUT", url+"/v1/queues/letters/strategies/nightly", `{"strategy":"Plugin(\"order\", OldestFirst)"}`) // letters is at b
+	must("POST", url+"/v1/plugins/order/deactivate", "")
+	if status, code, _, text := answer(t, "DELETE", url+"/v1/plugins/order", ""); status != 409 || code != "conflict" ||
+		!strings.Contains(string(text), "nightly") {
+		t.Errorf("deleting a plugin that a strategy of another node names: %d %s", status, text)
+	}
+	must("DELETE", other+"/v1/queues/letters/strategies/nightly", "")
+	must("DELETE", url+"/v1/plugins/order", "")
 }
