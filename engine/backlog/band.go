@@ -22,6 +22,16 @@ import (
 const maxBands = 64
 
 // bands are the views that stand on a frame, and how its gates are divided between them.
+//
+//	views of MaxSimultaneous("company", 3, X) and ("company", 10, X), on one frame
+//
+//	tops      band 0 to 2              band 3 to 9              in none
+//	gates     company=7 (1 in flight)  company=8 (5 in flight)  company=9 (10 in flight)
+//	view 3    ●
+//	view 10   ●                        ●
+//
+// A pick of view 10 compares the first gates of both bands. So thirty views that differ in a number
+// take the memory of one, and each pays a comparison for each band below its number.
 type bands struct {
 	on        bool   // there are several numbers, and so several bands
 	unsettled uint32 // gates from here on stand in the band that is theirs; the others may stand in one of before

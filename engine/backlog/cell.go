@@ -26,6 +26,11 @@ type cell struct {
 
 // cells are where the submissions of a frame of two or more limits stand: in the cells of
 // its grid, which stand in its gates.
+//
+// Three levels hold a submission of such a view: its cell, the gate that the cell stands in, and
+// the top that the gate stands in if it is open. A change of a submission may change the first of
+// its cell, that the first of its gate, and that the place of the gate in the top: reseat and
+// refresh go up this way.
 type cells struct {
 	of *frame
 	grid

@@ -15,6 +15,12 @@ import (
 // shut. So another measure has its counters changed here, and needs nothing else.
 
 // counter counts the chunks of a value by one measure.
+//
+// `shuts` and `opens` are the nearest numbers at which something happens, so that a chunk that is
+// taken or given back costs one comparison as a rule. They are worked out again (foresee) when the
+// count passes one of them, or when a gate or a limit comes or goes. A counter with numbers that
+// are out of date would leave a gate open at its limit, which is the one thing that must never
+// happen.
 type counter struct {
 	count uint32
 	limit uint32 // an operator's, 0 under a rule, or queue.NoLimit

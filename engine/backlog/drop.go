@@ -61,6 +61,9 @@ func (vs *views) Drop(keep int) (count int) {
 
 // drop takes the view out of everybody's reach. If no other one stands on its frame, what
 // that holds of submissions and terms is left to Sweep.
+//
+// Taking a large view apart takes milliseconds, in which no call could have the mutex. So
+// the view is only made unreachable here.
 func (vs *views) drop(v *View) {
 	delete(vs.byKey, v.key)
 	v.state = dropped

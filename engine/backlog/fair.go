@@ -32,6 +32,14 @@ type ledgers struct{ views *views }
 
 // fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a
 // view that is made again starts with even lags.
+//
+//	reserve ─► Take: the ledger says whose turn it is, and is charged a chunk, or the estimate of a time
+//	release ─► Refund: it was not worked on
+//	end     ─► the estimate becomes the time that it really took
+//
+// The charge of a chunk is found again by its Charge, which every reservation keeps: the name of
+// the view and the leaf. Names have eight bits and go round, so that the name of a dropped view is
+// not soon that of another, which would get a refund that is not its own.
 type fairness struct {
 	view   *View
 	name   uint8 // Charge.Ledger

@@ -11,6 +11,13 @@ import (
 
 // frames are the frames of all views. They learn of every change of a submission or value
 // that concerns them.
+//
+//	a submission is offered or taken back ─► broad: frames without an index, all of them
+//	                                      ─► frames of each of its terms: those that filter by the term
+//
+// So a change of a submission of company=7 costs nothing in the views of other companies. list has
+// an order that depends on the calls alone. A map would make two runs with one seed differ, and no
+// failure could be replayed.
 type frames struct {
 	values *values
 	oldest *oldest

@@ -1,6 +1,10 @@
 package backlog
 
 // ranking tells an indexed heap which of two elements comes first, and where to record an element's place.
+//
+// The heaps are indexed: each element knows its place, so one whose rank changed is moved without a
+// search. container/heap does the same through an interface of its own with a call for each swap;
+// these run at every pick.
 type ranking[T any] interface {
 	before(a, b T) bool
 	moved(x T, to int)

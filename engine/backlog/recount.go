@@ -17,6 +17,16 @@ import (
 // can have changed. So found and kept are of one moment, however long the walk takes.
 
 // recount is one under way.
+//
+//	found and kept are of the moment of Begin:
+//
+//	Begin: copies the totals ──── slices of the walk ──── end: found − kept must be 0
+//	                 a submission changes before the walk comes to it ─► it is met now, as it still is
+//	                 a new submission                                 ─► born met: it is of later
+//
+// Anything that changes what is counted must call Changing first. A path that forgets it would show
+// as a drift that is none, and the recount would "correct" a right number; so a total is corrected
+// only after two rounds agree.
 type recount struct {
 	subs    *submissions
 	values  *values

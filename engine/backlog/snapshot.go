@@ -22,6 +22,9 @@ const snapshotVersion = 1
 
 // AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that
 // are to come back as available, in any order: those held, and those that wait for another try.
+//
+// The size follows the exceptions, never the chunks: a submission of four billion chunks
+// that was worked off in order has a snapshot of less than twenty bytes.
 func (s *Submission) AppendSnapshot(dst []byte, out []uint32) []byte {
 	back, skipped := s.exceptions(out)
 	for _, n := range [...]uint32{snapshotVersion, s.p, s.l, s.both} {

@@ -40,6 +40,11 @@ type term struct {
 
 // values are the keys and values that submissions have, views ask for and operators demand
 // something of. They count the chunks in flight of each, and their counters open and shut gates.
+//
+// A term lives as long as a submission has it, a view filters by it, or a share has a tenant for
+// it: all and uses count these. So memory follows the values in use, not those that there ever
+// were. Numbers of terms are given again; what keeps a number beyond the life of its term must be
+// told (left).
 type values struct {
 	subs     *submissions
 	rules    *rulings

@@ -1,5 +1,24 @@
 package shard
 
+// Checkpoints: rows of what changed go to the store, so that the journal before them can be
+// trimmed.
+//
+//	between        with applying and the mutex: position, dirty records, ended ones; their lists are emptied
+//	asides: rules  before the submissions, see rules.Part.Row
+//	Flush          bytes that the store keeps in memory
+//	slices         rows of submissions and of the history, one transaction for each slice
+//	keys           behind the rows: a key must not outlive its submission in a power cut
+//	asides: rest, entries of the audit log
+//	SetCheckpointed, then Trim
+//
+// The order is the point. Trim comes last: until then the journal has everything that a row may
+// lack. A crash after any step leaves some rows younger than others, and each says up to which
+// position it is true, so the replay knows what to pass over. If a step fails, what was taken goes
+// back to the lists (putBack), and the next checkpoint writes it.
+//
+// turn is held while rows are written, and while a reload reads them: a reload must not read rows
+// of two checkpoints.
+
 import (
 	"cmp"
 	"context"
@@ -33,6 +52,9 @@ type checkpointer struct {
 }
 
 // checkpointMeans are the dependencies of a checkpointer beside its shard.
+//
+// applying comes before the mutex. A checkpoint holds it while it asks for the position, and again
+// while it encodes some rows, so that no row is taken between two ops of one batch.
 type checkpointMeans struct {
 	options   *Options
 	applying  *locks.Mutex[shell.InApplying] // held while a batch is applied

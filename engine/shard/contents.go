@@ -16,6 +16,10 @@ import (
 // who shares the append, so they are blobs, which the op names (blobs.go).
 
 // contents are the bytes of chunks and attachments in the store.
+//
+// Callers that bring bytes wait in room while too many wait for a checkpoint. It is called without
+// the mutex: the checkpoint that it waits for needs it. One caller makes the checkpoint for all
+// (relieving); the others find room when they get the lock.
 type contents struct {
 	options     *Options
 	disk        *disk.Disk

@@ -11,6 +11,9 @@ import (
 // inserts are refused before memory is at its end. Whatever exists is not affected: it is recovered,
 // redriven and ended as ever, and schedules go on inserting, a submission for each tick. Dead letters
 // that come from another queue wait there until there is room. It is safe for concurrent use.
+//
+// An insert counts as pending until after it counts as open, so for a moment it counts twice: the limit
+// errs on the safe side. The two are atomics, because every insert of every shard would meet at a lock.
 type LiveLimit struct {
 	most    int64 // 0: as many as there are
 	open    atomic.Int64

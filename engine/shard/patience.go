@@ -11,6 +11,10 @@ const appendPatience = time.Second
 
 // patience gives the appends of a writer their context: one for all of them, until one took too
 // long, as a timer for each would cost every commit. Its methods are called with the mutex held.
+//
+// An append whose outcome is not known is tried again until its context ends, and everyone in its
+// batch waits. After appendPatience it ends with ErrUnknown, and the shard reloads. With more
+// patience callers would time out first; with less, a short stall of the disk would cost a reload.
 type patience struct {
 	ctx    context.Context
 	giveUp context.CancelFunc

@@ -34,6 +34,9 @@ import (
 
 // resources are the features of a shard beside insert, reserve and complete. Each is a
 // type of its own, with the state that only it needs.
+//
+// Each of them reaches the shard through doors (shell.Shell) only, and `of` hands it anything
+// else that it needs. So what a feature can touch is what its constructor is given there.
 type resources struct {
 	Answers      *answers.Answers
 	Acts         acts.Acts

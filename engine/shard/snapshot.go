@@ -46,6 +46,10 @@ type copies struct {
 }
 
 // snapshotter decides when a snapshot is made, and makes it beside the commits and the checkpoints.
+//
+//	journal   ... | named in ops ───────────────────────────────────────► tail
+//	              ▲ newest snapshot: the copy has everything before
+//	              └ the journal is trimmed up to here, and no further
 type snapshotter struct {
 	*copies
 	shell.Shell

@@ -1,5 +1,12 @@
 package shard
 
+// The last act of an orderly stop: what consumers hold is written to the journal, behind everything
+// else. The next start takes it up, and consumers notice nothing.
+//
+// The last op says that this is all. A stop that is killed in between leaves some reservations
+// without that op, and the next start then takes none of them: with some of them, limits would
+// count too little and seem to hold.
+
 import (
 	"context"
 

@@ -1,5 +1,8 @@
 package shard
 
+// How the life-cycle worker is doing, for `quern lifecycle` and /readyz. Everything here is
+// counters that are kept anyway: the question costs the same however much is due.
+
 import (
 	"errors"
 	"fmt"

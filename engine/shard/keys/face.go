@@ -54,6 +54,11 @@ func Of(n *queue.NewSubmission) *Key {
 // Decide calls fn with the mutex held when it is known what the store has of the keys.
 // Keys are known that were used since the time that fn is told. It returns fn's error;
 // while the shard cannot work it returns why, and does not call fn.
+//
+// The store is asked without the mutex, memory with it. In between, a checkpoint may move a key
+// from memory to the store, where the question was before: it would be found in neither, and the
+// insert would happen twice. moves is raised before a key leaves memory, so Decide notices and asks
+// again.
 func (k *Keys) Decide(ctx context.Context, list []*Key, fn func(m *machine.Machine, since queue.Time) error) error {
 	for { // again if a checkpoint moved keys meanwhile, which takes much longer than this
 		since, moves := k.Now().Add(-queue.IdempotencyWindow), k.moves.Load()

@@ -7,6 +7,13 @@ import (
 
 // endings keeps submissions that have ended until their history rows are written, and
 // knows who waits for an end.
+//
+//	open ─► EndSubmission: Ending, op in the batch
+//	          │ applied                     └ the commit fails: Undo, it is open as before
+//	          └► end ─► ByID, InOrder ─► checkpoint: history row ─► forgotten
+//
+// Between its end and its row a submission is found here only: neither the backlog nor the history
+// has it.
 type endings struct {
 	ByID    map[queue.SubmissionID]*Record   // ended, history row not yet written
 	InOrder []*Record                        // the same, in the order of their end

@@ -12,6 +12,14 @@ import (
 
 // Machine is the shard's state. Every input carries its time and its random seed; there is
 // no clock, no goroutine and no I/O in here. The caller holds the shard's mutex.
+//
+//	Encode(now) ─► op in the open batch, with its mark or intent     decided, not durable
+//	   commit of the batch
+//	Apply...    ─► the only changes of durable state                 durable
+//	Undo        ─► marks and intents of a batch that failed          as if never decided
+//
+// Decisions are made against both: what is applied, and what is on its way. A decision that looked
+// at applied state alone would end a chunk twice, once in each of two batches.
 type Machine struct {
 	parts
 

@@ -90,6 +90,9 @@ func (b *Blobs) Part(indexes []uint32) (part, n int) {
 }
 
 // Try is the history of one chunk that did not succeed at first.
+//
+// A chunk has a Try from its first failure on, until it is completed. So chunks that fail take memory, and
+// chunks that succeed at once take none.
 type Try struct {
 	NotBefore queue.Time
 	sequence  uint64 // of the last token

@@ -18,6 +18,10 @@ import (
 )
 
 // Retention removes what is over. It outlives a reload.
+//
+// History is taken for writing while rows of the history go, and for reading by a redrive that
+// opens an ended submission again. Without it, a redrive could open a submission whose row
+// retention deletes at that moment, with contents that are gone.
 type Retention struct {
 	shell.Door[Kept]
 	Options

@@ -29,6 +29,13 @@ type line struct {
 }
 
 // Waiters are the reserve calls that wait.
+//
+// A waiter stands in the line of each view of its plan. Served in one, it is over, and the other
+// lines drop it when they come to it: taking it out of all at once would be a search in each. over
+// counts them, so that a line that holds mostly served ones is cleaned.
+//
+// A plan with scores is told to ask again, not handed work, as nothing is scored under the mutex.
+// At most tellScored at once: they would all score for one chunk.
 type Waiters struct {
 	machine func() *machine.Machine
 	stale   func(q *machine.Request) error
