@@ -18,6 +18,10 @@ import (
 )
 
 // health are the handlers of what says how the server is.
+//
+// /livez and /readyz answer two different questions. A supervisor restarts a process that is not
+// live, so /livez looks at nothing: a restart cures neither a full disk nor a lost database. A load
+// balancer leaves out a server that is not ready.
 type health struct {
 	engine   *engine.Engine
 	plugins  *plugins.Catalogue // nil: there are none

@@ -14,6 +14,8 @@ import (
 
 // metrics is what the HTTP face measures. Routes are operation ids and codes are statuses,
 // so both labels are bounded.
+//
+// A label with a queue, a consumer or a path in it would let clients make series without bound.
 type metrics struct {
 	seconds *prometheus.HistogramVec
 	changes *prometheus.CounterVec

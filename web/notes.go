@@ -10,6 +10,9 @@ import (
 )
 
 // note is what is said about one property.
+//
+// The sentences of the OpenAPI document are the comments of package api. So each is written once,
+// beside the field, and documents it in Go, in the reference and in the clients.
 type note struct {
 	text  string // "": the comment of its field in package api
 	limit api.Limit

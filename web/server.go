@@ -27,6 +27,10 @@ import (
 
 // patience is how long the face waits for what. A request that waits (long poll) or
 // streams moves its own deadlines; all others live within these.
+//
+// Without an end to each phase, a client could hold a connection, a buffer or a place for as long
+// as it likes by sending a byte now and then. OPERATIONS.md lists the limits for operators ("Slow
+// clients").
 type patience struct {
 	header time.Duration // request line and headers
 	read   time.Duration // headers and an ordinary body

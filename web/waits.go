@@ -9,6 +9,13 @@ import (
 // waits are the requests that wait for something, so that they can be ended when the
 // server stops. It is a set and not a tree of contexts, because ten thousand contexts that
 // can be cancelled from above cost megabytes.
+//
+//	enter ─► wait ─► leave        the usual way
+//	stop  ─► read deadline in the past ─► net/http ends the request's context ─► the handler answers ─► leave
+//	end   ─► the same, for those whose token or session is over
+//
+// The answer of a wait that is ended still goes out: only reading ends. multiplex.go does the same
+// for HTTP/2.
 type waits struct {
 	clock *clock
 

@@ -13,6 +13,14 @@ var errDamaged = errors.New("the batch is cut short or damaged")
 // coder goes through the fields of an op in the order in which they are in a batch. An op lists its
 // fields once, in its method fields: writing, the coder appends what they hold, and changes none of
 // them; reading, it puts into them what it finds. So what is written and what is read cannot differ.
+//
+//	op.fields(c):   unsigned(c, &x.Seq)   c.text(&x.Reason)   ...
+//
+//	writing: x ─► bytes appended to c.b           reading: front of c.b ─► x
+//	                                              damaged: bad, and all that follows reads as zero
+//
+// A field list needs no error handling: damage is noted once and told by whole, at the end. A
+// reader must never act on an op before that.
 type coder struct {
 	b        []byte // what is written so far, or what is still to be read
 	reading  bool

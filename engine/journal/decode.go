@@ -35,6 +35,10 @@ func (*Set) ofPart()      {}
 func (*Snapshot) ofPart() {}
 
 // Decoder reads a batch op by op.
+//
+// Ops have no length of their own, which saves a byte or two for each. So a decoder that meets a
+// code that it does not know cannot go on behind it: the version of the batch says beforehand
+// whether it knows all codes.
 type Decoder struct {
 	c   coder
 	at  queue.Time

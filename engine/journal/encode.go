@@ -4,6 +4,9 @@ import "github.com/quern-queue/quern/engine/queue"
 
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so
 // a common completion takes 8 to 10 bytes.
+//
+// The encoder is kept from batch to batch with its memory. What Bytes and Packed return is
+// therefore gone with the next Reset, and an append must be through by then.
 type Encoder struct {
 	c      coder
 	ops    int

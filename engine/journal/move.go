@@ -27,6 +27,10 @@ func (k MoveKind) enters() bool { return k == MoveForward || k == MoveRenumber }
 
 // Move is what becomes of some chunks of one submission without a try (Forward, Discard,
 // Offer), or of entries of the outbox (Delivered, Stuck, Renumber).
+//
+//	dead letter ── Forward ──► outbox, number n ── Delivered ──► gone
+//	                              │ cannot be read: Stuck, later numbers overtake it
+//	                              └ can be read again: Renumber, behind those
 type Move struct {
 	Kind MoveKind
 	Seq  uint32             // of the submission; 0 of a Delivered or Stuck

@@ -9,6 +9,9 @@ import (
 // Rule sets or lifts a rule. Setting one replaces that of the same action and match, whose
 // id and beginning stay; lifting one that is not there does nothing: so applying either
 // twice is applying it once.
+//
+// A lift carries its grace, so that a replay decides nothing: until then no dead_deadline ends what
+// the rule covered, as no one could work on it.
 type Rule struct {
 	Lift  bool
 	Rule  queue.Rule    // of a lift, only the id

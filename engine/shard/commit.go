@@ -3,9 +3,9 @@ package shard
 // Group commit: how what was decided becomes durable, and what happens when it does not.
 //
 //	             seal                  take                   apply
-//	open batch ───────► sealed batches ────► batch in flight ───────► state of the machine │
-//	     │                     │ └────────────────────┴──── refuse ◄────────┘  all of them, when the
-//	     append fails
+//	open batch ───────► sealed batches ────► batch in flight ───────► state of the machine
+//	     │                    │                     │
+//	     └────────────────────┴──── refuse ◄────────┘  all of them, when the append fails
 //
 // A call holds the mutex, decides against the state and what is on its way, encodes its
 // ops into the open batch, and waits for the commit of that batch. One goroutine, run,

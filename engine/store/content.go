@@ -66,6 +66,9 @@ func packContent(first uint32, chunks [][]byte, bytes int) []journal.Page {
 // indexes; ErrMissing when one has none. Chunks that lie side by side are read together
 // when their indexes stand side by side. It ends before the content that would bring the
 // sum over `most` bytes; the first is read in any case. The bytes must not be changed.
+//
+// The bound on bytes is why an answer of a reserve may have fewer chunks than were asked for: a
+// thousand chunks of 1 MiB would be a gigabyte in memory, for one client that may read slowly.
 func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32,
 	most int) (contents [][]byte, err error) {
 	missing := func(index uint32) error { return missingChunk(seq, index) }

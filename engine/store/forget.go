@@ -1,5 +1,13 @@
 package store
 
+// Retention in the store: which ended submissions are past their time, and how they are deleted.
+// The place in the history goes last, in the same transaction as the rest of what is left of the
+// submission. So after a crash a submission is still listed, perhaps with less content, and is
+// deleted by the next call. The other way round, its content would stay in the file for ever, with
+// nothing that names it.
+//
+// Each transaction deletes a bounded number of rows and bytes, as all other writes wait for it.
+
 import (
 	"cmp"
 	"context"

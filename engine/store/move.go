@@ -1,5 +1,9 @@
 package store
 
+// A catalogue on its way between a file and the journal that the nodes of a cluster share. A
+// restore is many changes, and a crash may come between any two. So the first and the last of them
+// say that a restore begins and ends, and in between no node starts (ErrRestoring).
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,10 @@
 package store
 
+// Open submissions out of a damaged store. They are in up to four tables (submission, progress,
+// open_page, open_block), and any of them may have lost rows. What can be joined again is taken
+// over: a page without its directory counts as whole, unless the history has a submission of it,
+// and a submission without its state begins again at its first chunk.
+
 import (
 	"cmp"
 	"maps"

@@ -1,5 +1,9 @@
 package store
 
+// Giving room back to the disk. SQLite keeps the pages of deleted rows in a list of free ones. To
+// give them back it moves pages from the end of the file into free ones, which costs writes. So
+// some stay free for what comes next, and on a full disk nearly none.
+
 import (
 	"context"
 	"sync/atomic"

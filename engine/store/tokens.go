@@ -1,5 +1,8 @@
 package store
 
+// Access tokens in the catalogue: their hashes, never their secrets. An expired token stays expired
+// although the clock may be set back: its expiry is then stored negative (token.end).
+
 import (
 	"encoding/json"
 	"fmt"

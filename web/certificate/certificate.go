@@ -41,6 +41,11 @@ const maxFileBytes = 4 << 20
 
 // Source gives every new connection the certificate that the files hold at that time.
 // Connections that exist keep theirs.
+//
+// Files are looked at when a connection begins, once a second at most, and not by a watcher: a
+// server without connections needs no certificate, and watchers behave differently on each file
+// system. Halves that do not match, as between the two steps of a renewal, leave the current
+// version in place.
 type Source struct {
 	files   Files
 	now     func() time.Time

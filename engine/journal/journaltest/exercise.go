@@ -30,6 +30,9 @@ type Medium struct {
 }
 
 // Outcome is the true result of an append attempt that got no answer.
+//
+// A writer that gets no answer cannot tell these apart, and must be right in all three. Late is the
+// hardest: its own first try takes the place of the second, and must be recognised as its own.
 type Outcome uint8
 
 const (

@@ -30,6 +30,16 @@ const insertSQL = `INSERT INTO batch (n, crc, sum, bytes) VALUES (?1, ?2, CASE W
 var errClosed = errors.New("sqlitelog: the journal is closed")
 
 // Append implements journal.Journal.
+//
+//	try ─► written: done
+//	    ─► certainly refused (full, conflict): the error, at once
+//	    ─► no answer: doubt. The next try reads what is there first (resolve):
+//	           the batch is there ─► done, it was written after all
+//	           it is not          ─► written again, the same bytes
+//	       until ctx ends: ErrUnknown
+//
+// The condition (insertSQL) is checked by the statement that writes. A check before it would leave
+// a moment in which another writer could append.
 func (l *Log) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

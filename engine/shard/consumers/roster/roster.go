@@ -44,8 +44,9 @@ type Consumer struct {
 	LostTo  reserver.Place // so far its reservations are ended, when it was away for too long
 	Breaks  uint32         // how often its last stream broke: tells absences apart
 
-	Incarnation string   // of the process that attached last and said it
-	succeeded   []string // incarnations that others succeeded, the last ones: a process that lives on takes nothing back
+	Incarnation string // of the process that attached last and said it
+	// incarnations that others succeeded, the last ones: a process that lives on takes nothing back
+	succeeded []string
 }
 
 // Stream is how an attached consumer hears of what is new.
@@ -186,8 +187,8 @@ func (r *Roster) Miss(name string, now queue.Time) {
 	r.Await(Absence{c, c.Breaks, now})
 }
 
-// KeepsStream says whether a consumer is attached, or was until the server ended its stream, or is away; and of which
-// process its last stream was, if that said so.
+// KeepsStream says whether a consumer is attached, or was until the server ended its
+// stream, or is away; and of which process its last stream was, if that said so.
 func (r *Roster) KeepsStream(name string) (incarnation string, keeps bool) {
 	if c := r.ByName[name]; c != nil && (len(c.Streams) > 0 || c.Away != 0) {
 		return c.Incarnation, true
@@ -207,9 +208,10 @@ func (c *Consumer) follow(incarnation, before string) {
 	c.Incarnation = incarnation
 }
 
-// Succeeds says whether a process that attaches as a consumer is another than the one whose stream was the last, and
-// ends the streams of that one. A process that does not say which it is succeeds no one, and neither does
-// one that was succeeded itself: else two that share a name by mistake would take turns in ending each other's work.
+// Succeeds says whether a process that attaches as a consumer is another than the one
+// whose stream was the last, and ends the streams of that one. A process that does not say
+// which it is succeeds no one, and neither does one that was succeeded itself: else two
+// that share a name by mistake would take turns in ending each other's work.
 func (r *Roster) Succeeds(name, incarnation string) bool {
 	before, keeps := r.KeepsStream(name)
 	if incarnation == "" || !keeps || before == incarnation {
