@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"engine/shard/disk":                     {"engine/journal", "engine/queue"},
 	"engine/shard/keys":                     {"engine/shard/shell", "engine/shard/commit", "engine/shard/machine", "engine/checkpoint", "engine/queue", "engine/journal"},
 	"engine/shard/stored":                   {"engine/blobs", "engine/journal", "engine/queue", "engine/shard/machine", "engine/store"},
-	"engine/shard/submissions":              {"engine/locks", "engine/shard/shell", "engine/shard/machine", "engine/access", "engine/checkpoint", "engine/queue", "engine/backlog", "engine/journal", "engine/store"},
+	"engine/shard/submissions":              {"sdk/api", "engine/locks", "engine/shard/shell", "engine/shard/machine", "engine/access", "engine/checkpoint", "engine/queue", "engine/backlog", "engine/journal", "engine/store"},
 	"engine/shard/ends":                     {"engine/shard/shell", "engine/checkpoint", "engine/shard/machine", "engine/queue", "engine/journal"},
 	"engine/shard/settings":                 {"engine/shard/shell", "engine/shard/machine", "engine/queue", "engine/journal"},
 	"engine/shard/snapshots":                {"engine/shard/machine", "engine/journal"},
