@@ -22,7 +22,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// history records what clients asked of a cluster and what they were told, with the times of both, and checks that there is an order of all
+// history records what clients asked of a cluster and what they were reported, with the times of both, and checks that there is an order of all
 // calls, each at one moment between its two times, in which one server would have answered as the cluster did. A call without an answer may
 // have been done at any time after it was made, or never.
 type history struct {
@@ -55,7 +55,7 @@ type deed struct {
 	token string
 }
 
-// outcome is what the client was told; "": nothing.
+// outcome is what the client was reported; "": nothing.
 type outcome struct {
 	said string // an id of an insert, or the status of a result
 	done int    // of a read
@@ -193,17 +193,17 @@ func (h *history) takenOver(from, until int64) {
 	})
 }
 
-// told is what a call gave: an answer of the server that says that it was done, one that says that it was not, or none.
-type told int
+// reported is what a call gave: an answer of the server that says that it was done, one that says that it was not, or none.
+type reported int
 
 const (
-	isDone told = iota
+	isDone reported = iota
 	isNot
 	isUnknown
 )
 
 // ask makes one call of a node.
-func (h *history) ask(ctx context.Context, method, url, key, body string, into any) told {
+func (h *history) ask(ctx context.Context, method, url, key, body string, into any) reported {
 	q, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		h.t.Error(err)
