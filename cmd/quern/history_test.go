@@ -22,7 +22,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// history records what clients asked of a cluster and what they were reported, with the times of both, and checks that there is an order of all
+// history records what clients asked of a cluster and the answers that they got, with the times of both, and checks that there is an order of all
 // calls, each at one moment between its two times, in which one server would have answered as the cluster did. A call without an answer may
 // have been done at any time after it was made, or never.
 type history struct {
@@ -55,7 +55,7 @@ type deed struct {
 	token string
 }
 
-// outcome is what the client was reported; "": nothing.
+// outcome is the answer that the client got; "": nothing.
 type outcome struct {
 	said string // an id of an insert, or the status of a result
 	done int    // of a read
