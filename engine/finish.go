@@ -31,9 +31,9 @@ func (q *Queue) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 	return q.shard.Extend(ctx, items, dst)
 }
 
-// Release gives chunks back unworked. One result per item is appended to dst, in order.
+// Release gives chunks back unworked, at once or after a delay. One result per item is appended to dst, in order.
 func (q *Queue) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
-	if err := validBatch(len(items)); err != nil {
+	if err := validReleases(items); err != nil {
 		return dst, err
 	}
 	return q.shard.Release(ctx, items, dst)

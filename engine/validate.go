@@ -130,6 +130,18 @@ func validFails(items []queue.FailItem, now queue.Time) error {
 	return validBatch(len(items))
 }
 
+// maxDelay is the longest that a released chunk may wait: 30 days, in milliseconds.
+const maxDelay = maxRetryAfter
+
+func validReleases(items []queue.ReleaseItem) error {
+	for i := range items {
+		if delay := items[i].Delay; delay < 0 || delay > maxDelay {
+			return queue.Invalid(fmt.Sprintf("/items/%d/delay_ms", i), "is %d; 0 to %d are allowed", delay, maxDelay)
+		}
+	}
+	return validBatch(len(items))
+}
+
 func validExtends(items []queue.ExtendItem) error {
 	shortest, longest := queue.Time(queue.MinReservation.Milliseconds()), queue.Time(queue.MaxReservation.Milliseconds())
 	for i := range items {

@@ -428,6 +428,26 @@ func TestBehaviour038RetryAfterIsKept(t *testing.T) {
 	}
 }
 
+// A chunk that is released with a delay is offered after it, also after a restart, and it is the same attempt.
+func TestReleaseDelayIsKept(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	sub := s.insert("", submission(1))
+	held := s.reserve("", briefly("OldestFirst", 1)).Reservations
+	delayed := api.ReleaseRequest{Items: []api.ReleaseItem{{Token: held[0].Token, DelayMS: time.Hour.Milliseconds()}}}
+	s.results("", "release", delayed)
+	s.advance(59 * time.Minute)
+	s.reopen(30 * time.Second)
+	s.reserveNone("", "OldestFirst")
+	if got := s.submission(sub.ID); got.Waiting != 1 {
+		t.Errorf("half a minute before: %d waiting, want 1", got.Waiting)
+	}
+	s.advance(30 * time.Second)
+	if got := s.reserve("", briefly("OldestFirst", 1)).Reservations; len(got) != 1 || got[0].Attempt != 1 {
+		t.Errorf("an hour later: %+v, want the first attempt", got)
+	}
+}
+
 func TestBehaviour039CountsAfterExpiries(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

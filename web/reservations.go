@@ -469,7 +469,7 @@ func validConsumer(name []byte) error {
 
 func releaseItems(dst []queue.ReleaseItem, in []wire.ReleaseItem) []queue.ReleaseItem {
 	for i := range in {
-		dst = append(dst, queue.ReleaseItem{Token: tokenOf(in[i].Token)})
+		dst = append(dst, queue.ReleaseItem{Token: tokenOf(in[i].Token), Delay: queue.Time(in[i].DelayMS)})
 	}
 	return dst
 }

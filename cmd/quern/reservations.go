@@ -234,11 +234,12 @@ func extendCommand(a *app) *cobra.Command {
 
 // releaseCommand gives chunks back unworked: those of tokens, or one that a consumer holds.
 func releaseCommand(a *app) *cobra.Command {
+	var delay time.Duration
 	c := finishCommand(a, "release TOKEN... | ID/INDEX", "Release reserved chunks without counting an attempt",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ReleaseItem, len(tokens))
 			for i, token := range tokens {
-				items[i] = api.ReleaseItem{Token: token}
+				items[i] = api.ReleaseItem{Token: token, DelayMS: delay.Milliseconds()}
 			}
 			return c.Release(ctx, queueName, items)
 		})
@@ -249,12 +250,16 @@ func releaseCommand(a *app) *cobra.Command {
 		if err != nil {
 			return byToken(cmd, args)
 		}
+		if delay != 0 {
+			return usageError{errors.New("--delay is for tokens: a chunk that is taken back by ID/INDEX is offered at once")}
+		}
 		return releaseChunk(cmd.Context(), a, id, index, a.actor(actor), reason)
 	}
 	c.Long = "Give reserved chunks back unworked; no attempt is counted. A consumer that has the tokens names " +
 		"them. An operator names a\n" +
 		"chunk, and takes it back from the consumer that holds it; 'quern reservations' lists who holds what."
 	c.Example = "  quern release 72057594037927936/17 --reason 'host-3 hangs'"
+	c.Flags().DurationVar(&delay, "delay", 0, "with TOKEN: how long the chunks wait before they are offered again, at most 30 days")
 	c.Flags().StringVar(&actor, "actor", "", "with ID/INDEX: name of the person who takes it back, for the audit "+
 		"log (default: the user's name)")
 	c.Flags().StringVar(&reason, "reason", "", "with ID/INDEX: reason, for the audit log")

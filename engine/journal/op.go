@@ -84,9 +84,9 @@ type Completed struct {
 type ReturnReason uint8
 
 // The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up.
-// Redriven and Forwarded are not written in a Return: they are what a chunk's history says
-// after a Redrive, and after it went on to another queue, which ends it here. The others
-// offer the chunk again, at once or later.
+// Snoozed is a release with a delay, which counts no try. Redriven and Forwarded are not
+// written in a Return: they are what a chunk's history says after a Redrive, and after it
+// went on to another queue, which ends it here. The others offer the chunk again, at once or later.
 const (
 	Failed ReturnReason = iota
 	Expired
@@ -95,9 +95,10 @@ const (
 	Skipped
 	Redriven
 	Forwarded
+	Snoozed
 )
 
-// Returned is a chunk that came back undone with a try counted. The counts are the new
+// Returned is a chunk that came back undone with a try counted, unless it was Snoozed. The counts are the new
 // totals, so applying it twice is applying it once.
 type Returned struct {
 	Seq, Index uint32
@@ -169,7 +170,7 @@ func (r *Returned) fields(c *coder) {
 	}
 	octet(c, &reason, math.MaxUint8)
 	r.Reason, r.Lost = reason&^lostFlag, reason&lostFlag != 0
-	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead))
+	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) || r.Reason == Snoozed && !r.Lost)
 	unsigned(c, &r.Attempts)
 	unsigned(c, &r.Expiries)
 	signed(c, &r.NotBefore)

@@ -175,5 +175,8 @@ type ExtendItem struct {
 	Consumer string
 }
 
-// ReleaseItem gives a chunk back unworked; no attempt is counted.
-type ReleaseItem struct{ Token Token }
+// ReleaseItem gives a chunk back unworked; no attempt is counted. It is offered again after Delay milliseconds.
+type ReleaseItem struct {
+	Token Token
+	Delay Time
+}

@@ -8,6 +8,7 @@ package shard
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
@@ -56,18 +57,27 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// Release gives chunks back: one result per item, in order, appended to dst. Otherwise it is as Extend.
+// Release gives chunks back: one result per item, in order, appended to dst. Only a delay is written to
+// disk, and waited for. Otherwise it is as Extend.
 func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	var waits commit.Set
-	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
-		dst = m.Releases(items, dst)
-		waits = s.untilGone(dst[from:])
-		s.waiters.Serve(now)
-		return nil
-	})
-	if err != nil {
-		return dst, err
+	for start := 0; start < len(items); start += shell.SliceItems {
+		slice, first := items[start:min(start+shell.SliceItems, len(items))], len(dst)
+		err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+			dst = m.Releases(slice, now, dst)
+			if slices.ContainsFunc(slice, func(item queue.ReleaseItem) bool { return item.Delay > 0 }) {
+				waits.Add(s.writer.pending())
+			} else {
+				gone := s.untilGone(dst[first:])
+				waits.Join(&gone)
+			}
+			s.waiters.Serve(now)
+			return nil
+		})
+		if err != nil {
+			return dst, s.writer.outcome(waits, err)
+		}
 	}
 	if err := cmp.Or(s.writer.wait(waits), s.owned()); err != nil {
 		return dst, err

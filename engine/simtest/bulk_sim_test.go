@@ -72,7 +72,10 @@ func (m *model) page(b *modelBulk, most int, now queue.Time) (groups []bulkGroup
 			if n == most || !meant || x.id >= queue.SubmissionID(b.ID) || !behind(id, b.after) || !f.Matches(x.id, x.state, x.asked.Meta) {
 				continue
 			}
-			d := queue.DeadChunk{Chunk: id, Died: c.past[len(c.past)-1].Ended, Fingerprint: queue.Fingerprint(c.err)}
+			d := queue.DeadChunk{Chunk: id, Fingerprint: queue.Fingerprint(c.err)}
+			if tries := len(c.past); tries > 0 { // a released chunk may wait without a try
+				d.Died = c.past[tries-1].Ended
+			}
 			if !f.Dead.Matches(&d) {
 				continue
 			}

@@ -176,7 +176,7 @@ func (s *sim) failSome() {
 		it, f := &items[i], &call[i]
 		s.heardOf(it)
 		late := it.standing == free || it.standing == overdue
-		again := late && same(it.c.tried, it.token)
+		again := late && same(it.c.tried, it.token) && !it.c.snoozed
 		counted := it.standing == holds || late && (!again || it.c.expired || f.Fatal)
 		if !failed && !s.check(i, it, failIt, got[i]) || !counted {
 			continue
@@ -225,7 +225,7 @@ func (m *model) overtaken(it *item) bool {
 		return false
 	}
 	a, b := it.c.tried, it.token
-	return same(a, b) && it.c.attempts == 0 || a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Sequence > b.Sequence
+	return same(a, b) && it.c.attempts == 0 && !it.c.snoozed || a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Sequence > b.Sequence
 }
 
 // revised adds what a consumer says to a try that was counted already.
@@ -347,21 +347,43 @@ func (s *sim) releaseSome() {
 	items := s.drawItems()
 	var call []queue.ReleaseItem
 	for i := range items {
-		call = append(call, queue.ReleaseItem{Token: items[i].token})
+		release := queue.ReleaseItem{Token: items[i].token}
+		if s.chance(40) {
+			release.Delay = queue.Time(pickOf(s, 1, 5000, 3_600_000))
+		}
+		call = append(call, release)
 	}
 	s.log.add("release %s", describe(items))
 	got, err := s.shard.Release(ctx, call, nil)
-	s.must("release", err)
-	s.sameLength(len(got), len(items))
+	failed, written := s.commitFailed("release", err)
+	if !failed {
+		s.sameLength(len(got), len(items))
+	}
+	var effects []func()
 	for i := range items {
-		it := &items[i]
-		it.x, it.c, it.standing = s.again(it)
-		if s.check(i, it, releaseIt, got[i]) {
+		it, delay := &items[i], call[i].Delay
+		if it.standing != finishing && it.standing != replaced { // unless an item before it in this call decided
+			it.x, it.c, it.standing = s.again(it)
+		}
+		if failed && it.standing != holds || !failed && !s.check(i, it, releaseIt, got[i]) {
+			continue
+		}
+		if delay == 0 {
 			it.c.state, it.c.hold = queue.ChunkReady, modelHold{}
 			s.m.totals.released++
 			s.tally.add("release", 1)
+			continue
 		}
+		effects = append(effects, func() {
+			c := it.c
+			c.state, c.notBefore, c.hold = queue.ChunkWaiting, s.now+delay, modelHold{}
+			c.tried, c.expired, c.snoozed, c.shelved = it.token, false, true, false
+			s.m.totals.released++
+			s.tally.add("release with a delay", 1)
+		})
+		decided(items, i)
 	}
+	s.takeEffect(effects, failed, written)
 }
 
 func (s *sim) sameLength(got, want int) {

@@ -83,6 +83,7 @@ type modelChunk struct {
 	shelved   bool        // Waiting, though its time has come: held back as a suspect
 	tried     queue.Token // whose try was counted last
 	expired   bool        // that try ended by its deadline, or with its consumer
+	snoozed   bool        // it was no try: that token gave the chunk back for a while
 	hold      modelHold   // of a Reserved chunk
 	doneBy    queue.Token
 	output    []byte
@@ -408,6 +409,7 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 		c.expiries++
 	}
 	c.err, c.tried, c.expired, c.hold = text, t, expired || lostBy(text), modelHold{}
+	c.snoozed = false
 }
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {

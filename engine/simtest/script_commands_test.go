@@ -23,7 +23,7 @@ var commands = map[string]struct {
 	"reserve":  {"CHUNKS [as=CONSUMER] [strategy=STRATEGY] [timeout=DURATION]", command.reserve},
 	"complete": {"TOKEN... [output=TEXT]", command.complete},
 	"fail":     {"TOKEN... [error=TEXT] [fatal=yes] [retry_after=DURATION]", command.fail},
-	"release":  {"TOKEN...", command.release},
+	"release":  {"TOKEN... [delay=DURATION]", command.release},
 	"extend":   {"TOKEN... [as=CONSUMER] [timeout=DURATION]", command.extend},
 	"tick":     {"DURATION", command.tick},
 
@@ -240,7 +240,9 @@ func (c command) fail() {
 }
 
 func (c command) release() {
-	c.results(c.shard.Release(ctx, items(c, func(t queue.Token) queue.ReleaseItem { return queue.ReleaseItem{Token: t} }), nil))
+	c.results(c.shard.Release(ctx, items(c, func(t queue.Token) queue.ReleaseItem {
+		return queue.ReleaseItem{Token: t, Delay: queue.Time(c.duration("delay").Milliseconds())}
+	}), nil))
 }
 
 func (c command) extend() {

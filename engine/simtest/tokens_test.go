@@ -44,7 +44,7 @@ func (m *model) stand(t queue.Token, genuine bool) (*modelSub, *modelChunk, stan
 		return x, c, holds
 	case c.state == queue.ChunkReady || c.state == queue.ChunkWaiting && c.shelved:
 		return x, c, free
-	case c.state == queue.ChunkWaiting && c.expired && same(c.tried, t):
+	case c.state == queue.ChunkWaiting && (c.expired || c.snoozed) && same(c.tried, t):
 		return x, c, overdue
 	}
 	return x, c, replaced

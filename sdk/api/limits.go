@@ -32,10 +32,11 @@ const (
 	MaxReserve       = 1000   // chunks of one reserve
 	MaxBatch         = 10_000 // items of one complete, fail, extend or release
 	MaxWaitMS        = 60_000
-	MaxWaitIDs       = 1000             // submissions that one call waits for: each is looked up under its shard's lock
-	MaxReservationMS = 24 * 3600 * 1000 // hard cap of a reservation, extensions included
-	MaxOverdue       = 1000             // reservations of a consumer that are counted
-	MaxLimited       = 10               // values at their limit that an answer without chunks names: a hint where to look, not a list
+	MaxWaitIDs       = 1000                  // submissions that one call waits for: each is looked up under its shard's lock
+	MaxReservationMS = 24 * 3600 * 1000      // hard cap of a reservation, extensions included
+	MaxDelayMS       = 30 * 24 * 3600 * 1000 // of a released chunk
+	MaxOverdue       = 1000                  // reservations of a consumer that are counted
+	MaxLimited       = 10                    // values at their limit that an answer without chunks names: a hint where to look, not a list
 
 	MaxOldest   = 1_000_000 // dead letters that one can ask for as the oldest
 	MaxRate     = 1<<32 - 1 // of a bulk operation, per second
@@ -67,7 +68,8 @@ var limits = map[string]float64{
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
 	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,
 	"MaxReservationMS": MaxReservationMS, "MaxLimited": MaxLimited, "MaxOverdue": MaxOverdue, "MaxOldest": MaxOldest,
-	"MaxRate": MaxRate, "MaxTicks": MaxTicks, "MaxBackfill": MaxBackfill, "MaxRecent": MaxRecent, "MaxPicks": MaxPicks,
+	"MaxDelayMS": MaxDelayMS,
+	"MaxRate":    MaxRate, "MaxTicks": MaxTicks, "MaxBackfill": MaxBackfill, "MaxRecent": MaxRecent, "MaxPicks": MaxPicks,
 	"MaxSeed": MaxSeed, "MaxDiffering": MaxDiffering, "MaxCells": MaxCells, "MaxLedgerTenants": MaxLedgerTenants,
 	"MaxFrameConsumers": MaxFrameConsumers, "MaxFrameSchedules": MaxFrameSchedules, "MaxPluginRows": MaxPluginRows,
 	"MaxPluginWant": MaxPluginWant, "MaxPluginBins": MaxPluginBins,

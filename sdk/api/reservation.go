@@ -88,6 +88,8 @@ type ExtendItem struct {
 // ReleaseItem gives a chunk back unworked; no attempt is counted.
 type ReleaseItem struct {
 	Token string `json:"token"` // Token from the reservation
+	// How long the chunk waits before it is offered again: at most 30 days. 0: at once. The delay survives a restart
+	DelayMS int64 `json:"delay_ms,omitempty" limit:"0..MaxDelayMS"`
 }
 
 // CompleteRequest is the body of .../reservations/complete: at most 10,000 items, as for the three below.

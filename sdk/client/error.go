@@ -159,6 +159,14 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryError{err, min(max(d, 0), longestPause)}
 }
 
+// Snooze is an error with which a handler gives its chunk back unworked: no attempt is counted, and the chunk is offered again
+// after that time, or later if the server is told late. It is at most 30 days, and a longer one is cut to that.
+func Snooze(d time.Duration) error { return &snoozeError{min(max(d, 0), longestPause)} }
+
+type snoozeError struct{ delay time.Duration }
+
+func (e *snoozeError) Error() string { return "snoozed for " + e.delay.String() }
+
 type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }

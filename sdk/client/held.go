@@ -29,6 +29,7 @@ type held struct {
 	failed  bool
 	fatal   bool
 	delay   time.Duration // negative: none named
+	snooze  time.Duration // of one that goes back: how long it waits
 	reason  string
 	back    bool   // to be given back
 	err     error  // what failed
@@ -96,7 +97,12 @@ func (h *held) run(handler Handler) {
 		h.output = output
 		return
 	}
-	h.back = errors.Is(err, ErrDraining) || errors.Is(context.Cause(h.ctx), ErrDraining)
+	var snoozed *snoozeError
+	if errors.As(err, &snoozed) {
+		h.back, h.snooze = true, snoozed.delay
+	} else {
+		h.back = errors.Is(err, ErrDraining) || errors.Is(context.Cause(h.ctx), ErrDraining)
+	}
 	h.fail(err, "")
 }
 
@@ -277,7 +283,7 @@ func (w *worker) releaseAll(n *call) error {
 	}
 	var request wire.ReleaseRequest
 	for _, h := range n.releases {
-		request.Items = append(request.Items, wire.ReleaseItem{Token: h.token})
+		request.Items = append(request.Items, wire.ReleaseItem{Token: h.token, DelayMS: h.snooze.Milliseconds()})
 	}
 	var out Finished
 	if err := w.client.post(w.base, "release", w.o.Queue, "/reservations/release", 0, &request, &out, &out.body); err != nil {

@@ -102,11 +102,11 @@ func (c *Client) Extend(ctx context.Context, queue string, items []api.ExtendIte
 	return c.finish(ctx, "extend", queue, len(items), &wire.ExtendRequest{Items: extends(items)})
 }
 
-// Release gives chunks back unworked: one result per item, in order.
+// Release gives chunks back unworked, at once or after their delay: one result per item, in order.
 func (c *Client) Release(ctx context.Context, queue string, items []api.ReleaseItem) ([]api.Result, error) {
 	request := &wire.ReleaseRequest{Items: make([]wire.ReleaseItem, len(items))}
 	for i := range items {
-		request.Items[i].Token = []byte(items[i].Token)
+		request.Items[i] = wire.ReleaseItem{Token: []byte(items[i].Token), DelayMS: items[i].DelayMS}
 	}
 	return c.finish(ctx, "release", queue, len(items), request)
 }

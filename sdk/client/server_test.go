@@ -142,7 +142,7 @@ func TestWorkOnServer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
-	tries := make(map[uint32]int)
+	tries, snoozed := make(map[uint32]int), make(map[uint32]bool)
 	unexpected := func(err error) {
 		if failed := new(client.HandlerError); !errors.As(err, &failed) || failed.Err.Error() != "again" {
 			t.Error(err)
@@ -155,10 +155,16 @@ func TestWorkOnServer(t *testing.T) {
 				mu.Lock()
 				tries[chunk.Index]++
 				try := tries[chunk.Index]
-				mu.Unlock()
 				if string(chunk.Attachment) != "with all" || chunk.Meta["company"] != api.Int(5) || int(chunk.Attempt) != try {
 					t.Errorf("try %d: got %+v", try, chunk)
 				}
+				if chunk.Index%100 == 50 && !snoozed[chunk.Index] {
+					snoozed[chunk.Index] = true
+					tries[chunk.Index]-- // so the next one is attempt 1 again
+					mu.Unlock()
+					return nil, client.Snooze(time.Millisecond)
+				}
+				mu.Unlock()
 				if chunk.Index%100 == 0 && try == 1 {
 					return nil, client.RetryAfter(errors.New("again"), 0)
 				}

@@ -58,9 +58,9 @@ type Chunk struct {
 }
 
 // Handler does the work of one chunk. A nil error completes the chunk with the output (nil: without one). Any other error
-// fails this try; see Permanent and RetryAfter. An output that the server refuses, such as one of more than 1 MiB, fails the chunk for
-// good; OnError hears of it. ctx ends, with the cause ErrLost, when the reservation was lost or revoked, and with
-// ErrDraining when the grace period is over; what the handler then returns does not count, and in the second case the
+// fails this try; see Permanent, RetryAfter and Snooze. An output that the server refuses, such as one of more than
+// 1 MiB, fails the chunk for good; OnError hears of it. ctx ends, with the cause ErrLost, when the reservation was lost
+// or revoked, and with ErrDraining when the grace period is over; what the handler then returns does not count, and in the second case the
 // chunk is given back without counting an attempt. A handler that returns ErrDraining itself gives its chunk back, too.
 type Handler func(ctx context.Context, chunk *Chunk) (output []byte, err error)
 

@@ -63,7 +63,7 @@ func (r *ExtendRequest) Append(dst []byte) []byte {
 func (r *ReleaseRequest) Append(dst []byte) []byte {
 	dst = append(dst, `{"items":[`...)
 	for i := range r.Items {
-		dst = append(appendToken(dst, i, r.Items[i].Token), '}')
+		dst = append(appendInt(appendToken(dst, i, r.Items[i].Token), `,"delay_ms":`, r.Items[i].DelayMS), '}')
 	}
 	return append(dst, ']', '}')
 }

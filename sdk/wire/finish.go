@@ -92,5 +92,6 @@ var (
 	}
 	releaseItem = object[ReleaseItem]{
 		{"token", func(s *scanner, item *ReleaseItem) { item.Token = s.str() }, true},
+		{name: "delay_ms", read: func(s *scanner, item *ReleaseItem) { item.DelayMS = s.int(int64Detail) }},
 	}
 )

@@ -79,7 +79,10 @@ type ExtendItem struct {
 }
 
 // ReleaseItem is one item of a release.
-type ReleaseItem struct{ Token []byte }
+type ReleaseItem struct {
+	Token   []byte
+	DelayMS int64
+}
 
 // CompleteRequest is the body of a complete.
 type CompleteRequest struct {

@@ -176,6 +176,10 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 		}
 		switch h.State {
 		case reserver.Finishing:
+			if op.Reason == journal.Snoozed {
+				m.Tries.unworked(r, slot, op)
+				return nil
+			}
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
 			if m.Stats.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
@@ -206,7 +210,9 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	}
 	m.Delays.end(r, op.Index, t)
 	m.Suspects.acquit(r, t)
-	if n := len(t.Past); n > 0 && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
+	if n := len(t.Past); op.Reason == journal.Snoozed {
+		marks.Hit("a released chunk waits, and no try is counted")
+	} else if n > 0 && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
 		marks.Hit("what a consumer says is added to a counted attempt")
 		t.Past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
 	} else {
@@ -235,6 +241,8 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	}
 	if op.Reason == journal.Failed || t.Gone() {
 		m.Stats.Failed++
+	} else if op.Reason == journal.Snoozed {
+		m.Stats.Released++
 	}
 }
 

@@ -46,6 +46,9 @@ func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 		return
 	}
 	t := r.Tries[h.Index]
+	if t != nil && t.Reason == journal.Snoozed && t.sequence == h.Sequence && t.epoch == h.Epoch {
+		return // its consumer gave it back, and that was written
+	}
 	if t.count() != was.Tries[h.Index].count() { // the end of this very try was written
 		if t != nil && (t.Reason == journal.Expired || t.Reason == journal.Lost) {
 			old.Revoked(r.ID, slot, queue.RevokedExpired)

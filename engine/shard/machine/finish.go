@@ -97,9 +97,9 @@ func extendStanding(s standing) standing {
 	return s
 }
 
-// Releases gives chunks back unworked; no try is counted and nothing is journaled, as
+// Releases gives chunks back unworked; no try is counted. One without a delay is not journaled, as
 // reservations are memory only.
-func (m *Machine) Releases(items []queue.ReleaseItem, dst []queue.Result) []queue.Result {
+func (m *Machine) Releases(items []queue.ReleaseItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {
 		t := &items[i].Token
 		r, slot, s := m.Tokens.Resolve(t)
@@ -109,8 +109,13 @@ func (m *Machine) Releases(items []queue.ReleaseItem, dst []queue.Result) []queu
 				dst = append(dst, Answer(Lost))
 				continue
 			}
-			m.Unhold(r, slot)
-			m.Stats.Released++
+			if delay := items[i].Delay; delay > 0 {
+				m.Mark(slot)
+				m.Tries.snooze(r, t, now+delay, now)
+			} else {
+				m.Unhold(r, slot)
+				m.Stats.Released++
+			}
 			dst = append(dst, queue.Result{})
 		case free, waiting, onShelf:
 			dst = append(dst, queue.Result{Outcome: queue.OutcomeAlready})

@@ -120,6 +120,11 @@ func (t *Try) Gone() bool {
 	return t.Reason == journal.Dead || t.Reason == journal.Skipped || t.Reason == journal.Forwarded
 }
 
+// over says that the reservation ended without a word on the work: that may still come, and counts.
+func (t *Try) over() bool {
+	return t.Reason == journal.Expired || t.Reason == journal.Lost || t.Reason == journal.Snoozed
+}
+
 // delayed says that the chunk waits for a time that has come at `at`. An entry of the
 // timers for an earlier one stands for nothing: the chunk was offered meanwhile, and
 // failed again, or was told to wait longer.

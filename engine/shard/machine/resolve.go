@@ -16,7 +16,6 @@ package machine
 // of them.
 
 import (
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 )
@@ -27,7 +26,7 @@ type standing uint8
 const (
 	Holder  standing = iota // it holds the chunk
 	free                    // no one does, the chunk is ready, and the token is one of ours for it
-	waiting                 // the chunk waits after this very token's deadline passed, or its consumer was lost
+	waiting                 // the chunk waits since this token's deadline, or the loss or release by its consumer
 	onShelf                 // the chunk is due, but held back as a suspect: as if it were ready
 	busy                    // this very token's completion or failure is on its way to the disk
 	already                 // this very token completed the chunk
@@ -79,8 +78,7 @@ func (p *tokens) Resolve(t *queue.Token) (*Record, uint32, standing) {
 	switch {
 	case tried != nil && tried.Suspect == Shelved:
 		return r, 0, onShelf
-	case tried != nil && tried.Waiting && (tried.Reason == journal.Expired || tried.Reason == journal.Lost) &&
-		tried.sequence == t.Sequence && tried.epoch == t.Epoch:
+	case tried != nil && tried.Waiting && tried.over() && tried.of(t):
 		return r, 0, waiting
 	case tried != nil && tried.Gone():
 		return r, 0, Ended

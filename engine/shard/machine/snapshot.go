@@ -210,7 +210,7 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.Chunks - 1)))
-		t := &Try{Reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))),
+		t := &Try{Reason: journal.ReturnReason(d.within(uint64(journal.Snoozed))),
 			Attempts: uint16(d.within(math.MaxUint16)),
 			Expiries: uint8(d.within(math.MaxUint8)), NotBefore: queue.Time(d.int()),
 			epoch:    uint32(d.within(math.MaxUint32)),

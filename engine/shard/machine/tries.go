@@ -39,8 +39,10 @@ type tries struct {
 func (p *tries) late(r *Record, s standing, item *queue.FailItem, now queue.Time) queue.Result {
 	m := p.m
 	t, last := &item.Token, r.Tries[item.Token.Index]
-	same := last != nil && last.sequence == t.Sequence && last.epoch == t.Epoch
+	same := last != nil && last.of(t)
 	switch {
+	case same && last.Reason == journal.Snoozed:
+		same = false // the token's try was not counted
 	case last == nil || !same && last.before(t):
 	case !same || last.Reason == journal.Redriven:
 		return Answer(Lost) // another try came after it
@@ -59,6 +61,11 @@ func (p *tries) late(r *Record, s standing, item *queue.FailItem, now queue.Time
 		p.failed(r, item, now)
 	}
 	return queue.Result{}
+}
+
+// of says that the try ended under this token.
+func (t *Try) of(token *queue.Token) bool {
+	return t.sequence == token.Sequence && t.epoch == token.Epoch
 }
 
 // before says that the try ended under a token that was handed out before this one.
@@ -101,6 +108,26 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 		op.NotBefore = backoff(m.Settings.RetryBackoff, int(op.Attempts), now, m.Rnd)
 	}
 	m.Encode(now).Return(op)
+}
+
+// snooze encodes that a consumer gives a chunk back until then. What is known of its tries stays.
+func (p *tries) snooze(r *Record, t *queue.Token, until, now queue.Time) {
+	op := journal.Returned{
+		Seq: r.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence, Reason: journal.Snoozed, NotBefore: until,
+	}
+	if last := r.Tries[t.Index]; last != nil {
+		op.Attempts, op.Expiries, op.Error = last.Attempts, last.Expiries, last.Err
+	}
+	p.m.Encode(now).Return(op)
+}
+
+// unworked files a chunk that its holder gave back for a while: the one that was charged for it is refunded.
+func (p *tries) unworked(r *Record, slot uint32, op journal.Returned) {
+	m := p.m
+	charge := m.charges.of(slot, m.Holds.At(slot))
+	m.drop(r, slot)
+	m.returned(r, op)
+	m.Backlog.Ledgers.Refund(r.Sub, charge)
 }
 
 // Count counts one more try of a chunk.

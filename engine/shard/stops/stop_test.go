@@ -84,7 +84,7 @@ func TestHeldOverAStop(t *testing.T) {
 	if c := x.Machine.Roster.ByName["c"]; c == nil || c.Away != x.Clock || c.Incarnation != "its process" {
 		t.Errorf("the consumer is %+v, want it missed since the start", c)
 	}
-	if got := x.Machine.Releases([]queue.ReleaseItem{{Token: kept}}, nil); got[0].Outcome != queue.OutcomeOK {
+	if got := x.Machine.Releases([]queue.ReleaseItem{{Token: kept}}, 0, nil); got[0].Outcome != queue.OutcomeOK {
 		t.Errorf("its token is worth %+v", got[0])
 	}
 	if x.part.InOrder || len(x.part.held) != 0 {
@@ -125,7 +125,7 @@ func TestManyHeld(t *testing.T) {
 		x.Take(id, i)
 	}
 	late := x.Take(id, held)
-	if got := x.Machine.Releases([]queue.ReleaseItem{{Token: late}}, nil); got[0].Outcome != queue.OutcomeOK {
+	if got := x.Machine.Releases([]queue.ReleaseItem{{Token: late}}, 0, nil); got[0].Outcome != queue.OutcomeOK {
 		t.Fatal(got)
 	}
 	if results, _ := x.Machine.Completes([]queue.CompleteItem{{Token: late}}, []bool{true}, x.Clock, nil, nil); results[0].Outcome != queue.OutcomeOK {

@@ -281,11 +281,14 @@ class Whole(unittest.TestCase):
     def test_failures(self) -> None:
         """A handler's exception fails the try; a permanent one the submission, with its text; one that is cancelled ends its handlers."""
         with serving() as server, quern.Client(server.address) as client:
-            begun, cancelled = threading.Event(), threading.Event()
+            begun, cancelled, snoozed = threading.Event(), threading.Event(), threading.Event()
             errors: list[quern.Error] = []
 
             @client.worker(concurrency=2, on_error=errors.append)
             def handle(chunk: quern.Chunk) -> Optional[str]:
+                if chunk.text == "flaky" and not snoozed.is_set():
+                    snoozed.set()
+                    raise quern.Snooze(0.001)
                 if chunk.text == "flaky" and chunk.attempt == 1:
                     raise quern.RetryAfter(0, "not yet")
                 if chunk.text == "bad":
@@ -307,7 +310,7 @@ class Whole(unittest.TestCase):
                 self.assertTrue(begun.wait(60))
                 client.cancel_submission(long["id"])
                 self.assertTrue(cancelled.wait(60))
-            self.assertEqual([output.text for output in client.outputs(flaky)], ["2"])
+            self.assertEqual([output.text for output in client.outputs(flaky)], ["2"])  # a snooze counts no attempt
             kinds = {type(error) for error in errors}
             self.assertLessEqual({quern.HandlerFailed, quern.ReservationLost}, kinds)
 

@@ -220,6 +220,12 @@ class Worker(unittest.TestCase):
             held = Held(reservation(0), self.shell)
             held.fail(error)
             self.assertEqual(json.loads(held.item), {"token": "t0", **want})
+        for seconds, released in ((0.0005, {"token": "t0", "delay_ms": 1}), (0, {"token": "t0"}), (1e9, {"token": "t0", "delay_ms": 2_592_000_000})):
+            held = Held(reservation(0), self.shell)
+            held.fail(quern.Snooze(seconds))
+            self.assertEqual((held.back, held.released()), (True, released))
+        with self.assertRaises(ValueError):
+            quern.Snooze(float("nan"))
         try:
             json.loads("{")
         except ValueError as raised:

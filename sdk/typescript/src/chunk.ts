@@ -1,7 +1,7 @@
 // A reserved chunk: what a handler sees of it, and what the worker knows of it.
 import { type Data, type WireBytes, decode, decodeText, encode, head } from './bytes.js'
 import { GraceError, LostError } from './error.js'
-import { type Failure, failureOf, maxError } from './failure.js'
+import { type Failure, failureOf, maxError, snoozeOf } from './failure.js'
 import type { Meta, Reservation, Result } from './generated/types.js'
 
 /** A piece of work in a handler's hands. */
@@ -85,6 +85,8 @@ export class Held {
   refused = false
   /** It is to be given back. */
   back = false
+  /** How long it waits then, before it is offered again. */
+  delayMs = 0
   lost: Result | undefined
   /** Quarters of the timeout since it was reserved or extended. */
   age = 0
@@ -118,6 +120,11 @@ export class Held {
   /** Takes what the handler threw. */
   fail(error: unknown): void {
     this.back = this.#cancel.reason instanceof GraceError
+    const snooze = snoozeOf(error)
+    if (snooze !== undefined) {
+      this.back = true
+      this.delayMs = snooze
+    }
     const failure = failureOf(error)
     this.#report({ token: this.token, ...failure }, 2 * failure.error.length)
   }

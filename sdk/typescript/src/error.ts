@@ -140,6 +140,17 @@ export class PermanentError extends Error {
 /** The longest pause that the server gives a chunk. */
 const longestPauseMs = 30 * 24 * 3600 * 1000
 
+/** Thrown by a handler: the chunk goes back unworked, with no attempt counted, and is offered again after this many milliseconds. At most 30 days, and a longer time is cut to that. */
+export class SnoozeError extends Error {
+  override name = 'SnoozeError'
+  readonly delayMs: number
+  constructor(delayMs: number) {
+    super(`snoozed for ${String(delayMs)} ms`)
+    if (typeof delayMs !== 'number' || Number.isNaN(delayMs)) throw new TypeError(`quern: delayMs is ${String(delayMs)}; name the pause before the chunk is offered again in milliseconds`)
+    this.delayMs = Math.min(Math.max(0, Math.round(delayMs)), longestPauseMs)
+  }
+}
+
 /** Thrown by a handler: the chunk's next try comes after this many milliseconds, instead of the queue's back-off. At most 30 days, and a longer pause is cut to that. */
 export class RetryError extends Error {
   override name = 'RetryError'

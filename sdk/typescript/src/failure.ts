@@ -1,6 +1,6 @@
 // What the server is told of what a handler threw.
 import { head } from './bytes.js'
-import { PermanentError, RetryError } from './error.js'
+import { PermanentError, RetryError, SnoozeError } from './error.js'
 
 /** A failed try, as it is reported. */
 export interface Failure {
@@ -25,6 +25,15 @@ export function failureOf(error: unknown): Failure {
     // its getters or traps throw
   }
   return failure
+}
+
+/** How long a chunk waits whose handler gives it back; undefined for any other error. It never throws, as failureOf. */
+export function snoozeOf(error: unknown): number | undefined {
+  try {
+    return error instanceof SnoozeError ? error.delayMs : undefined
+  } catch {
+    return undefined // its traps throw
+  }
 }
 
 /** The text, and of what the handler did not throw for us the type and where it came from. */

@@ -345,7 +345,7 @@ class Worker {
   /** Nothing depends on the results: what is not ours any more needs no giving back. */
   async #giveBack(call: Call): Promise<void> {
     if (call.releases.length === 0) return
-    await this.connection.json({ what: 'release', method: 'POST', path: this.#path + '/release', body: jsonBody({ items: call.releases.map((h) => ({ token: h.token })) }), safe: true })
+    await this.connection.json({ what: 'release', method: 'POST', path: this.#path + '/release', body: jsonBody({ items: call.releases.map((h) => (h.delayMs > 0 ? { token: h.token, delay_ms: h.delayMs } : { token: h.token })) }), safe: true })
     call.releases = []
   }
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { head } from '../dist/bytes.js'
 import { events, lines } from '../dist/events.js'
-import { failureOf, typeOf } from '../dist/failure.js'
-import { ChunkError, DrainedError, HandlerError, PermanentError, QuernError, RetryError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
+import { failureOf, snoozeOf, typeOf } from '../dist/failure.js'
+import { ChunkError, DrainedError, HandlerError, PermanentError, QuernError, RetryError, SnoozeError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
 import { Notices } from '../dist/notices.js'
 
 test('whole numbers keep their digits', () => {
@@ -64,6 +64,8 @@ test('of what a handler throws the server is told the text, the type and the pla
     assert.deepEqual(failureOf(thrown), want)
     assert.equal(typeOf(thrown), type)
   }
+  for (const [thrown, want] of [[new SnoozeError(7.4), 7], [new SnoozeError(-5), 0], [new SnoozeError(Infinity), 30 * 24 * 3600_000], [new RetryError('later', 7), undefined], [mute, undefined], [undefined, undefined]]) assert.equal(snoozeOf(thrown), want)
+  assert.throws(() => new SnoozeError(NaN), TypeError)
   assert.ok(new TextEncoder().encode(failureOf(new Error('\ud800' + 'é'.repeat(2000))).error).length <= 1000)
 })
 

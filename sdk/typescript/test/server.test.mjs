@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
-import { ChunkError, Client, ForbiddenError, HandlerError, InvalidError, LostError, NotFoundError, NotTrustedError, PermanentError, PreconditionError, QuernError, RetryError, UnauthorizedError, UnreachableError } from '../dist/index.js'
+import { ChunkError, Client, ForbiddenError, HandlerError, InvalidError, LostError, NotFoundError, NotTrustedError, PermanentError, PreconditionError, QuernError, RetryError, SnoozeError, UnauthorizedError, UnreachableError } from '../dist/index.js'
 import { openTransport } from '../dist/transport_node.js'
 import { folder, serve, text } from './harness.mjs'
 
@@ -219,6 +219,20 @@ test('what a handler throws fails the try, for good when it says so', async () =
   assert.equal(first.submission, id)
   assert.match(JSON.stringify(first), /it is odd/)
   assert.match(JSON.stringify(await all(client.listChunkAttempts(id, 1))), /JSON.stringify for values/)
+})
+
+test('a chunk that its handler snoozes comes again after the delay, and no attempt is counted', async () => {
+  const name = await queue('snoozed')
+  const { id } = await client.insert(name, { chunks: { inline: ['a', 'b'] }, max_attempts: 1 })
+  const errors = []
+  const attempts = []
+  await workFor(4, { queue: name, onError: (error) => errors.push(error) }, (chunk) => {
+    attempts.push(chunk.attempt)
+    if (attempts.length <= 2) throw new SnoozeError(1)
+    return 'worked'
+  })
+  assert.deepEqual([attempts, errors], [[1, 1, 1, 1], []])
+  assert.equal((await client.wait(id)).state, 'completed')
 })
 
 test('whatever a handler throws or names as a pause fails its own try only', async () => {

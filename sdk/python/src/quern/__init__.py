@@ -46,6 +46,7 @@ from .errors import (
     Refused,
     ReservationLost,
     RetryAfter,
+    Snooze,
     StrategyWithoutEffect,
     TimedOut,
     TooLarge,
@@ -59,6 +60,6 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient", "AsyncWorker", "BadAnswer", "Busy", "Call", "Cancelled", "Chunk", "Client", "Conflict", "Drained", "End", "Error", "Event",
     "Forbidden", "HandlerFailed", "Invalid", "NoAnswer", "NotFound", "NotTrusted", "Output", "Permanent", "Refused", "ReservationLost",
-    "RetryAfter", "StrategyWithoutEffect", "TimedOut", "TooLarge", "Unauthorized", "Unavailable", "Undelivered", "Worker", "from_wire", "set_trace_context",
+    "RetryAfter", "Snooze", "StrategyWithoutEffect", "TimedOut", "TooLarge", "Unauthorized", "Unavailable", "Undelivered", "Worker", "from_wire", "set_trace_context",
     "to_wire", "trace_context", "types",
 ]  # fmt: skip

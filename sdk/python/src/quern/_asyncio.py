@@ -425,7 +425,8 @@ class AsyncWorker:
                 if isinstance(fault, asyncio.CancelledError):
                     fault = Error("the handler was cancelled by something else than its worker")
                 held.fail(fault)
-                self._core.failed(HandlerFailed(held.chunk.submission, held.chunk.index, fault))
+                if not held.back:  # it is snoozed otherwise
+                    self._core.failed(HandlerFailed(held.chunk.submission, held.chunk.index, fault))
         finally:
             self._running -= 1
             self._tell(self._core.finished, held)

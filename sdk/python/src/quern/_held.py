@@ -10,7 +10,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._values import Chunk, write_json
-from .errors import LONGEST_PAUSE, Permanent, RetryAfter, shown
+from .errors import LONGEST_PAUSE, Permanent, RetryAfter, Snooze, shown
 
 if TYPE_CHECKING:
     from ._worker import Shell
@@ -25,7 +25,7 @@ Lost = tuple[str, str, str]  # status, code, detail
 class Held:
     """One reservation in a worker's hands."""
 
-    __slots__ = ("age", "back", "cancelled", "chunk", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "token")
+    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "token")
 
     def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
         self.token: str = raw["token"]
@@ -34,6 +34,7 @@ class Held:
         self.lost = False  # because the reservation is not ours any more
         self.result: Lost = ("lost", "", "")  # why
         self.back = False  # to be given back
+        self.delay_ms = 0  # of one that goes back: how long it waits
         self.item = b""  # what is to be reported, as JSON
         self.failed = False  # as a failure
         self.refused = False  # what the handler returned or raised was refused, and the failure says so
@@ -63,9 +64,15 @@ class Held:
     def fail(self, error: BaseException) -> None:
         """Note what a handler raised: the text, and of what the handler did not raise for us the type and where it came from. This must not
         raise, whatever that is: the chunk would stay held without a handler."""
-        ours = isinstance(error, (Permanent, RetryAfter))
+        if isinstance(error, Snooze):
+            self.back, self.delay_ms = True, math.ceil((pause_of(error) or 0.0) * 1000)
+        ours = isinstance(error, (Permanent, RetryAfter, Snooze))
         text = shown(error) if ours else f"{type(error).__name__}: {shown(error)}{frames_of(error)}"
         self._failure(text, isinstance(error, Permanent), pause_of(error))
+
+    def released(self) -> dict[str, Any]:
+        """The item of a release."""
+        return {"token": self.token, "delay_ms": self.delay_ms} if self.delay_ms else {"token": self.token}
 
     def refuse(self, reason: str) -> None:
         """Turn a result that the server does not take into a failure for good, with what the handler raised, if it did."""
@@ -87,7 +94,7 @@ class Held:
 
 def pause_of(error: BaseException) -> Optional[float]:
     """The pause that an exception names, as a server takes it. ``seconds`` may have been changed since it was checked."""
-    if not isinstance(error, RetryAfter):
+    if not isinstance(error, (RetryAfter, Snooze)):
         return None
     try:
         seconds = float(error.seconds)

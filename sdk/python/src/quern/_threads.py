@@ -521,6 +521,8 @@ class Worker:
             if held.cancelled:
                 return  # it does not count
             held.fail(fault)
+            if held.back:
+                return  # snoozed
             self._inbox.put(("failed", HandlerFailed(held.chunk.submission, held.chunk.index, fault)))
 
     # The Shell of the core.

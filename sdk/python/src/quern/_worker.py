@@ -351,8 +351,8 @@ class WorkerCore:
         """Make the round trip. After a failure it pauses, and the worker then tries again."""
         try:
             if call.releases:
-                tokens = [{"token": held.token} for held in call.releases]
-                yield from self.core.call(self._request("release", write_json({"items": tokens}).encode()))
+                released = [held.released() for held in call.releases]
+                yield from self.core.call(self._request("release", write_json({"items": released}).encode()))
                 call.releases = []  # nothing depends on the results: what is not ours any more needs no giving back
             if call.outcomes or call.extends or call.asked:
                 reply = yield from self.core.call(self._request("exchange", self._body(call)))

@@ -180,6 +180,17 @@ class Permanent(Exception):
     """A handler raises it when no further try would help: the chunk gets none."""
 
 
+class Snooze(Exception):
+    """A handler raises it to give its chunk back unworked: no attempt is counted, and the chunk is offered again after that many seconds, at
+    most 30 days. A longer time is cut to that."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"snoozed for {seconds} s")
+        if math.isnan(seconds):
+            raise ValueError("seconds is nan; name the pause before the chunk is offered again in seconds")
+        self.seconds = min(max(float(seconds), 0.0), LONGEST_PAUSE)
+
+
 class RetryAfter(Exception):
     """A handler raises it to name the pause before the next try, in seconds, instead of the queue's back-off: at most 30 days, and a longer
     one is cut to that."""

@@ -2654,10 +2654,15 @@ class RefusedValue(_RefusedValueRequired, total=False):
     value: MetaValue
 
 
-class ReleaseItem(TypedDict):
-    """ReleaseItem: see the server's OpenAPI document."""
+class _ReleaseItemRequired(TypedDict):
     #: Token from the reservation
     token: str
+
+
+class ReleaseItem(_ReleaseItemRequired, total=False):
+    """ReleaseItem: see the server's OpenAPI document."""
+    #: How long the chunk waits before it is offered again: at most 30 days. 0: at once. The delay survives a restart
+    delay_ms: int
 
 
 class ReleaseRequest(TypedDict):

@@ -2006,6 +2006,8 @@ export type RefusedValue = {
 }
 
 export type ReleaseItem = {
+  /** How long the chunk waits before it is offered again: at most 30 days. 0: at once. The delay survives a restart */
+  delay_ms?: number
   /** Token from the reservation */
   token: string
 }
