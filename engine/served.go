@@ -40,6 +40,19 @@ func (n *Nodes) Others() (list []Elsewhere) {
 	return list
 }
 
+// Named is the other node of this name; nil: it is this one.
+func (n *Nodes) Named(name string) (*Elsewhere, error) {
+	if name == n.node.Name {
+		return nil, nil
+	}
+	for _, at := range n.Others() {
+		if at.Node == name {
+			return &at, nil
+		}
+	}
+	return nil, queue.Invalid("/query/node", "names no node of this cluster that is alive; GET /v1/nodes lists them")
+}
+
 // Served names the queues that this node serves now, without those in quarantine.
 func (n *Nodes) Served() (names []string) {
 	for _, q := range n.e.all() {

@@ -32,6 +32,12 @@ type PluginPath struct {
 	Name string `path:"name" maxLength:"64" doc:"Name of the plugin"`
 }
 
+// PluginSeen names a plugin as one node sees it at work. Exported like PluginPath.
+type PluginSeen struct {
+	PluginPath
+	Node string `query:"node" maxLength:"64" doc:"Of this node of a cluster; without it, of the one that answers"`
+}
+
 // PluginVersionPath names a version of a plugin.
 type PluginVersionPath struct {
 	PluginPath
@@ -278,13 +284,13 @@ func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue,
 	return answered(tried, err, asIs)
 }
 
-func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.PluginStats], error) {
+func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginSeen) (*output[api.PluginStats], error) {
 	stats, err := c.Observations.Stats(in.Name)
 	return answered(stats, err, asIs)
 }
 
 type pluginLogsInput struct {
-	PluginPath
+	PluginSeen
 	After uint64 `query:"after" doc:"Only lines after this number"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
 }
@@ -305,13 +311,13 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 }
 
 func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue,
-	in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
+	in *PluginSeen) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.Observations.Recordings(in.Name)
 	return answeredShort(list, err, asIs)
 }
 
 func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue,
-	in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
+	in *PluginSeen) (*output[api.Page[api.PluginScores]], error) {
 	list, err := c.Observations.Scores(in.Name)
 	return answeredShort(list, err, asIs)
 }

@@ -43,6 +43,10 @@ func reaches() []struct {
 		{"/v1/bulk-operations", inQueryOrBody},
 		{"/v1/events", inQueryOrBody},
 		{"/v1/plugins/{name}/versions/{version}/dry-run", inQueryOrBody},
+		{"/v1/plugins/{name}/logs", ofNode},
+		{"/v1/plugins/{name}/stats", ofNode},
+		{"/v1/plugins/{name}/scores", ofNode},
+		{"/v1/plugins/{name}/recordings", ofNode},
 		{"/v1/plugins", anyNode},
 		{"/v1/tokens", anyNode},
 		{"/v1/session", anyNode}, // a session is with the node that has the browser
@@ -67,6 +71,15 @@ func reachOf(path string) reach {
 }
 
 func anyNode(*engine.Nodes, echo.Context) (*engine.Elsewhere, error) { return nil, nil }
+
+// ofNode is the node that the query names.
+func ofNode(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	name := c.QueryParam("node")
+	if name == "" {
+		return nil, nil
+	}
+	return n.Named(name)
+}
 
 // inPath is the node that serves the queue that the path names; a new one is created by the coordinator.
 func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {

@@ -321,6 +321,16 @@ func TestNodesShareWhatTheyHave(t *testing.T) {
 		}
 	}
 
+	for at, used := range map[string]bool{"a": false, "b": true} { // each node counts its own
+		text := must("GET", url+"/v1/plugins/order/stats?node="+at, "")
+		var got api.PluginStats
+		if err := json.Unmarshal([]byte(text), &got); err != nil || (got.Batches+got.Fallbacks > 0) != used {
+			t.Errorf("the numbers of the plugin at %s: %s, %v; want it used: %v", at, text, err, used)
+		}
+	}
+	if status, _, _, text := answer(t, "GET", url+"/v1/plugins/order/logs?node=none", ""); status != 422 {
+		t.Errorf("the log of a node that is none: %d %s", status, text)
+	}
 	must("PUT", url+"/v1/queues/letters/strategies/nightly", `{"strategy":"Plugin(\"order\", OldestFirst)"}`) // letters is at b
 	must("POST", url+"/v1/plugins/order/deactivate", "")
 	if status, code, _, text := answer(t, "DELETE", url+"/v1/plugins/order", ""); status != 409 || code != "conflict" ||

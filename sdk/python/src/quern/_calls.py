@@ -343,9 +343,9 @@ class Calls:
         found: types.Plugin = self._fetch(_request("get plugin", "GET", path("/v1/plugins/{}", name), safe=True))
         return found
 
-    def get_plugin_logs(self, name: str, *, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
+    def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
         """Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed."""
-        found: types.PluginLogs = self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"after": after, "limit": limit}), safe=True))
+        found: types.PluginLogs = self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "limit": limit}), safe=True))
         return found
 
     def get_plugin_module(self, name: str, version: str) -> bytes:
@@ -356,9 +356,9 @@ class Calls:
         """Download a recorded batch. A .qbatch file, which `quern plugin run` replays."""
         return self._bytes(_request("get plugin recording", "GET", path("/v1/plugins/{}/recordings/{}", name, id), safe=True))
 
-    def get_plugin_stats(self, name: str) -> types.PluginStats:
+    def get_plugin_stats(self, name: str, *, node: Optional[str] = None) -> types.PluginStats:
         """Read a plugin's numbers since the start of the server."""
-        found: types.PluginStats = self._fetch(_request("get plugin stats", "GET", path("/v1/plugins/{}/stats", name), safe=True))
+        found: types.PluginStats = self._fetch(_request("get plugin stats", "GET", query(path("/v1/plugins/{}/stats", name), {"node": node}), safe=True))
         return found
 
     def get_plugin_version(self, name: str, version: str) -> types.PluginVersion:
@@ -507,17 +507,17 @@ class Calls:
         """
         return self._pages("list nodes", path("/v1/nodes"), {})
 
-    def list_plugin_recordings(self, name: str) -> Iterator[types.PluginRecording]:
+    def list_plugin_recordings(self, name: str, *, node: Optional[str] = None) -> Iterator[types.PluginRecording]:
         """List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory."""
-        return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {})
+        return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {"node": node})
 
-    def list_plugin_scores(self, name: str) -> Iterator[types.PluginScores]:
+    def list_plugin_scores(self, name: str, *, node: Optional[str] = None) -> Iterator[types.PluginScores]:
         """Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its
         batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The
         sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero
         when the server opens a version: at a start, and after five minutes out of use.
         """
-        return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {})
+        return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {"node": node})
 
     def list_plugin_versions(self, name: str) -> Iterator[types.PluginVersion]:
         """List a plugin's versions, the newest first."""
@@ -1176,9 +1176,9 @@ class AsyncCalls:
         found: types.Plugin = await self._fetch(_request("get plugin", "GET", path("/v1/plugins/{}", name), safe=True))
         return found
 
-    async def get_plugin_logs(self, name: str, *, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
+    async def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
         """Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed."""
-        found: types.PluginLogs = await self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"after": after, "limit": limit}), safe=True))
+        found: types.PluginLogs = await self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "limit": limit}), safe=True))
         return found
 
     async def get_plugin_module(self, name: str, version: str) -> bytes:
@@ -1189,9 +1189,9 @@ class AsyncCalls:
         """Download a recorded batch. A .qbatch file, which `quern plugin run` replays."""
         return await self._bytes(_request("get plugin recording", "GET", path("/v1/plugins/{}/recordings/{}", name, id), safe=True))
 
-    async def get_plugin_stats(self, name: str) -> types.PluginStats:
+    async def get_plugin_stats(self, name: str, *, node: Optional[str] = None) -> types.PluginStats:
         """Read a plugin's numbers since the start of the server."""
-        found: types.PluginStats = await self._fetch(_request("get plugin stats", "GET", path("/v1/plugins/{}/stats", name), safe=True))
+        found: types.PluginStats = await self._fetch(_request("get plugin stats", "GET", query(path("/v1/plugins/{}/stats", name), {"node": node}), safe=True))
         return found
 
     async def get_plugin_version(self, name: str, version: str) -> types.PluginVersion:
@@ -1340,17 +1340,17 @@ class AsyncCalls:
         """
         return self._pages("list nodes", path("/v1/nodes"), {})
 
-    def list_plugin_recordings(self, name: str) -> AsyncIterator[types.PluginRecording]:
+    def list_plugin_recordings(self, name: str, *, node: Optional[str] = None) -> AsyncIterator[types.PluginRecording]:
         """List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory."""
-        return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {})
+        return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {"node": node})
 
-    def list_plugin_scores(self, name: str) -> AsyncIterator[types.PluginScores]:
+    def list_plugin_scores(self, name: str, *, node: Optional[str] = None) -> AsyncIterator[types.PluginScores]:
         """Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its
         batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The
         sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero
         when the server opens a version: at a start, and after five minutes out of use.
         """
-        return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {})
+        return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {"node": node})
 
     def list_plugin_versions(self, name: str) -> AsyncIterator[types.PluginVersion]:
         """List a plugin's versions, the newest first."""

@@ -154,17 +154,22 @@ export class Calls {
 
   /** Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed. Needs the scope read. */
   getPluginLogs(name: string, options: CallOptions & {
+    /** Of this node of a cluster; without it, of the one that answers */
+    node?: string
     /** Only lines after this number */
     after?: number
     /** Most lines */
     limit?: number
   } = {}): Promise<PluginLogs> {
-    return this.connection.json<PluginLogs>({ what: "get plugin logs", method: "GET", path: `/v1/plugins/${part(name)}/logs`, safe: true, signal: options.signal, query: { after: options.after, limit: options.limit } })
+    return this.connection.json<PluginLogs>({ what: "get plugin logs", method: "GET", path: `/v1/plugins/${part(name)}/logs`, safe: true, signal: options.signal, query: { node: options.node, after: options.after, limit: options.limit } })
   }
 
   /** List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory. Needs the scope plugins. */
-  listPluginRecordings(name: string, options: CallOptions = {}): AsyncIterableIterator<PluginRecording> {
-    return pages(() => this.connection.json<PagePluginRecording>({ what: "list plugin recordings", method: "GET", path: `/v1/plugins/${part(name)}/recordings`, safe: true, signal: options.signal }))
+  listPluginRecordings(name: string, options: CallOptions & {
+    /** Of this node of a cluster; without it, of the one that answers */
+    node?: string
+  } = {}): AsyncIterableIterator<PluginRecording> {
+    return pages(() => this.connection.json<PagePluginRecording>({ what: "list plugin recordings", method: "GET", path: `/v1/plugins/${part(name)}/recordings`, safe: true, signal: options.signal, query: { node: options.node } }))
   }
 
   /** Download a recorded batch. A .qbatch file, which `quern plugin run` replays. Needs the scope plugins. */
@@ -189,8 +194,11 @@ export class Calls {
   }
 
   /** Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero when the server opens a version: at a start, and after five minutes out of use. Needs the scope read. */
-  listPluginScores(name: string, options: CallOptions = {}): AsyncIterableIterator<PluginScores> {
-    return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal }))
+  listPluginScores(name: string, options: CallOptions & {
+    /** Of this node of a cluster; without it, of the one that answers */
+    node?: string
+  } = {}): AsyncIterableIterator<PluginScores> {
+    return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal, query: { node: options.node } }))
   }
 
   /** Open or close a plugin's breaker by hand, and set its limits. All settings are replaced: one that is left out gets its default. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
@@ -210,8 +218,11 @@ export class Calls {
   }
 
   /** Read a plugin's numbers since the start of the server. Needs the scope read. */
-  getPluginStats(name: string, options: CallOptions = {}): Promise<PluginStats> {
-    return this.connection.json<PluginStats>({ what: "get plugin stats", method: "GET", path: `/v1/plugins/${part(name)}/stats`, safe: true, signal: options.signal })
+  getPluginStats(name: string, options: CallOptions & {
+    /** Of this node of a cluster; without it, of the one that answers */
+    node?: string
+  } = {}): Promise<PluginStats> {
+    return this.connection.json<PluginStats>({ what: "get plugin stats", method: "GET", path: `/v1/plugins/${part(name)}/stats`, safe: true, signal: options.signal, query: { node: options.node } })
   }
 
   /** List a plugin's versions, the newest first. Needs the scope read. */
