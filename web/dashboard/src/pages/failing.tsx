@@ -30,7 +30,7 @@ export function Failing() {
   const waiting = boundTo() ? undefined : stats.value?.stats.waiting
   return (
     <>
-      <div class="head"><h1>Failing now</h1><span>tries that failed and will be tried again{read.data && `: ${exact(all)} chunks, ${exact(list.length)} kinds of error`}</span><div class="act"><CopyAs curl={curl('GET', path)} /></div></div>
+      <div class="head"><h1>Failing now</h1><span>tries that failed and will be tried again{read.data && `: ${exact(all)} chunks, ${exact(list.length)} ${list.length === 1 ? 'kind' : 'kinds'} of error`}</span><div class="act"><CopyAs curl={curl('GET', path)} /></div></div>
       {meta.length > 0 && <p class="w12 row">{meta.map(([k, v]) => <a key={k} class="btn mono" href={link('failing')} aria-label={`Remove the filter ${k.slice(5)}=${v}`}>{k.slice(5)}={v} ×</a>)}</p>}
       <Operations queue={queue.value} of={['retry']} />
       <section class="card w12">
@@ -42,7 +42,7 @@ export function Failing() {
           <List name="Failing now" items={list} id={(g) => g.fingerprint} scope={path} keys={false} besides={[action.busy]}
             columns={[{ name: 'Error' }, { name: 'Failed tries' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Next try' }, { name: 'Actions', hidden: true }]}
             cells={(g) => [
-              <td class="wrap error"><b>{g.pattern || 'the deadline passed'}</b>{g.example && g.example !== g.pattern && <div class="note"><Expand text={g.example} /></div>}<a class="mono" href={link(`submissions/${g.submission}/${g.index}`)}>an example</a></td>,
+              <td class="wrap error"><b>{g.pattern || 'the deadline passed'}</b>{g.example && g.example !== g.pattern && <div class="note"><Expand text={g.example} /></div>}<div><a class="mono" href={link(`submissions/${g.submission}/${g.index}`)}>an example</a></div></td>,
               <td>{g.tries.map((t) => <span key={t.tries} class="chip" title={`${exact(t.count)} chunks`}>{t.tries === 0 ? 'expired' : `${t.tries}${t.tries === 10 ? '+' : ''}×`} {percent(t.count, g.count).toFixed(0)} %</span>)}</td>,
               <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>,
               <td class="note">{g.next_at ? moment(g.next_at) : '—'}</td>,
