@@ -50,7 +50,7 @@ func (n *Nodes) Named(name string) (*Elsewhere, error) {
 			return &at, nil
 		}
 	}
-	return nil, queue.Invalid("/query/node", "names no node of this cluster that is alive; GET /v1/nodes lists them")
+	return nil, queue.Invalid("/query/node", "names no node of this cluster that is alive")
 }
 
 // Served names the queues that this node serves now, without those in quarantine.
