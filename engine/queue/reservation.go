@@ -76,6 +76,7 @@ type Reservation struct {
 	Token      Token
 	Attempt    uint16 // 1 for the first try
 	Deadline   Time
+	Ready      Time // since when it waited for this attempt
 	Content    Content
 	Meta       Meta
 	Priority   int64

@@ -48,11 +48,15 @@ const (
 
 // Reservation is a chunk in a consumer's hands.
 type Reservation struct {
-	Token      string  `json:"token"`               // Proof of the reservation; every call about it needs it
-	Submission string  `json:"submission"`          // Id of the submission
-	Index      uint32  `json:"index"`               // Index of the chunk
-	Attempt    uint32  `json:"attempt"`             // Number of the attempt, from 1
-	Deadline   Time    `json:"deadline"`            // Time when the server offers the chunk again
+	Token      string `json:"token"`      // Proof of the reservation; every call about it needs it
+	Submission string `json:"submission"` // Id of the submission
+	Index      uint32 `json:"index"`      // Index of the chunk
+	Attempt    uint32 `json:"attempt"`    // Number of the attempt, from 1
+	Deadline   Time   `json:"deadline"`   // Time when the server offers the chunk again
+	CreatedAt  Time   `json:"created_at"` // Time of the insert
+	// Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or
+	// back-off before
+	ReadyAt    Time    `json:"ready_at"`
 	Content    Content `json:"content"`             // Content of the chunk
 	Meta       Meta    `json:"meta"`                // Meta of the submission
 	Priority   int64   `json:"priority"`            // Priority of the submission

@@ -45,6 +45,7 @@ func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*hel
 	meta, err := metas.read(r.Meta)
 	h := &held{token: r.Token, delay: -1, chunk: Chunk{
 		Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt, Deadline: time.UnixMilli(r.Deadline).UTC(),
+		CreatedAt: time.UnixMilli(r.CreatedAt).UTC(), ReadyAt: time.UnixMilli(r.ReadyAt).UTC(),
 		Content: r.Content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
 	}}
 	if r.IsKey {

@@ -226,7 +226,8 @@ func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 		}
 		out.Reservations[i] = api.Reservation{
 			Token: string(r.Token), Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt,
-			Deadline: moment(r.Deadline), Content: content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
+			Deadline: moment(r.Deadline), CreatedAt: moment(r.CreatedAt), ReadyAt: moment(r.ReadyAt),
+			Content: content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
 		}
 	}
 	if in.Reason != "" {

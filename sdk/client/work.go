@@ -49,6 +49,8 @@ type Chunk struct {
 	Index      uint32
 	Attempt    uint32    // 1 for the first try
 	Deadline   time.Time // of the reservation as it was made; Work extends it
+	CreatedAt  time.Time // of the insert
+	ReadyAt    time.Time // since when it waited for this attempt: the insert, its run_at, or the end of the attempt or back-off before
 	Content    []byte    // nil when Key is set
 	Key        string    // of the object that holds the content
 	Meta       api.Meta

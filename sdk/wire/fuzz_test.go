@@ -98,8 +98,8 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Limited: []Saturated{
 			{Key: reason, Value: api.Text(trace), InFlight: index, Limit: index / 2}, {Key: trace, Value: api.Int(n)},
 		}, Warnings: []Warning{{reason, "/strategy", trace}, {}}, Reservations: []Reservation{
-			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
-			{Deadline: at},
+			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, CreatedAt: at, ReadyAt: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
+			{Deadline: at, CreatedAt: at, ReadyAt: at},
 		}},
 	}
 	data := answer.Append(nil)

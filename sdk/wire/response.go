@@ -8,7 +8,9 @@ type Reservation struct {
 	Submission uint64
 	Index      uint32
 	Attempt    uint32
-	Deadline   int64  // milliseconds since 1970
+	Deadline   int64 // milliseconds since 1970, as are CreatedAt and ReadyAt
+	CreatedAt  int64
+	ReadyAt    int64
 	Content    []byte // the text of the key with IsKey, else the content itself
 	IsKey      bool
 	Meta       []byte // a raw JSON object, built with AppendMetaEntry; empty is {}

@@ -56,7 +56,7 @@ func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Re
 		p.Token.MAC = a.key.MAC(&p.Token)
 		d := p.R.Details()
 		res := queue.Reservation{Token: p.Token, Attempt: p.Attempt, Deadline: p.Deadline, Meta: p.Meta,
-			Priority: p.Priority, Trace: d.Trace}
+			Priority: p.Priority, Trace: d.Trace, Ready: max(p.Ready, p.R.ID.Time(), d.RunAt)}
 		if arena == nil {
 			arena = make([]byte, 0, len(picks)*(len(p.R.Prefix)+len(d.Template)+12))
 		}

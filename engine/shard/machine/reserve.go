@@ -51,6 +51,7 @@ type Pick struct {
 	Token    queue.Token
 	Attempt  uint16
 	At       queue.Time
+	Ready    queue.Time // since when it waited for this attempt, if that is not the first
 	Deadline queue.Time
 	Meta     queue.Meta
 	Priority int64
@@ -160,7 +161,10 @@ func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer 
 		r.Known = r.Sub.Meta() // nil again without meta
 		r.Begun.begin(r.ID.Time(), now)
 	}
-	p := Pick{R: r, Attempt: r.Attempt(index), At: now, Deadline: deadline, Meta: r.Known, Priority: r.Priority}
+	p := Pick{R: r, Attempt: 1, At: now, Deadline: deadline, Meta: r.Known, Priority: r.Priority}
+	if t := r.Tries[index]; t != nil {
+		p.Attempt, p.Ready = OneMore(t.Attempts), t.ready()
+	}
 	p.Token = queue.Token{Submission: r.ID, Index: index, Epoch: m.Epoch, Sequence: m.Holds.NextSequence()}
 	p.Token.Slot = m.Holds.Add(&r.Holds, reserver.Hold{
 		Sequence: p.Token.Sequence, Epoch: m.Epoch, Seq: r.Seq, Index: index, Attempt: p.Attempt, Counted: true,
@@ -178,6 +182,14 @@ func (r *Record) Attempt(index uint32) uint16 {
 		return OneMore(t.Attempts)
 	}
 	return 1
+}
+
+// ready is since when a chunk waits for its next attempt: the end of its back-off, or of the attempt before.
+func (t *Try) ready() queue.Time {
+	if n := len(t.Past); n > 0 {
+		return max(t.NotBefore, t.Past[n-1].Ended)
+	}
+	return t.NotBefore
 }
 
 // Undo gives picks back that no one will get.

@@ -39,6 +39,10 @@ export class Chunk {
   get attachment(): Uint8Array | undefined { return this.#reservation.attachment === undefined ? undefined : decode(this.#reservation.attachment) }
   /** End of the reservation as it was made; the worker extends it. */
   get deadline(): Date { return new Date(this.#reservation.deadline) }
+  /** Time of the insert. */
+  get createdAt(): Date { return new Date(this.#reservation.created_at) }
+  /** Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before. */
+  get readyAt(): Date { return new Date(this.#reservation.ready_at) }
 
   /**
    * Aborted when the reservation is lost or revoked (LostError): what the handler does no longer counts. And when the worker was to end and its

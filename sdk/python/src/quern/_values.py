@@ -97,6 +97,16 @@ class Chunk:
         return str(self._raw["deadline"])
 
     @property
+    def created_at(self) -> str:
+        """Time of the insert."""
+        return str(self._raw["created_at"])
+
+    @property
+    def ready_at(self) -> str:
+        """Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before."""
+        return str(self._raw["ready_at"])
+
+    @property
     def content(self) -> bytes:
         """What the chunk carries; empty when ``key`` is set."""
         content = self._raw["content"]

@@ -2682,6 +2682,8 @@ class _ReservationRequired(TypedDict):
     attempt: int
     #: Content of the chunk
     content: Content
+    #: Time of the insert
+    created_at: str
     #: Time when the server offers the chunk again
     deadline: str
     #: Index of the chunk
@@ -2690,6 +2692,8 @@ class _ReservationRequired(TypedDict):
     meta: Meta
     #: Priority of the submission
     priority: int
+    #: Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before
+    ready_at: str
     #: Id of the submission
     submission: str
     #: Proof of the reservation; every call about it needs it

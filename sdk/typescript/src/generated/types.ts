@@ -2029,6 +2029,8 @@ export type Reservation = {
   attempt: number
   /** Content of the chunk */
   content: Content
+  /** Time of the insert */
+  created_at: string
   /** Time when the server offers the chunk again */
   deadline: string
   /** Index of the chunk */
@@ -2037,6 +2039,8 @@ export type Reservation = {
   meta: Meta
   /** Priority of the submission */
   priority: number
+  /** Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before */
+  ready_at: string
   /** Id of the submission */
   submission: string
   /** Proof of the reservation; every call about it needs it */
