@@ -55,7 +55,7 @@ func clusterOptions() []option {
 		},
 		{
 			"accept-async", "false", "true or false", "use a database without a synchronous standby: " +
-				"acknowledged work is lost when the database's only disk is",
+				"if the database's only disk is lost, so is acknowledged work",
 			func(c *Config, text string) error { return setSwitch(&c.Cluster.AcceptAsync, text) },
 		},
 	}

@@ -102,12 +102,13 @@ func dataOptions() []option {
 		{
 			"snapshot-dir", "", "a directory outside of the data directory; empty for none",
 			"where to keep snapshots of the queues' stores, on another disk; a lost store is rebuilt from its " +
-				"snapshot and the journal, which is kept since then",
+				"snapshot and from the journal, which the server keeps from that snapshot on",
 			func(c *Config, text string) error { c.SnapshotDir = text; return nil },
 		},
 		{
 			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
-			"journal size since a snapshot that triggers the next one, or half of the store if that is more",
+			"the next snapshot begins when the journal has grown by this much since the last one, or by half of " +
+				"the store if that is more",
 			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
@@ -170,7 +171,7 @@ func watchOptions() []option {
 		},
 		{
 			"metric-keys", "", "meta keys separated by commas, at most 8",
-			"meta keys whose values appear in /metrics: of each key the 50 with most chunks in flight, and the " +
+			"meta keys whose values appear in /metrics: for each key, the 50 with the most chunks in flight, and the " +
 				"sum of the others",
 			setMetricKeys,
 		},
@@ -181,7 +182,7 @@ func watchOptions() []option {
 		},
 		{
 			"otlp-ratio", "1", "0 to 1",
-			"share of the requests without a trace context that begin a trace; those with one decide for themselves",
+			"share of the requests without a trace context that begin a trace; those with one are recorded if it says sampled",
 			setOTLPRatio,
 		},
 		{
