@@ -255,7 +255,7 @@ func TestClusterRefusals(t *testing.T) {
 		{[]string{"--cluster", database.URL(), "--accept-async", "--snapshot-dir", t.TempDir()}, exitUsage, "snapshot-dir"},
 		{[]string{"--cluster", database.URL(), "--accept-async", "--backup-dir", t.TempDir()}, exitUsage, "backup-dir"},
 		{[]string{"--cluster", database.URL(), "--accept-async", "--listen", ":0", "--insecure-behind-proxy"}, exitUsage, "--advertise"},
-		{[]string{"--node", "a"}, exitUsage, "give cluster too"},
+		{[]string{"--node", "a"}, exitUsage, "need the option cluster"},
 	} {
 		p := launch(t, t.TempDir(), append([]string{program, "serve", "--listen", "127.0.0.1:0"}, c.args...)...)
 		p.ends(c.code)

@@ -37,6 +37,8 @@ func argumentLists(resources map[string]lister) map[string]lister {
 		"quern VALUE":      resources["keys VALUE"],
 		"quern LEDGER":     ofQueue((*client.Client).Ledgers, func(l api.Ledger) (string, string) { return l.ID, l.Branch }),
 		"quern ID/INDEX":   held,
+		"quern QUEUE":      resources["queue NAME"],
+		"quern NODE":       nodeNames,
 	}
 	maps.Copy(lists, resources)
 	return lists
@@ -69,6 +71,11 @@ var (
 		return fmt.Sprintf("%s/%d", h.Submission, h.Index), h.Consumer
 	})
 )
+
+// nodeNames are the names of the nodes of a cluster.
+func nodeNames(ctx context.Context, c *client.Client, _ string, _ []string) iter.Seq2[string, error] {
+	return offers(c.Nodes(ctx), func(n api.Node) (string, string) { return n.Name, n.URL })
+}
 
 // ofQueue is a list that each queue has; an entry has two texts, the value and a note.
 func ofQueue[T any](list func(*client.Client, context.Context, string) iter.Seq2[T, error], text func(T) (string, string)) lister {

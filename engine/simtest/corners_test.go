@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,13 +146,20 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 	for b.seeds.Load() == drawn {
 		runtime.Gosched()
 	}
-	b.shard.Work() // the mutex is free again: the losses are encoded
-	if got, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[1].Token, Timeout: 60_000}}, nil); err != nil || got[0].Outcome != queue.OutcomeLost {
-		t.Errorf("an extend of what is about to be lost: got %v %v, want lost", got, err)
-	}
-	if got, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held[1].Token}}, nil); err != nil || got[0].Outcome != queue.OutcomeLost {
-		t.Errorf("a release of what is about to be lost: got %v %v, want lost", got, err)
-	}
+	b.shard.Work()          // the mutex is free again: the losses are encoded
+	var told sync.WaitGroup // that it is lost, once the loss is durable
+	told.Go(func() {
+		got, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[1].Token, Timeout: 60_000}}, nil)
+		if err != nil || got[0].Outcome != queue.OutcomeLost {
+			t.Errorf("an extend of what is about to be lost: got %v %v, want lost", got, err)
+		}
+	})
+	told.Go(func() {
+		got, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held[1].Token}}, nil)
+		if err != nil || got[0].Outcome != queue.OutcomeLost {
+			t.Errorf("a release of what is about to be lost: got %v %v, want lost", got, err)
+		}
+	})
 	go func() {
 		results, err := b.shard.Complete(ctx, completions(held[:1]), nil)
 		if err != nil {
@@ -174,6 +182,7 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 		t.Errorf("complete: got %v, want ok", results)
 	}
 	<-ticked
+	told.Wait()
 	if k, got := b.shard.Work().Kinds[machine.KindLost], b.shard.Stats(); k.Done != 1 || k.Stale != 1 || got.LostTotal != 1 || got.DoneTotal != 1 {
 		t.Errorf("got %d losses done, %d stale, %d lost and %d chunks done; want one of each", k.Done, k.Stale, got.LostTotal, got.DoneTotal)
 	}

@@ -162,7 +162,7 @@ func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reser
 		timeout = s.settings.ReservationTimeout
 	}
 	want := queue.Reservation{
-		Token: t, Attempt: c.attempts + 1, Deadline: s.now.Add(min(timeout, s.settings.MaxReservation)), Content: x.content(t.Index),
+		Token: t, Attempt: c.attempts + 1, Ready: res.Ready, Deadline: s.now.Add(min(timeout, s.settings.MaxReservation)), Content: x.content(t.Index),
 		Meta: x.asked.Meta, Priority: x.asked.Priority, Attachment: x.asked.Attachment, Trace: x.asked.Trace,
 	}
 	if !bytes.Equal(res.Content.Bytes, want.Content.Bytes) || res.Content.IsKey != want.Content.IsKey {
@@ -170,6 +170,9 @@ func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reser
 	}
 	if !slices.Equal(res.Meta, want.Meta) {
 		s.fail("meta of %s: got %v, want %v", x.id, res.Meta, want.Meta)
+	}
+	if from := x.readyFrom(c); res.Ready < from || res.Ready > s.now {
+		s.fail("%s/%d is ready since %d, want %d to %d", x.id, t.Index, res.Ready, from, s.now)
 	}
 	rest := *res
 	rest.Content, rest.Meta = want.Content, want.Meta
@@ -225,4 +228,14 @@ func (s *sim) checkNamed(q *machine.Request, got *machine.Reserved) {
 			s.fail("%s=%s is named with %d of %d in flight, it has %d and holds back something: %v", named.Key, named.Value.Text(), named.InFlight, named.Limit, inFlight, holds)
 		}
 	}
+}
+
+// readyFrom is the earliest time since when a chunk may wait for its next attempt: a back-off comes on top, of which the model knows no more
+// once it is over. TestReservationsSayHowLongTheyWaited has the exact times.
+func (x *modelSub) readyFrom(c *modelChunk) queue.Time {
+	from := x.id.Time() // a run_at that is almost there counts as now
+	if n := len(c.past); n > 0 {
+		from = max(from, c.past[n-1].Ended)
+	}
+	return from
 }

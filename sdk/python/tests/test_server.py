@@ -256,13 +256,15 @@ class Whole(unittest.TestCase):
                 code = (
                     "import quern, sys, time\n"
                     f"@quern.Client({server.address!r}).worker(consumer='one', concurrency=2, timeout=3600)\n"
-                    "def handle(chunk):\n  print('begun', chunk.attempt, flush=True)\n  time.sleep(3600)\n"
+                    "def handle(chunk):\n  print(f'begun {chunk.attempt}\\n', end='', flush=True)\n  time.sleep(3600)\n"  # in one piece
                     "handle.run()\n"
                 )
                 with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
                     assert process.stdout is not None
-                    self.assertEqual([process.stdout.readline() for _ in range(2)], [f"begun {attempt}\n"] * 2)
-                    process.kill()
+                    try:
+                        self.assertEqual([process.stdout.readline() for _ in range(2)], [f"begun {attempt}\n"] * 2)
+                    finally:
+                        process.kill()
 
             async def last() -> None:
                 async with quern.AsyncClient(server.address) as other:
