@@ -360,9 +360,10 @@ func (s *sim) releaseSome() {
 		s.sameLength(len(got), len(items))
 	}
 	var effects []func()
+	delayed := map[*modelChunk]bool{} // by an item before in this call, which decides for the others
 	for i := range items {
 		it, delay := &items[i], call[i].Delay
-		if it.standing != finishing && it.standing != replaced { // unless an item before it in this call decided
+		if !delayed[it.c] {
 			it.x, it.c, it.standing = s.again(it)
 		}
 		if failed && it.standing != holds || !failed && !s.check(i, it, releaseIt, got[i]) {
@@ -381,6 +382,7 @@ func (s *sim) releaseSome() {
 			s.m.totals.released++
 			s.tally.add("release with a delay", 1)
 		})
+		delayed[it.c] = true
 		decided(items, i)
 	}
 	s.takeEffect(effects, failed, written)
