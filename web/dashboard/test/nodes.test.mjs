@@ -21,15 +21,15 @@ async function sound(t, name) {
   if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}.png` })
 }
 
-test('a single server says that it is alone, and which document has more', async () => {
+test('a single server says that it is in no cluster, and which document has more', async () => {
   const quern = await server()
   const [self] = (await call(quern.url, 'GET', '/v1/nodes')).items
   for (const [scheme, width] of looks) {
     const t = await open(chromium.b, quern.url, { width, scheme })
     await t.go('#/nodes')
-    const said = t.page.getByText('docs/CLUSTER.md')
+    const said = t.page.getByRole('link', { name: 'Run several servers as a cluster' })
     await said.waitFor()
-    assert.match(await t.page.locator('p.alone').textContent(), new RegExp(`^This server, ${self.name}, is alone: .+ docs/CLUSTER.md says how to run several\\.$`))
+    assert.match(await t.page.locator('p.alone').textContent(), new RegExp(`^This server, ${self.name}, is in no cluster\\. It serves all queues, since .+\\. Run several servers as a cluster\\.$`))
     await sound(t, `alone-${scheme}-${width}`)
     await said.click()
     await t.page.getByRole('heading', { level: 1, name: /A cluster/ }).waitFor()
@@ -64,7 +64,7 @@ test('the page says that its node is gone, and goes on when another one answers 
   await t.page.locator('.banner').getByText('The node a is gone').waitFor()
   if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/gone.png` })
   way.lead(await b.ready)
-  await t.told('The node b answers this page from now on, in the place of a')
+  await t.told('Node b now answers this page, instead of a')
   await live(t.page)
   await row(t, 'b').getByText('answers this page').waitFor()
   await row(t, 'b').getByRole('link', { name: 'default' }).waitFor()
