@@ -146,15 +146,15 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 	for b.seeds.Load() == drawn {
 		runtime.Gosched()
 	}
-	b.shard.Work()          // the mutex is free again: the losses are encoded
-	var told sync.WaitGroup // that it is lost, once the loss is durable
-	told.Go(func() {
+	b.shard.Work()              // the mutex is free again: the losses are encoded
+	var answered sync.WaitGroup // that it is lost, once the loss is durable
+	answered.Go(func() {
 		got, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[1].Token, Timeout: 60_000}}, nil)
 		if err != nil || got[0].Outcome != queue.OutcomeLost {
 			t.Errorf("an extend of what is about to be lost: got %v %v, want lost", got, err)
 		}
 	})
-	told.Go(func() {
+	answered.Go(func() {
 		got, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held[1].Token}}, nil)
 		if err != nil || got[0].Outcome != queue.OutcomeLost {
 			t.Errorf("a release of what is about to be lost: got %v %v, want lost", got, err)
@@ -182,7 +182,7 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 		t.Errorf("complete: got %v, want ok", results)
 	}
 	<-ticked
-	told.Wait()
+	answered.Wait()
 	if k, got := b.shard.Work().Kinds[machine.KindLost], b.shard.Stats(); k.Done != 1 || k.Stale != 1 || got.LostTotal != 1 || got.DoneTotal != 1 {
 		t.Errorf("got %d losses done, %d stale, %d lost and %d chunks done; want one of each", k.Done, k.Stale, got.LostTotal, got.DoneTotal)
 	}
