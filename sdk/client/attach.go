@@ -44,7 +44,7 @@ type attachEvent struct {
 }
 
 // firstHello is how long a worker waits for the server's first hello before it reserves.
-const firstHello = 2 * time.Second
+const firstHello = 10 * time.Second
 
 // attach starts to keep the consumer known. The goroutine may wait for the loop, which never waits for it while it runs.
 func (w *worker) attach() {

@@ -114,7 +114,7 @@ interface Call {
 }
 
 /** How long a worker waits for the server's first hello before it reserves. */
-const helloMs = 2000
+const helloMs = 10_000
 
 /** Tells this process from others that work under the same name. */
 const incarnation = drawKey()

@@ -26,7 +26,7 @@ BATCH_ITEMS = 5000
 MAX_RESERVE = 1000
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
 DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
-HELLO_SECONDS = 2.0  # how long a worker waits for the server's first hello before it reserves
+HELLO_SECONDS = 10.0  # how long a worker waits for the server's first hello before it reserves
 
 _DRAWN = secrets.token_hex(12)
 
