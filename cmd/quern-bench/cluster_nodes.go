@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
+	"github.com/quern-queue/quern/internal/loopback"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -57,7 +57,7 @@ func (r *run) startCluster(ctx context.Context) (*clusterBed, error) {
 	err := c.startDatabases(ctx)
 	for k := 0; k < clusterNodes && err == nil; k++ {
 		var address string
-		if address, err = freeAddress(); err == nil {
+		if address, err = loopback.Free(); err == nil {
 			n := &clusterNode{name: string(rune('a' + k)), address: address}
 			c.nodes = append(c.nodes, n)
 			err = c.start(ctx, n)
@@ -88,14 +88,6 @@ func (c *clusterBed) startDatabases(ctx context.Context) (err error) {
 		return err
 	}
 	return c.primary.Await(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // start starts a node, and waits until it answers.

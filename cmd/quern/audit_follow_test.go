@@ -25,7 +25,7 @@ func TestAuditFollow(t *testing.T) {
 		}
 		return s
 	}
-	o := &operators{t: t, program: program, dir: dir, asked: map[string]asked{}, server: start()}
+	o := &operators{t: t, program: program, dir: dir, asked: map[string]asked{}, server: start("--listen", freeAddress(t))}
 	url := o.server.url
 	refused := launch(t, t.TempDir(), program, "audit", "--follow", "--until", "-1h", "--server", url)
 	refused.ends(exitUsage)

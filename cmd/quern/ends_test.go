@@ -24,7 +24,7 @@ func TestFollowEndsOverKills(t *testing.T) {
 	start := func(address string) *launched {
 		return launch(t, dir, program, "serve", "--data", filepath.Join(dir, "data"), "--listen", address, "--fold-bytes", "64KiB")
 	}
-	server := start("127.0.0.1:0")
+	server := start(freeAddress(t))
 	url := server.url()
 	c, err := client.New(url)
 	if err != nil {

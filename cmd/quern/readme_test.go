@@ -3,16 +3,15 @@
 package main
 
 import (
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/quern-queue/quern/internal/loopback"
 )
 
 // The shell commands of the README and of the pages that readers start with do what the pages say, one after another in one
@@ -112,17 +111,12 @@ func TestGoProgram(t *testing.T) {
 	}
 }
 
-// freeAddress is a loopback address that is not in use at the moment, below the ports that the kernel gives to the servers
-// which other tests start meanwhile.
+// freeAddress is a loopback address for a server that a test starts several times.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
-		if err == nil {
-			defer listener.Close()
-			return listener.Addr().String()
-		}
+	address, err := loopback.Free()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port between 20,000 and 30,000")
-	return ""
+	return address
 }

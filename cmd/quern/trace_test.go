@@ -5,13 +5,13 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/quern-queue/quern/internal/loopback"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 	"github.com/quern-queue/quern/web/trace/tracetest"
@@ -62,12 +62,7 @@ func TestServerSendsSpans(t *testing.T) {
 // A collector that is not there stops nothing.
 func TestServerWithoutItsCollector(t *testing.T) {
 	t.Parallel()
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused.Close()
-	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--otlp-endpoint", "http://"+unused.Addr().String())
+	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--otlp-endpoint", "http://"+loopback.Refused)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,6 +188,7 @@ var mayImport = map[string][]string{
 	"internal/mutate":            {},
 	"internal/fixtures":          {"wasm/manifest", "wasm/wasmtest"},
 	"internal/guarantees":        {},
+	"internal/loopback":          {}, // for tests and benchmarks
 
 	"examples/plugins/compare/go":     {"sdk/plugin"},
 	"examples/plugins/deadline-first": {"sdk/plugin"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,18 +93,35 @@ func newServer(dir string, o Options) *server {
 
 // listen starts to serve, at the same address as before if there was one.
 func (s *server) listen() error {
-	address := s.address
-	if address == "" {
-		address = "127.0.0.1:0"
+	if s.address == "" {
+		return s.begin()
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
 		return fmt.Errorf("conformance: listen: %w", err)
 	}
-	s.address = listener.Addr().String()
+	s.serve(listener)
+	return nil
+}
+
+// begin serves at an address that will be free when the server comes back: below the ports that the kernel gives to
+// other servers and to connections that go out.
+func (s *server) begin() (err error) {
+	for range 100 {
+		var listener net.Listener
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if listener, err = net.Listen("tcp", address); err == nil {
+			s.address = address
+			s.serve(listener)
+			return nil
+		}
+	}
+	return fmt.Errorf("conformance: listen: %w", err)
+}
+
+func (s *server) serve(listener net.Listener) {
 	s.server = &http.Server{Handler: s}
 	go s.server.Serve(listener)
-	return nil
 }
 
 // shut refuses connections from now on and breaks those that are open.

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import random
 import signal
 import socket
 import ssl
@@ -28,9 +29,11 @@ BINARY = os.environ.get("QUERN_BINARY") or str(ROOT / "bin/quern")
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """A port for a server that starts several times, below those that the kernel gives to others."""
+    while True:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", random.randrange(20_000, 30_000)))
+            return int(s.getsockname()[1])
 
 
 class Server:

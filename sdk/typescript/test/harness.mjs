@@ -1,6 +1,8 @@
 // What the tests share: real servers.
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -20,6 +22,19 @@ export function folder() {
   const dir = mkdtempSync(join(tmpdir(), 'quern-typescript-'))
   folders.push(dir)
   return dir
+}
+
+/** An address for a server that starts several times, with a port below those that the kernel gives to others. */
+export async function free() {
+  const address = { host: '127.0.0.1', port: 20_000 + Math.floor(Math.random() * 10_000) }
+  const probe = createServer().listen(address)
+  try {
+    await once(probe, 'listening')
+  } catch {
+    return free()
+  }
+  await new Promise((closed) => probe.close(closed))
+  return `${address.host}:${address.port}`
 }
 
 /** Starts a server and returns its address, and how to end it in order or at once. Without a command its data is thrown away. */

@@ -19,7 +19,7 @@ test('the packed package installs without dependencies, and its types need no ot
   run('npm', 'install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename))
   writeFileSync(join(project, 'use.ts'), `import { Client, type Chunk, type api } from '@quern/client'
 import { FileBucket, Store, type Bucket } from '@quern/client/objects'
-const client = new Client('http://127.0.0.1:1', { token: 'qn_x' })
+const client = new Client('http://127.0.0.1:2', { token: 'qn_x' })
 const handler = async (chunk: Chunk): Promise<string> => chunk.text + chunk.meta['company']
 export const insert = (): Promise<api.Submission> => client.insert('default', { chunks: { inline: ['x', new Uint8Array(1)] } })
 // @ts-expect-error: chunks have exactly one form

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { ChunkError, Client, ForbiddenError, HandlerError, InvalidError, LostError, NotFoundError, NotTrustedError, PermanentError, PreconditionError, QuernError, RetryError, SnoozeError, UnauthorizedError, UnreachableError } from '../dist/index.js'
 import { openTransport } from '../dist/transport_node.js'
-import { folder, serve, text } from './harness.mjs'
+import { folder, free, serve, text } from './harness.mjs'
 
 let server, client
 before(async () => {
@@ -66,7 +66,7 @@ test('a producer inserts, a consumer works, and the outputs are as they were ret
 
 test('a worker and its chunks survive kill -9 of the server', async () => {
   const data = folder()
-  let mortal = await serve(['serve', '--data', data])
+  let mortal = await serve(['serve', '--data', data], await free())
   const { address } = mortal
   const own = new Client(mortal.url)
   const { id } = await own.insert('default', { chunks: { count: 400, template: 'row {index}' } })
@@ -123,7 +123,7 @@ test('a process that works under the name of one that was killed takes up at onc
 
 test('the ends of submissions are followed over kill -9: each once, in order, and the filter holds', async () => {
   const data = folder()
-  let mortal = await serve(['serve', '--data', data])
+  let mortal = await serve(['serve', '--data', data], await free())
   const { address } = mortal
   const own = new Client(mortal.url)
   const end = async (odd) => {
@@ -275,10 +275,10 @@ test('without onError a handler that always fails is logged once, and the server
 test('a server that is away is told once and waited for, and a worker that never reached one ends with the error', async () => {
   const said = []
   const stop = new AbortController()
-  const away = new Client('http://127.0.0.1:1', { retries: 0, logger: { warn: (text) => { said.push(text); stop.abort() } } })
+  const away = new Client('http://127.0.0.1:2', { retries: 0, logger: { warn: (text) => { said.push(text); stop.abort() } } })
   await assert.rejects(away.work({ signal: stop.signal }, () => {}), UnreachableError)
   assert.equal(said.length, 1)
-  assert.match(said[0], /: connect ECONNREFUSED 127\.0\.0\.1:1$/)
+  assert.match(said[0], /: connect ECONNREFUSED 127\.0\.0\.1:2$/)
 })
 
 test('a wrong strategy, token or certificate ends a worker with an error of its type, in a few calls', async () => {
@@ -451,7 +451,7 @@ test('a Unix socket is an address, beside others', async () => {
 test('an address where no server listens is left for one that serves, by calls, streams and workers', async () => {
   const name = await queue('moved')
   const { id } = await client.insert(name, { chunks: { count: 2, template: 'x' } })
-  const moving = () => new Client(['http://127.0.0.1:1', server.url], { retries: 0 })
+  const moving = () => new Client(['http://127.0.0.1:2', server.url], { retries: 0 })
   const stop = new AbortController()
   const worked = moving().work({ queue: name, signal: stop.signal }, () => 'y')
   assert.equal((await moving().wait(id)).state, 'completed')
