@@ -33,9 +33,10 @@ type chunk struct {
 	doneBy   string    // its token
 	fails    []api.FailItem
 	failedBy map[string]bool
-	handed   int // how often it was handed out
-	released int // how often it was given back
-	extended int // how often its holder asked for a new deadline in time
+	handed   int     // how often it was handed out
+	released int     // how often it was given back
+	delays   []int64 // milliseconds that its holders asked it to wait when they gave it back
+	extended int     // how often its holder asked for a new deadline in time
 }
 
 // restartGrace is how long a forgotten chunk is kept for its holder.
@@ -156,7 +157,7 @@ func (s *server) extend(items []api.ExtendItem, consumer string, now time.Time) 
 	return results
 }
 
-func (s *server) release(items []api.ReleaseItem) []api.Result {
+func (s *server) release(items []api.ReleaseItem, now time.Time) []api.Result {
 	results := []api.Result{}
 	for _, item := range items {
 		c, result := s.named("release", item.Token)
@@ -164,6 +165,8 @@ func (s *server) release(items []api.ReleaseItem) []api.Result {
 			c.state = ready
 			c.released++
 			c.attempt-- // a chunk that was given back unworked counts no attempt
+			c.delays = append(c.delays, item.DelayMS)
+			c.notBefore = now.Add(time.Duration(item.DelayMS) * time.Millisecond)
 		}
 		results = append(results, result)
 	}

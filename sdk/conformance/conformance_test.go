@@ -46,6 +46,7 @@ func TestNaiveClientFails(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"failures":       "chunk 1 failed as []",
+		"snooze":         "want 300 once",
 		"retry-after":    "before the end of the Retry-After",
 		"impatient":      "a reserve came",
 		"unavailable":    "calls in three seconds to a server that is away",

@@ -280,7 +280,7 @@ func (s *server) answer(r *http.Request, verb string, body []byte) (int, any) {
 	case "release":
 		var q api.ReleaseRequest
 		fault := s.decode(verb, body, &q)
-		return results(s.release(q.Items), fault)
+		return results(s.release(q.Items, now), fault)
 	case "detach":
 		s.detached = true
 		return http.StatusOK, &api.Released{Released: s.letGo()}

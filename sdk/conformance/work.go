@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,25 @@ var workScenarios = []Scenario{
 				}
 				if f := s.chunks[2].fails; len(f) == 1 && f[0].RetryAfterMS != nil {
 					s.check(*f[0].RetryAfterMS == 200, "the pause of chunk 2 is %d ms, want 200", *f[0].RetryAfterMS)
+				}
+			})
+			s.leave()
+		},
+	},
+	{
+		Name: "snooze", About: "A handler that cannot work yet gives its chunk back with a delay: no attempt fails, and " +
+			"the chunk comes back with the same attempt.",
+		Chunks: []string{"snooze 300", "snooze 0", "echo between"},
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() {
+				for i, want := range []int64{300, 0} {
+					c := s.chunks[i]
+					s.check(slices.Equal(c.delays, []int64{want}), "chunk %d was given back with the delays %v ms, want %d once",
+						i, c.delays, want)
+					s.check(c.handed == 2 && c.attempt == 1, "chunk %d was handed out %d times and is in attempt %d, want twice and 1",
+						i, c.handed, c.attempt)
+					s.check(len(c.fails) == 0, "chunk %d was reported as failed: %+v", i, c.fails)
 				}
 			})
 			s.leave()
@@ -216,6 +236,8 @@ func (s *stage) checkLeft() {
 	s.check(s.chunks[0].state == done, "the chunk of the handler that ran was not completed")
 	for i, c := range s.chunks[1:] {
 		s.check(c.state == ready && c.released > 0, "chunk %d, which no handler had begun, was not given back", i+1)
+		s.check(!slices.ContainsFunc(c.delays, func(ms int64) bool { return ms != 0 }),
+			"chunk %d, which no handler had begun, was given back with the delays %v ms, want none", i+1, c.delays)
 		s.check(!s.said(fmt.Sprintf("begin %d", i+1)), "a handler began with chunk %d after the worker was told to leave", i+1)
 	}
 }

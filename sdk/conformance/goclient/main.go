@@ -45,7 +45,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	p := &program{options: o}
+	p := &program{options: o, snoozed: map[uint32]bool{}}
 	if err := p.run(ctx); err != nil {
 		var refused *client.Error
 		if errors.As(err, &refused) {
@@ -59,7 +59,8 @@ func main() {
 
 type program struct {
 	options
-	mu sync.Mutex
+	mu      sync.Mutex
+	snoozed map[uint32]bool // chunks that were given back once
 }
 
 func (p *program) say(format string, values ...any) {
@@ -129,6 +130,8 @@ func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		}
 	case "fatal":
 		return nil, client.Permanent(errors.New(rest))
+	case "snooze":
+		return nil, p.snooze(chunk.Index, rest)
 	case "fail", "retry":
 		if chunk.Attempt > 1 {
 			return nil, nil
@@ -141,6 +144,21 @@ func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		return nil, errors.Join(err, client.RetryAfter(errors.New(text), time.Duration(n)*time.Millisecond))
 	}
 	return nil, nil // none
+}
+
+// snooze gives a chunk back the first time that it comes. Its attempt is the same the second time.
+func (p *program) snooze(index uint32, ms string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.snoozed[index] {
+		return nil
+	}
+	p.snoozed[index] = true
+	n, err := strconv.Atoi(ms)
+	if err != nil {
+		return err
+	}
+	return client.Snooze(time.Duration(n) * time.Millisecond)
 }
 
 func crash(text string) { panic(text) }

@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 import quern
 
 said = threading.Lock()
+snoozed: set[int] = set()  # chunks that were given back once
 
 
 def say(*words: object) -> None:
@@ -45,6 +46,9 @@ def act(chunk: quern.Chunk) -> Union[str, bytes, None]:
         crash(rest)
     if verb == "fatal":
         raise quern.Permanent(rest)
+    if verb == "snooze" and chunk.index not in snoozed:  # the attempt is the same the second time
+        snoozed.add(chunk.index)
+        raise quern.Snooze(int(rest) / 1000)
     if verb == "fail" and chunk.attempt == 1:
         raise RuntimeError(rest)
     if verb == "retry" and chunk.attempt == 1:

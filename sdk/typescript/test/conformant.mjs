@@ -1,11 +1,13 @@
 // What sdk/conformance judges of this client; its README says what each word means.
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ChunkError, Client, PermanentError, QuernError, RetryError } from '../dist/index.js'
+import { ChunkError, Client, PermanentError, QuernError, RetryError, SnoozeError } from '../dist/index.js'
 
 const o = JSON.parse(process.argv[2])
 const say = (line) => process.stdout.write(line + '\n')
 const client = new Client(o.addresses, { direct: o.direct ?? false, ...(o.token ? { token: o.token } : {}) })
+
+const snoozed = new Set() // chunks that were given back once
 
 async function handle(chunk) {
   say(`begin ${chunk.index}`)
@@ -37,6 +39,11 @@ async function act(chunk) {
     case 'crash': if (chunk.attempt === 1) crash(rest)
       return
     case 'fatal': throw new PermanentError(rest)
+    case 'snooze': if (!snoozed.has(chunk.index)) { // the attempt is the same the second time
+      snoozed.add(chunk.index)
+      throw new SnoozeError(Number(first))
+    }
+      return
     case 'fail': if (chunk.attempt === 1) throw new Error(rest)
       return
     case 'retry': if (chunk.attempt === 1) throw new RetryError(rest.slice(first.length + 1), Number(first))
