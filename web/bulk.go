@@ -3,6 +3,14 @@ package web
 // Bulk operations over HTTP. The request is checked here, field by field, as it will run for hours
 // without anyone to ask. A bound token must have its value in the filter. Else its operation would
 // walk over what it may not see, and its counts would tell.
+//
+// How a bulk operation goes on after the answer is in engine/shard/bulks:
+//
+//	POST /v1/bulk-operations ─► bulkRequest ─► engine: id, in the journal ─► 202 Location
+//	GET  /v1/bulk-operations/{id} ◄── counts and progress, until 100 more have ended in the queue
+//
+// The path names no queue, so the table cannot check that the token covers it: each handler does (inHandler). It
+// answers "unknown" for what is not covered, never "forbidden", since that would confirm that the operation exists.
 
 import (
 	"context"
@@ -62,6 +70,9 @@ type startBulkOutput struct {
 	Body     api.BulkOperation
 }
 
+// start checks what the token covers before it looks for the queue, so that "no such queue" and "not yours" are the
+// same answer. The meta of a bound token must be in the filter as given: to add it silently would make the request
+// mean something else than what its sender wrote.
 func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput, error) {
 	r, err := bulkRequest(&in.Body.value)
 	if err != nil {
@@ -80,6 +91,7 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 				Detail: "must have " + token.Restriction.Bounds()})
 		}
 	}
+	// With a token, its name is the actor, whatever the request says: no client can start work in another's name.
 	r.Actor = access.Of(ctx).Actor(r.Actor)
 	q, err := x.engine.Queue(in.Body.value.Queue)
 	if err != nil {
@@ -93,6 +105,8 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 		Body: bulkFor(ctx)(&b)}, nil
 }
 
+// bulkRequest turns a request into the engine's words. A priority is refused for other actions rather than ignored:
+// the sender meant it to do something.
 func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 	r = queue.BulkRequest{To: asked.To, Rate: asked.RatePerSecond, DryRun: asked.DryRun, Actor: asked.Actor}
 	var ok bool
@@ -134,6 +148,8 @@ type listBulksInput struct {
 	Queue string `query:"queue" maxLength:"64" doc:"Of this queue only"`
 }
 
+// list needs no lock over queues: ids grow with time, and the order is by id downwards, so an operation that starts
+// between two pages is on neither of them.
 func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.PageBulkOperation], error) {
 	if token := boundTo(ctx); token != nil && in.Queue != "" && !token.CoversQueue(in.Queue) {
 		return nil, unknownQueue(in.Queue)
@@ -149,6 +165,8 @@ func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.PageBu
 }
 
 // listAll lists the operations of all queues of a cluster.
+// An id tells the shard that drew it, so no two nodes list the same operation, and joining needs no removal of
+// doubles. With a queue in the query only that queue's node is asked, by the normal way.
 func (x bulks) listAll(c echo.Context) (bool, error) {
 	if c.QueryParam("queue") != "" {
 		return false, nil
@@ -199,6 +217,8 @@ func (x bulks) get(ctx context.Context, in *BulkPath) (*output[api.BulkOperation
 	return answered(b, err, bulkFor(ctx))
 }
 
+// cancel returns once the stop is durable. The slice that is being worked on may still finish: its items are in the
+// counts that the answer shows.
 func (x bulks) cancel(ctx context.Context, in *cancelBulkInput) (*output[api.BulkOperation], error) {
 	if _, err := x.covered(ctx, in.ID); err != nil {
 		return nil, err
@@ -216,6 +236,8 @@ func bulkFor(ctx context.Context) func(*queue.Bulk) api.BulkOperation {
 	}
 }
 
+// apiBulk shows an operation. Remaining time is rounded up to a millisecond, so that 0 means "nothing left" and not
+// "nearly nothing". Counts are pointers in the API where 0 must be shown and absent must not mean 0.
 func apiBulk(b *queue.Bulk) api.BulkOperation {
 	f := &b.Filter
 	out := api.BulkOperation{
@@ -233,6 +255,7 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 	}
 	w, percent := b.Walk, b.Walk.Percent(b.State)
 	out.Examined, out.ToExamine, out.Percent = &w.Examined, &w.ToExamine, &percent
+	// 0 is a priority like any other, so its presence, not its value, says whether the action has one.
 	if b.Action == queue.BulkReprioritize {
 		out.Priority = &b.Priority
 	}

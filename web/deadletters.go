@@ -2,6 +2,13 @@ package web
 
 // Dead letters over HTTP: lists and groups, and what is done about single ones. What is done about
 // many is a bulk operation (bulk.go), which continues after a crash.
+//
+//	chunk fails for the last time ─► dead letter ─┬─ redrive ─► ready again
+//	                                              ├─ forward ─► a submission in another queue
+//	                                              └─ delete  ─► skipped
+//
+// Each of the three is one commit. A call whose answer was lost may be repeated: if the first one was done, the
+// second finds no dead letter and changes nothing.
 
 import (
 	"context"
@@ -35,6 +42,8 @@ type deadLetters struct{ engine *engine.Engine }
 
 // routes are the part of the table about dead letters.
 func (x deadLetters) routes(r *router) {
+	// A letter belongs to a submission, whose meta decides whether a token covers it: inSub for one letter, ownMeta
+	// in the filter of a list.
 	registerIn(r, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
@@ -118,6 +127,8 @@ func (x deadLetters) list(ctx context.Context, q *engine.Queue,
 	return answeredPage(page, err, apiDeadLetter)
 }
 
+// All groups come in one piece from the engine, at most 10,000, and are cut into pages here. Sorting is by count,
+// largest first: the most frequent error is what the reader came for.
 func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.DeadGroups], error) {
 	request, err := x.asked(ctx, in, groupList())
 	if err != nil {
@@ -148,6 +159,7 @@ func (p *DeadPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 	return p.QueuePath.locate(e)
 }
 
+// Only the single letter has its history. In a list it would multiply the answer, and few readers want it.
 func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*output[api.DeadLetter], error) {
 	d, err := q.DeadLetters.Get(ctx, in.chunk)
 	if err != nil {
@@ -172,6 +184,7 @@ type forwardDeadInput struct {
 	Body decoded[api.ForwardRequest]
 }
 
+// The target is checked first: a token that does not cover it must not learn whether it exists.
 func (x deadLetters) forward(ctx context.Context, q *engine.Queue, in *forwardDeadInput) (*submissionOutput, error) {
 	if token := boundTo(ctx); token != nil && !token.CoversQueue(in.Body.value.To) {
 		return nil, unknownQueue(in.Body.value.To)

@@ -7,6 +7,10 @@ package web
 // script, and their Content-Security-Policy allows none but the hashed style: a document that
 // someone pasted something into must not run in the origin of the dashboard, where it would have
 // the session of an operator.
+//
+//	web/testdata/openapi.json ◄─ huma.OpenAPI ─► docsPage ─► /docs/api      (docs.html)
+//	                                                └─ parts ─┐
+//	docs/*.md ───────────────────────────► site.Site ◄────────┘ ─► /docs, /docs/{page}, /docs/search
 
 import (
 	"bytes"
@@ -70,11 +74,13 @@ type docsPage struct {
 	Problems     []docsProblem
 }
 
+// docsGroup is a section of the reference: the operations of one tag, in the order of their paths.
 type docsGroup struct {
 	Name, About string
 	Operations  []docsOperation
 }
 
+// docsOperation has only texts. The template decides nothing, so the page can be tested as a value.
 type docsOperation struct {
 	ID, Method, Path, Scope, Summary, About string
 	Parameters                              []docsField
@@ -84,17 +90,20 @@ type docsOperation struct {
 // docsBody is one media type of a request, or one status of an answer with one media type.
 type docsBody struct{ Status, Media, Schema, About string }
 
+// docsField is a parameter of an operation or a field of a schema; Where is empty for the second.
 type docsField struct {
 	Name, Where, Type, Schema, About string
 	Required                         bool
 }
 
+// docsSchema has either fields, or the forms of which a value has exactly one (oneOf).
 type docsSchema struct {
 	Name, About string
 	Fields      []docsField
 	Forms       []string
 }
 
+// docsProblem is one row of kinds that a client can meet; those without advice never reach a client.
 type docsProblem struct {
 	Code, Title, Advice string
 	Status              int
@@ -102,6 +111,8 @@ type docsProblem struct {
 
 // newDocsPages are made of the document, once it is complete, and of the files in docs.
 func newDocsPages(from *huma.OpenAPI) *docsPages {
+	// Everything below is lazy and made once. sync.OnceValues also keeps an error: a broken template fails each
+	// request in the same way, and a test finds it with the first one.
 	page := sync.OnceValue(func() *docsPage { return docsPageOf(from) })
 	documents := sync.OnceValues(func() (*site.Site, error) { return site.New(docs.Files, docsStyle, page().parts()) })
 	sum := sha256.Sum256([]byte(docsStyle))
@@ -125,6 +136,8 @@ func newDocsPages(from *huma.OpenAPI) *docsPages {
 			return made.Home(template.HTML(problems))
 		}),
 		reference: sync.OnceValues(func() ([]byte, error) { return page().render("docs") }),
+		// The search is a plain HTML form, so a form may go to this origin, and to no other. The style is allowed
+		// by its hash and not by 'self', because a page must not load a file that someone could replace.
 		policy: strings.Replace(strictPolicy, "form-action 'none'", "form-action 'self'", 1) + // of the search
 			"; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
 		site: documents,
@@ -212,6 +225,8 @@ func (p *docsPages) getHome(c echo.Context) error {
 }
 
 // getPage is GET /docs/{page}.
+// getPage serves three kinds of names: the reference, the search, and the documents. The first two come first: a
+// document named api or search could not be reached.
 func (p *docsPages) getPage(c echo.Context) error {
 	made, err := p.site()
 	if err != nil {
@@ -241,6 +256,7 @@ func (p *docsPages) send(c echo.Context, html []byte, err error) error {
 }
 
 // operationsOf lists the operations by path, then by method.
+// Go's maps have no order, so the sorting is what makes the reference the same at each start.
 func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	var all []*huma.Operation
 	for _, item := range from.Paths {
@@ -256,6 +272,7 @@ func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	return all
 }
 
+// docsOperationOf leaves out what is the same for all operations. A reader of the whole page would skip it anyway.
 func docsOperationOf(op *huma.Operation) docsOperation {
 	scope, _ := op.Extensions["x-scope"].(string)
 	out := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Scope: scope, Summary: op.Summary,
@@ -311,6 +328,7 @@ func refName(s *huma.Schema) string {
 }
 
 // typeName is a type in a few characters.
+// It is not JSON Schema: a reader wants to know what to write, not how a validator sees it.
 func typeName(s *huma.Schema) string {
 	switch {
 	case s.Items != nil:
@@ -329,6 +347,8 @@ func typeName(s *huma.Schema) string {
 	return s.Type + rangeName(s)
 }
 
+// rangeName shows a limit only where the schema has one. Limits that depend on other fields stand in the
+// description.
 func rangeName(s *huma.Schema) string {
 	switch {
 	case s.Minimum != nil && s.Maximum != nil:
@@ -339,6 +359,7 @@ func rangeName(s *huma.Schema) string {
 	return ""
 }
 
+// formName is a form of a value that has several, by the field that tells it from the others.
 func formName(s *huma.Schema) string {
 	if len(s.Required) == 0 {
 		return s.Type

@@ -52,6 +52,7 @@ const (
 )
 
 // kind is what every failure of one code has in common.
+// Status, title and advice are of the code. What was wrong this time is in the detail, which the engine writes.
 type kind struct {
 	code   queue.Code
 	status int

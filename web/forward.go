@@ -138,6 +138,8 @@ const (
 )
 
 // settled says which node is to answer, after a queue that is just moving has arrived.
+// It polls, because the answer changes by what other nodes write. moveLook is short beside the move itself, and
+// only calls that meet a moving queue pay for it.
 func (f *forwarding) settled(c echo.Context, op *operation) (*engine.Elsewhere, error) {
 	for waited := time.Duration(0); ; waited += moveLook {
 		at, err := op.reach(f.nodes, c)
@@ -156,6 +158,8 @@ func (f *forwarding) settled(c echo.Context, op *operation) (*engine.Elsewhere, 
 }
 
 // still fails if this node may not answer for a queue any more: what the handler has read may be old.
+// A handler that read for long, such as a list, may have begun when this node served the queue and end when it no
+// longer does. A node that lost a queue must not answer from memory, as the new owner may know better.
 func (f *forwarding) still(c echo.Context, op *operation) error {
 	if op == nil || f.nodes == nil {
 		return nil
@@ -178,12 +182,15 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
 	if by := f.auth.credentialOf(r); by != nil {
 		h.Proof, h.Subject = &by.proof, by.subject
 	}
+	// The id of the request survives the hop: both nodes log the call under the same one.
 	id := header.Get(headerRequestID)
 	for name := range header { // the other node sets them all
 		delete(header, name)
 	}
 	answer, sent := f.patient(c)
 	var body []byte
+	// smallBody says why. A larger body, or one of unknown length, is passed on while it arrives, so that a node
+	// needs no memory for what it does not serve.
 	if sent.ContentLength > 0 && sent.ContentLength <= smallBody {
 		body = make([]byte, sent.ContentLength)
 		if _, err := io.ReadFull(sent.Body, body); err != nil {
@@ -256,6 +263,8 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 		return newProblem(codeClientGone, "The client went away before the answer.")
 	}
 	f.log.Warn("a call could not be sent on to the node that serves it", "node", at.Node, "url", at.URL, "error", cause)
+	// A connection that was never made cannot have done anything, and a GET changes nothing: both may be repeated.
+	// For all others the client has to decide, with its Idempotency-Key or its tokens.
 	dialing, is := errors.AsType[*net.OpError](cause)
 	if r.Method == http.MethodGet || is && dialing.Op == "dial" {
 		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not answer. Nothing was done. "+
@@ -281,6 +290,8 @@ func (x *hops) mac(text []byte) []byte {
 }
 
 // of reads what another node says of a call; nil: no node has sent it on, or there is no cluster.
+// Without the right MAC the header counts as absent, not as an error: a client that sends one gets no more rights
+// than one that sends none.
 func (x *hops) of(r *http.Request) *hop {
 	sealed := r.Header[headerHop]
 	if x == nil || len(sealed) != 1 {

@@ -6,6 +6,10 @@ package web
 //
 // Inline chunks are not copied: they point into the body, which is freed when the call returns.
 // Everything that the engine keeps in memory, it copies.
+//
+//	Idempotency-Key ─┐
+//	body ─ wire ─► insertCall.request ─ newSubmission ─► queue.NewSubmission ─► Queue.InsertMany ─► journal
+//	                └ memory of the call before          └ meta checked against the token
 
 import (
 	"log/slog"
@@ -59,6 +63,7 @@ func (x *inserting) routes(r *router) {
 		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape, x.insertMany)
 }
 
+// A call with a large inline list is not kept: the pool would hold its memory for calls that need little.
 func (x *inserting) free(call *insertCall) {
 	if cap(call.request.Inline) <= keepItems {
 		call.request.Inline = nil
@@ -98,6 +103,9 @@ func (x *inserting) insert(c echo.Context) error {
 		return err
 	}
 	call.asking = asking{Context: r.Context(), auth: x.auth, request: r}
+	// call.asking is a context that looks the caller's token up only when something asks for it, and it is in the
+	// pooled call, so the usual insert allocates no context. It is cleared behind the insert: the pool must not
+	// keep a request.
 	one := []queue.Insertion{{New: &asked}}
 	if err = q.InsertMany(&call.asking, one, false); err == nil {
 		err = narrowRefusal(r.Context(), one[0].Err)
@@ -123,6 +131,8 @@ func (x *inserting) body(c echo.Context) (media string, body *buffer, err error)
 	return media, body, err
 }
 
+// The answer is encoded by hand into pooled memory, as the answers to reserves are. The meta in it points into
+// call.scratch, which is why the call is freed only behind the answer.
 func (x *inserting) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
 	status := http.StatusCreated
 	header := c.Response().Header()
@@ -140,6 +150,9 @@ func (x *inserting) answerInsert(c echo.Context, call *insertCall, inserted *que
 }
 
 // newSubmission turns the request into what the engine is asked for, in the name of the caller.
+// newSubmission is in the name of the caller in three ways: the meta must have the value that the token is bound
+// to, the idempotency key is made its own (narrowKey: two tenants may use the same key), and the trace is the one
+// of the call if the body has none.
 func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) (queue.NewSubmission, error) {
 	asked, err := engineSubmission(call)
 	if err != nil {
@@ -184,6 +197,7 @@ func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	return out, err
 }
 
+// appendEntries copies texts: the body is used again after the call, and meta outlives it.
 func appendEntries(dst []queue.MetaEntry, in []wire.MetaEntry) []queue.MetaEntry {
 	for i := range in {
 		entry := queue.MetaEntry{Key: string(in[i].Key)}

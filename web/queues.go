@@ -3,6 +3,12 @@ package web
 // Queues themselves: their settings, numbers, views and ledgers. PUT replaces all settings and
 // PATCH changes the named ones, so an old client that does not know a new setting resets it with
 // PUT and leaves it with PATCH.
+//
+// Settings are checked by queue.AllSettings, the table that the command line and the dashboard's forms use, too.
+// This file only decides which of the two meanings a missing setting has:
+//
+//	PUT    defaults ─► overlay the body ─► replace          missing: its default
+//	PATCH  present  ─► overlay the body ─► replace          missing: as it is
 
 import (
 	"context"
@@ -77,11 +83,15 @@ type moveQueueInput struct {
 	Body decoded[api.MoveRequest]
 }
 
+// move returns when the queue has moved, so that a script can move one queue after another. Meanwhile calls for the
+// queue wait (forward.go, settled).
 func (x queues) move(ctx context.Context, in *moveQueueInput) (*output[api.Moved], error) {
 	return answered(api.Moved{Queue: in.Queue, Node: in.Body.value.Node},
 		x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
 }
 
+// list leaves out what the token does not cover. The sentence about a queue counts all its work, so a token that is
+// bound to one value does not get it.
 func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Queue]], error) {
 	out := &output[api.Page[api.Queue]]{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
 	for _, info := range x.engine.Queues() {
@@ -113,6 +123,8 @@ type putQueueOutput struct {
 	Body     api.Queue
 }
 
+// The condition is checked twice: here against no version at all, which refuses If-None-Match with anything but a
+// star, and in PutQueue under its lock, where the queue may have appeared meanwhile.
 func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, error) {
 	settings := engine.DefaultSettings(x.engine)
 	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
@@ -143,6 +155,8 @@ type deleteQueueInput struct {
 	Quarantined bool `query:"quarantined" doc:"Delete a queue in quarantine, with everything in it"`
 }
 
+// A queue in quarantine cannot be asked whether it has open submissions, so the caller has to say that all of it
+// may go. For a healthy queue the same flag is refused: it would look like a way around the check.
 func (x queues) delete(ctx context.Context, in *deleteQueueInput) (*struct{}, error) {
 	return nil, x.engine.DeleteQueue(ctx, in.Queue, in.Quarantined)
 }
@@ -152,6 +166,8 @@ type patchQueueInput struct {
 	Body decoded[api.ChangeQueueRequest]
 }
 
+// change runs the overlay inside ChangeQueue, on the settings as they are then. Two PATCHes of different settings
+// at the same time therefore both take effect.
 func (x queues) change(ctx context.Context, in *patchQueueInput) (*output[api.Queue], error) {
 	info, err := x.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
 		return readFields(queue.AllSettings(), &in.Body.value.Settings, settings)
@@ -173,6 +189,8 @@ type listInput struct {
 	Cursor
 }
 
+// views sorts by memory, largest first, because the reader wants to know what fills view-memory. A branch has no
+// short name, so its hash makes the order total, and the cursor stable.
 func (x queues) views(_ context.Context, q *engine.Queue, in *listInput) (*output[api.Views], error) {
 	all := q.Views()
 	largest := func(v *api.View) string { return downwards(v.Bytes) + "." + hashed(v.Branch) }
@@ -182,6 +200,7 @@ func (x queues) views(_ context.Context, q *engine.Queue, in *listInput) (*outpu
 	return answered(all, err, asIs)
 }
 
+// apiQueue shows what is set. The present numbers of a queue are in its stats.
 func apiQueue(info *engine.QueueInfo) api.Queue {
 	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API(), Quarantined: info.Quarantined}
 	showFields(queue.AllSettings(), &info.Settings, &out.Settings)

@@ -3,6 +3,9 @@ package web
 // Pauses and blocks over HTTP. They take either of two scopes: consume, so that people who work
 // with a queue can stop it, and operate. Only admin may block, which is checked against the action
 // in the body and so by the handler, not by the table.
+//
+// A rule has no version: setting one again replaces its reason, end and effects, and lifting it again changes
+// nothing. So two operators who pause the same thing do not undo each other, and no condition is needed.
 
 import (
 	"context"

@@ -5,6 +5,14 @@ package web
 //
 // A PUT is idempotent: the same definition changes nothing. With If-Match it replaces only the
 // version that the client saw, so that two operators do not overwrite each other unseen.
+//
+// A schedule passes through three forms, and each has its place here:
+//
+//	request body ─ scheduleOf ─► queue.Schedule ─ engine ─► queue.ScheduleInfo ─ apiSchedule ─► answer
+//	                                                              └ scheduleETag, for If-Match
+//
+// The fields themselves are one table, queue.ScheduleFields, that both directions use. A field that is added there
+// is read and shown without a change in this file.
 
 import (
 	"context"
@@ -40,6 +48,9 @@ type schedules struct{}
 // routes are the part of the table about schedules.
 func (x schedules) routes(r *router) {
 	const all, one = "/v1/queues/{queue}/schedules", "/v1/queues/{queue}/schedules/{name}"
+	// A schedule may insert work of any value of a meta key. A token that is bound to one value therefore sees no
+	// schedules at all (noTenants): it could not be shown a part of one. Reading takes the scope read, changing
+	// takes operate, because a schedule inserts in the operator's name for as long as it exists.
 	registerIn(r, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules, compress: true,
 		summary: "List a queue's schedules by name"}, x.list)
@@ -88,6 +99,8 @@ type SchedulePath struct {
 	Name string `path:"name" maxLength:"64" doc:"Name of the schedule: letters, digits, '.', '_' and '-'"`
 }
 
+// scheduleOutput carries the ETag in a header and in the body: a client that keeps only the body of a list can
+// still send If-Match.
 type scheduleOutput struct {
 	ETag string `header:"ETag" doc:"ETag of this version"`
 	Body api.Schedule
@@ -117,7 +130,11 @@ type putScheduleOutput struct {
 	Body     api.Schedule
 }
 
+// put creates or replaces. The engine compares and writes in one step under the queue's lock, with scheduleGuard
+// called inside, so that no other PUT can come between the check of If-Match and the change.
 func (x schedules) put(ctx context.Context, q *engine.Queue, in *putScheduleInput) (*putScheduleOutput, error) {
+	// POST .../schedules/preview would hide such a schedule: the path of its own operations would begin with the
+	// name of another operation.
 	if in.Name == "preview" {
 		return nil, queue.Invalid("/path/name", "is the name of an operation on schedules; choose another")
 	}
@@ -157,6 +174,8 @@ type triggerScheduleOutput struct {
 	Body     api.Submission
 }
 
+// trigger inserts outside the ticks. With an Idempotency-Key a repeated call finds the submission of the first one
+// for 24 hours and answers 200; without a key each call inserts again.
 func (x schedules) trigger(ctx context.Context, q *engine.Queue,
 	in *triggerScheduleInput) (*triggerScheduleOutput, error) {
 	if err := validKey(in.Key); err != nil {
@@ -202,6 +221,8 @@ type backfillScheduleInput struct {
 	Body decoded[api.BackfillRequest]
 }
 
+// backfill takes one key for many submissions. A call that broke off half way can be sent again with it: each
+// tick's submission is inserted once.
 func (x schedules) backfill(ctx context.Context, q *engine.Queue,
 	in *backfillScheduleInput) (*output[api.Backfilled], error) {
 	if err := validKey(in.Key); err != nil {
@@ -216,8 +237,10 @@ type previewScheduleInput struct {
 	Body decoded[api.SchedulePreviewRequest]
 }
 
+// defaultTicks is how many ticks a preview shows when the request names no number.
 const defaultTicks = 5
 
+// preview needs the queue only for its access rules: nothing of the queue is read, and nothing is stored.
 func (x schedules) preview(_ context.Context, q *engine.Queue,
 	in *previewScheduleInput) (*output[api.SchedulePreview], error) {
 	asked := &in.Body.value
@@ -238,6 +261,7 @@ type listTicksInput struct {
 	N int `query:"n" minimum:"1" maximum:"100" default:"5" doc:"How many"`
 }
 
+// ticks shows what the stored spec says, also of a paused schedule. nextOf says when it really runs next.
 func (x schedules) ticks(_ context.Context, q *engine.Queue, in *listTicksInput) (*output[api.SchedulePreview], error) {
 	info, err := q.Schedules.Get(in.Name)
 	if err != nil {
@@ -255,6 +279,8 @@ func nextOf(in *queue.ScheduleInfo) api.Time {
 	return in.Next.API()
 }
 
+// apiSchedule shows a schedule with its counters. They tell emitted ticks from dropped ones, and of those the
+// reasons apart: `missed` and its limits, or an open submission before it (`overlap`).
 func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	out := api.Schedule{
 		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
@@ -265,6 +291,7 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 		Definition: apiDefinition(in),
 	}
 	if in.LastID != 0 {
+		// 0 is no id; the text "0" would look like one.
 		out.LastSubmission = in.LastID.String()
 	}
 	out.Recent = make([]api.Emission, len(in.Recent))
@@ -274,6 +301,8 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	return out
 }
 
+// apiDefinition is the inverse of scheduleOf: what it returns can be sent as the body of a PUT and changes nothing.
+// scheduleETag depends on that.
 func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	t := &in.Schedule.Template
 	out := api.ScheduleDefinition{Template: api.ScheduleTemplate{
@@ -283,6 +312,7 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	showFields(queue.ScheduleFields(), &in.Schedule, &out)
 	showFields(queue.SubmissionFields(), t, &out.Template)
 	if len(t.Chunks.Inline) > 0 {
+		// The engine counts inline chunks itself. A request must not have both, so an answer has not both either.
 		out.Template.Chunks.Count = 0
 		for _, b := range t.Chunks.Inline {
 			out.Template.Chunks.Inline = append(out.Template.Chunks.Inline, append(api.Bytes{}, b...))
@@ -301,6 +331,7 @@ func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
 	if err := readFields(queue.ScheduleFields(), in, &out); err != nil {
 		return out, err
 	}
+	// The empty zone is stored for UTC, so that two spellings of one definition have one ETag.
 	if out.Zone == "UTC" {
 		out.Zone = ""
 	}
@@ -308,6 +339,8 @@ func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
 	return out, prefixed(err, "/template")
 }
 
+// templateOf checks the form of the chunks, as chunksOf does for inserts. A template never comes as JSON lines, and
+// its contents are kept with the schedule, so they are copied.
 func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	out := queue.NewSubmission{
 		Meta: queue.EntriesOf(in.Meta), Attachment: in.Attachment,

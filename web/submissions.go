@@ -1,5 +1,12 @@
 package web
 
+// Reading and changing submissions, after they were inserted (insert.go). A path names a submission by its id
+// alone. The id says which shard made it, so no queue is needed to find it; what the token covers is checked when
+// the submission is known (inSub).
+//
+// Lists of submissions and chunks have free parameters such as meta.KEY, which huma cannot describe. They are
+// declared as tables (submissionList, retryList) that read a query and document it, so that the two cannot differ.
+
 import (
 	"context"
 	"math"
@@ -79,6 +86,7 @@ func (x submissions) routes(r *router) {
 		summary: "List the ended attempts of a chunk", about: attemptsAbout}, x.attempts)
 }
 
+// submissionOutput has the two headers that only some answers carry: an empty header is not sent.
 type submissionOutput struct {
 	Applied    string `header:"Preference-Applied" doc:"The wait that the server applied, if the request had one"`
 	Durability string `header:"Quern-Durability" doc:"relaxed: the answer came before the data was on disk"`
@@ -90,6 +98,8 @@ type getSubmissionInput struct {
 	Prefer string `header:"Prefer" doc:"wait=N: answer when the submission ends, or after N seconds (at most 60)" example:"wait=30"`
 }
 
+// The wait comes before the read: the answer shows the state after the end. When the server stops meanwhile, ends
+// returns a context that is still good, and the client gets the present state instead of an error.
 func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmissionInput) (*submissionOutput, error) {
 	wait, err := preferredWait(in.Prefer)
 	if err != nil {
@@ -128,6 +138,7 @@ func preferredWait(header string) (time.Duration, error) {
 	return 0, nil
 }
 
+// cancel answers when the end is durable. Consumers learn of it by `revoked` or by their next call.
 func (x submissions) cancel(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*submissionOutput, error) {
 	ended, err := q.Submissions.Cancel(ctx, in.id)
 	return changedSubmission(ctx, q, ended, err)
@@ -139,6 +150,8 @@ func changedSubmission(ctx context.Context, q *engine.Queue, changed queue.Submi
 	if err != nil {
 		return nil, err
 	}
+	// A queue with relaxed durability answered before the disk had the change. The header says so to a client that
+	// cares.
 	out := &submissionOutput{Body: submissionFor(ctx)(&changed)}
 	if q.Relaxed() {
 		out.Durability = queue.Relaxed.String()
@@ -160,6 +173,8 @@ func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInpu
 	return changedSubmission(ctx, q, changed, err)
 }
 
+// ownMeta adds the value that a token is bound to, so a tenant's list is a filtered list and needs no code of its
+// own.
 func (x submissions) list(ctx context.Context, q *engine.Queue,
 	in *queueQuery) (*output[api.Page[api.Submission]], error) {
 	request := engine.ListRequest{Limit: defaultListLimit}
@@ -203,6 +218,8 @@ func submissionFilter(states ...string) parameters[engine.ListRequest] {
 }
 
 // submissionList are the parameters of a list of submissions.
+// They are made for each call: a table holds functions into the request that it reads, and making it is cheap
+// beside a list.
 func submissionList() parameters[engine.ListRequest] {
 	at := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	return slices.Concat(parameters[engine.ListRequest]{
@@ -229,6 +246,8 @@ func metaKeyOf(name string) (key string, is bool) {
 
 // queryValue reads a meta value: a bare whole number is the integer, what follows "s:" is
 // a string, and so is anything else.
+// A text that looks like a number but is not the shortest form of an int64, such as 007, is refused. As a string it
+// would find nothing, and its sender would believe that there is nothing.
 func queryValue(pointer, text string) (queue.MetaValue, error) {
 	if rest, ok := strings.CutPrefix(text, "s:"); ok {
 		return queue.StringValue(rest), nil

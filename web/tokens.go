@@ -69,6 +69,8 @@ func (t *tokens) routes(r *router) {
 			"a session it changes nothing."}, closeSessionShape, t.closeSession)
 }
 
+// Creating, listing and revoking tokens takes the scope admin, because the caller could make one with every
+// scope.
 type newTokenInput struct {
 	Body decoded[api.NewToken]
 }
@@ -79,6 +81,8 @@ type newTokenOutput struct {
 	Body     api.Token
 }
 
+// create returns the secret, once. The server keeps only a hash, so a lost secret cannot be shown again, only
+// rotated.
 func (t *tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
 	asked, err := tokenRequest(&in.Body.value)
 	if err != nil {
@@ -93,6 +97,8 @@ func (t *tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput
 	return out, nil
 }
 
+// tokenRequest refuses an empty list of queues: it would bind the token to nothing, which is never meant, and one
+// that forgot to fill a list would get a token that does not work. nil is "all queues".
 func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
 	r = engine.TokenRequest{Name: in.Name, Subject: in.Subject, Expires: queue.At(in.ExpiresAt.Time)}
 	if r.Scopes, err = scopesOf(in.Scopes); err != nil {
@@ -101,7 +107,9 @@ func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
 	if in.Queues != nil && len(in.Queues) == 0 {
 		return r, queue.Invalid("/queues", "is empty; name the queues that the token is bound to, or leave it out")
 	}
+	// The order of the request does not matter, and two tokens for the same queues look the same.
 	r.Queues = slices.Compact(slices.Sorted(slices.Values(in.Queues)))
+	// One value of one key: a check is then one comparison, and a list needs one filter.
 	if in.Meta != nil && len(in.Meta) != 1 {
 		return r, queue.Invalid("/meta", "has %d keys; a token is bound to one value of one key", len(in.Meta))
 	}
@@ -130,6 +138,8 @@ type TokenPath struct {
 	ID string `path:"id" maxLength:"12" doc:"Id of the token: the part between qn_ and the secret"`
 }
 
+// The oldest first, by a fixed number of digits, so that a cursor compares as a text. Ids are random and only make
+// the order total.
 func (t *tokens) list(_ context.Context, in *Cursor) (*output[api.Page[api.Token]], error) {
 	made := func(t *access.Token) string { return fmt.Sprintf("%016d.%s", t.Created, t.ID) }
 	return answeredList(t.tokens.All(), *in, made, apiToken)
@@ -140,6 +150,8 @@ func (t *tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], erro
 	return answered(token, err, apiToken)
 }
 
+// revoke also ends the streams and sessions that the token opened (expel), even if the revocation could not be
+// written: an operator who revokes wants them closed, and a client with a good token connects again.
 func (t *tokens) revoke(ctx context.Context, in *TokenPath) (*struct{}, error) {
 	err := t.tokens.Revoke(ctx, access.ID(in.ID))
 	t.auth.expel()
@@ -151,6 +163,8 @@ type rotateTokenInput struct {
 	Body decoded[api.RotateToken]
 }
 
+// The old secret stays good for the overlap, so that running clients can be changed one after another. With 0, its
+// streams end now.
 func (t *tokens) rotate(ctx context.Context, in *rotateTokenInput) (*output[api.Token], error) {
 	overlap := in.Body.value.OverlapSeconds
 	if most := int64(queue.MaxRotationOverlap / time.Second); overlap < 0 || overlap > most {
@@ -166,6 +180,7 @@ func (t *tokens) rotate(ctx context.Context, in *rotateTokenInput) (*output[api.
 	return out, nil
 }
 
+// whoami takes no scope, so that a client can find out why another call was refused.
 func (t *tokens) whoami(ctx context.Context, _ *struct{}) (*output[api.Whoami], error) {
 	by := credentialIn(ctx)
 	if by == nil {

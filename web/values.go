@@ -3,6 +3,13 @@ package web
 // Values of meta keys, with the limit and the weight that an operator set for them. A value stands
 // in the path: bare digits are the integer, and `s:` makes any text a string. So `values/7` and
 // `values/s:7` are two values, as they are two in strategies.
+//
+//	path element      value
+//	7                 the integer 7
+//	s:7              the text "7"
+//	s:               the empty text
+//	a%2Fb            the text "a/b"
+//	007              refused: neither an integer in its shortest form nor marked as a text
 
 import (
 	"context"
@@ -40,6 +47,9 @@ type metaValues struct{}
 
 // routes are the part of the table about values of meta keys.
 func (x metaValues) routes(r *router) {
+	// A token that is bound to a value may read that value alone (get, checked in the handler). Lists would show
+	// the other tenants, and a limit that a tenant could raise would limit nothing, so the rest is not for bound
+	// tokens.
 	registerIn(r, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the meta keys with the number of their values", about: listKeysAbout}, x.keys)
@@ -62,6 +72,8 @@ func (x metaValues) routes(r *router) {
 		x.delete)
 }
 
+// keys lists what open submissions have, and what has a setting: a limit for a value that no submission has now is still
+// in effect.
 func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.MetaKey]], error) {
 	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)
@@ -74,6 +86,8 @@ type listValuesInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
+// The key is checked here, because the engine answers an empty list for a key that no submission has, and a
+// misspelled key should not look like one.
 func (x metaValues) list(ctx context.Context, q *engine.Queue,
 	in *listValuesInput) (*output[api.Page[api.ValueCount]], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
@@ -104,6 +118,7 @@ func (p *ValuePath) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
+// locate undoes the escapes itself where echo did not: a value may have a '/', which would otherwise cut the path.
 func (p *ValuePath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 	if p.escaped {
 		if err := unescape(&p.Queue, &p.Key, &p.Value); err != nil {
@@ -121,6 +136,8 @@ func (p *ValuePath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 }
 
 // location is the path of a value.
+// location writes what queryValue reads: the text gets its "s:" exactly when it would otherwise be read as
+// something else.
 func (p *ValuePath) location(entry queue.MetaEntry) string {
 	text := entry.Value.Text()
 	if entry.Value.IsInt() {
@@ -131,11 +148,14 @@ func (p *ValuePath) location(entry queue.MetaEntry) string {
 	return "/v1/queues/" + p.Queue + "/meta-keys/" + entry.Key + "/values/" + url.PathEscape(text)
 }
 
+// The body has the chunks of the value and the settings, but the ETag is of the settings alone: counts change all
+// the time, and an ETag over them would make every If-Match fail.
 type valueOutput struct {
 	ETag string `header:"ETag" doc:"ETag of the settings; absent if there are none"`
 	Body api.ValueCount
 }
 
+// A value of another tenant gets the same answer as one that does not exist.
 func (x metaValues) get(ctx context.Context, q *engine.Queue, in *ValuePath) (*valueOutput, error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
 		return nil, &queue.Error{Code: queue.CodeUnknownValue,
@@ -198,6 +218,8 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 		out.Limit = *in.Limit
 	}
 	if in.Weight != nil {
+		// Weights are whole thousandths in the engine. A value that the rounding would change is refused, so that a
+		// reader gets back what was written. NaN fails both comparisons, hence the negated form.
 		thousandths := math.Round(*in.Weight * queue.DefaultWeight)
 		if !(thousandths >= 1 && thousandths <= queue.MaxWeight) || thousandths/queue.DefaultWeight != *in.Weight {
 			return out, queue.Invalid("/weight", "is %g; 0.001 to %d with at most three decimals are allowed, or "+

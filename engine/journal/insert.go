@@ -4,6 +4,12 @@ package journal
 // submission is never changes after the insert but for its priority, which is an op of its own. So
 // the row of an open submission has two parts: these bytes, written once, and a state, written
 // again at checkpoints.
+//
+//	seq  id  chunks  key  priority  flags │ meta? prefix? template? group? trace? ... blobs?
+//	                                      └ in the order of the flags, each only if its flag is set
+//
+// One function, fields, both reads and writes (coder), so the two directions cannot differ. A new optional field
+// gets the next flag: journals and stores that were written before it simply do not have the flag.
 
 import "github.com/quern-queue/quern/engine/queue"
 
@@ -29,6 +35,7 @@ const (
 	endOfFlags
 )
 
+// A default is not written, as most submissions have none of these fields.
 func (s *Insert) flags() (flags uint64) {
 	for _, field := range []struct {
 		there bool
@@ -50,6 +57,8 @@ func (s *Insert) flags() (flags uint64) {
 	return flags
 }
 
+// Flags above the known ones are refused, not passed over: they come from a newer version, and what they announce
+// cannot be skipped without knowing its length.
 func (s *Insert) fields(c *coder) {
 	unsigned(c, &s.Seq)
 	unsigned(c, &s.ID)
@@ -121,6 +130,8 @@ func (s *Insert) optional(c *coder, flags uint64) {
 			s.Blobs = new(Blobs)
 		}
 		s.Blobs.fields(c)
+		// Blobs hold an inline list, an attachment, or both. Those of a submission that has neither mean that the
+		// op is damaged.
 		c.must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
 	}
 }
@@ -186,6 +197,7 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 }
 
 // DecodeInsert reads an insert that AppendInsert wrote.
+// The bytes must be used up: what is left would be a field that this version does not know.
 func DecodeInsert(b []byte) (*Insert, error) {
 	c, s := coder{b: b, reading: true}, new(Insert)
 	s.fields(&c)

@@ -60,6 +60,8 @@ type resources struct {
 	Worker       *worker.Worker
 }
 
+// The order matters where one part is given another: Submissions and Scoring before Inspect, DeadLetters before
+// Bulks. Everything else is reached through a function that is called later, so it may be set in any order.
 // of joins them with their shard.
 func (r *resources) of(s *Shard) {
 	book := trouble.New((*doors)(s).queue().Logger, s.options.Seed)
@@ -70,6 +72,8 @@ func (r *resources) of(s *Shard) {
 		Values: values.Values{Shell: (*doors)(s)},
 	}
 	d := (*doors)(s)
+	// history keeps retention from deleting what a list of dead letters or a bulk operation is just reading.
+	// shell/order.go has its place among the locks.
 	history := new(locks.RWMutex[shell.InHistory])
 	if s.options.Audit.Put != nil {
 		r.Acts.Put = s.putActs
@@ -126,6 +130,8 @@ func door[P any](s *Shard, part func() P) shell.Door[P] {
 }
 
 // inner are the parts of a shard that callers do not see, each a type of its own.
+// What callers see is in resources; these are the machinery of a commit: the writer appends batches, the
+// checkpointer moves them into the store, and contents keeps what is too large for memory.
 type inner struct {
 	checkpoints checkpointer
 	keys        *keys.Keys

@@ -3,6 +3,10 @@ package store
 // Blobs that are kept in the store: parts of contents that are too large for a batch of the
 // journal. They are durable before the op that names them. So an insert has two commits, and a
 // crash between them leaves a blob that no op names; the next claim deletes it.
+//
+//	too large for a batch ─► Put: blob and pages, one commit ─► op with the key, in the journal
+//	                            │ crash here: the blob has no op          │
+//	                            └──── the next claim deletes it ◄─────────┘ no op names it
 
 import (
 	"bytes"
@@ -37,6 +41,9 @@ type cutBlob struct {
 const noSeq = -1
 
 // newBlob cuts a blob. Its pages lie in b if that consists of pages.
+// A blob of content pages is kept page by page, so that reading one chunk of a large submission reads one page, not
+// all of it. Any other bytes, such as an attachment, are read as a whole, and cut into pieces of the size of a
+// page.
 func newBlob(key string, b []byte) *cutBlob {
 	c := &cutBlob{key: key, seq: noSeq, size: int64(len(b))}
 	if _, seq, _, is := blobs.ParseKey(key); is {
@@ -57,6 +64,8 @@ func newBlob(key string, b []byte) *cutBlob {
 }
 
 // PagesOf takes bytes apart that are pages of content one behind the other. are: they are.
+// Every length is checked against what is there before it is used: a blob may be any bytes, and these may only look
+// like pages.
 func PagesOf(b []byte) (pages []journal.Page, are bool) {
 	first := uint64(0)
 	for d := (pageReader{rest: b}); len(d.rest) > 0; {
@@ -66,6 +75,8 @@ func PagesOf(b []byte) (pages []journal.Page, are bool) {
 			return nil, false
 		}
 		for range n {
+			// A length beyond the bytes is cut to "one too many": the sum cannot overflow, and d.bytes still
+			// refuses it.
 			size += min(d.uint(), uint64(len(b))+1)
 		}
 		if d.bytes(size); d.short || first+n > 1<<32 {
@@ -79,6 +90,7 @@ func PagesOf(b []byte) (pages []journal.Page, are bool) {
 }
 
 // sum is over what a row of the table blob tells.
+// The length of the key comes before the key, so that no two rows with shifted bytes have the same sum.
 func (c *cutBlob) sum(n int64) sum {
 	return sum(0).number(n).number(int64(len(c.key))).bytes([]byte(c.key)).number(c.seq).number(c.size).number(
 		flag(c.raw))
@@ -92,6 +104,8 @@ func flag(is bool) int64 {
 }
 
 // Put implements blobs.Blobs. Puts at the same time share a commit.
+// One call's refusal (its key has other bytes already) must not fail the commit that others share, so it goes
+// around the transaction's error.
 func (x *Blobs) Put(ctx context.Context, key string, r io.Reader, n int64) error {
 	b, err := blobs.Read(key, r, n)
 	if err != nil {
@@ -109,6 +123,7 @@ func (x *Blobs) Put(ctx context.Context, key string, r io.Reader, n int64) error
 }
 
 // newBlob writes a blob, unless there is one under its key.
+// The same bytes under the same key are no error: a client that lost the answer uploads again.
 func (w *writer) newBlob(s *Store, key string, b []byte) (refused, err error) {
 	there, found, err := w.blobs.read(s, key)
 	switch {
@@ -255,6 +270,8 @@ func (w *writer) dropBlob(n int64) (rows int64, err error) {
 
 // eraseBlobs deletes the blobs of a submission as far as the budget goes; `gone` says that
 // there is none left.
+// The row of a blob goes with its pages in one transaction. A crash between two blobs leaves the others for the
+// next round, as they are found by the number of their submission.
 func (w *writer) eraseBlobs(seq uint32, room *budget) (gone bool, err error) {
 	for {
 		n, size := int64(0), int64(0)
@@ -291,6 +308,8 @@ func (x *Blobs) Has(ctx context.Context, key string) (size int64, there bool, er
 }
 
 // ReadChunks is ReadContents for chunks in a blob, which are counted from the first one in it.
+// A blob that was just put is in memory until the next checkpoint. It is looked for there first, as everywhere in
+// the store: the file may not have it yet.
 func (x *Blobs) ReadChunks(ctx context.Context, key string, indexes []uint32, most int) (contents [][]byte, err error) {
 	missing := func(index uint32) error {
 		return fmt.Errorf("chunk %d of blob %s: %w", index, key, ErrMissing)

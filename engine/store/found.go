@@ -3,6 +3,9 @@ package store
 // What `quern inspect` reads of a store that may be damaged: rows as far as SQLite gives them, from
 // the front and, behind a damaged place, from the back. It opens no Store, as that would refuse the
 // file.
+//
+//	around(query):  row row row row ✗ unreadable ✗ row row
+//	                ──── upwards ──►              ◄── downwards, after the error was told
 
 import (
 	"context"
@@ -45,6 +48,8 @@ type finding struct {
 }
 
 // openRows finds those with rows of their own.
+// A state that does not match its checksum is told as damage with the row: its submission is known, its progress is
+// not.
 func (f *finding) openRows() error {
 	return around(f.ctx, f.s.path,
 		"SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p USING (seq) "+
@@ -69,6 +74,7 @@ func (f *finding) found(r checkpoint.Row, err error) error {
 }
 
 // openPages finds those in pages. Without the directory of its block all of a page is told.
+// Errors of the directories are dropped here. A page without its directory is told as damage below, with its rows.
 func (f *finding) openPages() error {
 	blocks := map[int64]*openBlock{}
 	_ = sqlitedb.Rows(f.ctx, f.s.path, func(row sqlitedb.Row) error {
@@ -128,6 +134,8 @@ func (f *finding) withStates(b *openBlock, rows []checkpoint.Row) error {
 
 // OpenIDs are the ids of open submissions that the store at path has, by their number. It
 // may be open elsewhere, and damaged: then it has some of them, or none.
+// The server may have the file open, so the rows are of several moments. It is for messages that name submissions,
+// where an id that is missing is no harm.
 func OpenIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
 	ids := map[uint32]queue.SubmissionID{}
 	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
@@ -146,6 +154,8 @@ func OpenIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
 }
 
 // ended finds those that ended.
+// Without its span all rows of a page are told, also those that were deleted from it: more is better than less for
+// a person who looks for a submission.
 func (f *finding) ended() error {
 	ctx, path, fn := f.ctx, f.s.path, f.fn
 	gone := map[int64][]byte{}

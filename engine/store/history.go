@@ -27,6 +27,7 @@ func (h *History) Len() int {
 }
 
 // load reads the spans of all pages of the history.
+// Only the spans are read at the open, one for a page of many submissions. A page is read when a question needs it.
 func (h *History) load() error {
 	return h.s.write.spans.Query(func(row sqlitedb.Row) (bool, error) {
 		number, b := row.Int(0), row.Blob(2)
@@ -43,6 +44,8 @@ func (h *History) load() error {
 }
 
 // readEnded reads a page of the history; `found` is false when it is gone.
+// A page that is gone is no damage here: retention deletes pages while others read. The caller looks the index up
+// again.
 func readEnded(s *Store, stmt *sqlitedb.Stmt, page int64) (list []checkpoint.Ended, found bool, err error) {
 	err = stmt.Query(func(row sqlitedb.Row) (bool, error) {
 		b := row.Blob(1)
@@ -68,6 +71,7 @@ func (h *History) EndedBySeq(ctx context.Context, seq uint32) (e checkpoint.Ende
 		func(e *checkpoint.Ended) bool { return e.Seq == seq })
 }
 
+// Several pages can match: a span knows the smallest and the largest id, not which are between.
 func (h *History) findEnded(ctx context.Context, match func(*span) bool,
 	is func(*checkpoint.Ended) bool) (e checkpoint.Ended, found bool, err error) {
 	again := func() error {
@@ -92,6 +96,8 @@ func (h *History) findEnded(ctx context.Context, match func(*span) bool,
 }
 
 // unmoved calls fn until it found everything where the index said it was.
+// It ends, because pages move only when retention or a checkpoint has done something, and each such move makes the
+// index right again.
 func unmoved(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, errMoved) {
@@ -106,6 +112,11 @@ func unmoved(fn func() error) error {
 // smallest key that each may have. What is on top is opened: a block gives its pages, a page is
 // read and gives its submissions, and a submission on top is the next in order. So a list of the
 // newest hundred reads a few pages of a history of millions.
+//
+//	heap, smallest key on top         what happens to the top
+//	  block  key: of all its pages      gives its pages, each with its own key
+//	  page   key: of its first          is read, gives its submissions
+//	  ended  key: its own               is the next one: fn
 type walk struct {
 	match func(*span) bool   // whether a page may have what is wanted
 	from  func(*span) uint64 // no key of the page is smaller
@@ -131,6 +142,8 @@ type steps []step
 
 func (h steps) Len() int { return len(h) }
 
+// Of equal keys a block or a page comes before a submission: it may have one with a smaller id, and must be opened
+// first.
 func (h steps) Less(i, j int) bool {
 	a, b := &h[i], &h[j]
 	if a.key != b.key || a.ended == nil || b.ended == nil {
@@ -171,6 +184,8 @@ func (h *History) walk(ctx context.Context, o walk,
 			if o.pass != nil && o.pass(next.page) {
 				continue
 			}
+			// A list with a rare filter would read all of the history. The scan says when it has read its share,
+			// and where the next call goes on.
 			if o.scan != nil && !o.scan.may(next.key, next.page) {
 				return nil
 			}
@@ -231,6 +246,8 @@ func byID(from queue.SubmissionID) walk {
 	}
 }
 
+// Downwards is the complement of the id: then the heap needs one comparison only, and no second kind of walk
+// exists.
 func newest(below queue.SubmissionID, states uint32) walk {
 	return walk{
 		match: func(p *span) bool { return p.firstID < below && p.states&states != 0 },
@@ -267,6 +284,7 @@ func (h *History) EndedSince(ctx context.Context, from queue.SubmissionID, fn fu
 }
 
 // seqSet is a set of numbers of submissions, a bit for each, in blocks of 64 Ki.
+// A bit for each is 125 kB for a million submissions in a row; a map of numbers would be many times that.
 type seqSet map[uint32]*[1024]uint64
 
 func (s seqSet) add(seq uint32) {
@@ -314,6 +332,7 @@ func maskOf(states []queue.SubmissionState) (mask uint32) {
 // EndedIn lists the ids of ended submissions in a state, those below `before` and the
 // newest first, at most `limit`. It reads none of what the history tells about them, which
 // is long for a submission with many dead letters.
+// The list of dead letters uses it to find the submissions that have some.
 func (h *History) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState,
 	limit int) (ids []queue.SubmissionID, err error) {
 	o := newest(before, maskOf([]queue.SubmissionState{state}))

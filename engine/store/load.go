@@ -12,6 +12,13 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
+// Loading is the long part of an open, so it holds no more than a block (4,096 seqs) in memory, and each block in
+// one transaction of its own.
+//
+//	directory of the block (find) ─► pages ─► rows of their own (specs) ─► states
+//	                                   └── each checked against the directory: a page or a state that it
+//	                                       names and that is not there is damage, never "no submission"
+//
 // Load calls fn for every open submission, by ascending seq. The row's bytes may be kept.
 // The first error of fn ends the loading and is returned.
 func (s *Store) Load(ctx context.Context, fn func(checkpoint.Row) error) error {
@@ -37,6 +44,7 @@ func (s *Store) Load(ctx context.Context, fn func(checkpoint.Row) error) error {
 
 // nextRows reads the open submissions of the first block from a seq on that has any, and
 // says where the block behind it begins.
+// Empty blocks are passed over in the query: after years most numbers belong to submissions that ended.
 func (r *reader) nextRows(s *Store, from int64) (rows []checkpoint.Row, behind int64, err error) {
 	first := int64(0)
 	err = r.nextBlock.Query(func(row sqlitedb.Row) (bool, error) { first = row.Int(0); return false, nil }, from)
@@ -107,6 +115,9 @@ func (l *blockLoad) specs() error {
 }
 
 // states reads the states that have rows of their own. Those of no submission are passed over.
+// A state whose submission is gone may be left by a crash between the two deletions; it is passed over. The
+// opposite, a submission whose state the directory promises, is damage: without it done chunks would be handed out
+// again.
 func (l *blockLoad) states() error {
 	at, stated := 0, 0
 	err := l.r.states.Query(func(row sqlitedb.Row) (bool, error) {
@@ -142,6 +153,7 @@ func (s *Store) specRow(row sqlitedb.Row) (checkpoint.Row, error) {
 }
 
 // lastOpen is the largest seq in a page, 0 without one.
+// Part of finding the largest number ever given out: numbers are never used again.
 func (r *reader) lastOpen(s *Store) (seq uint32, err error) {
 	err = r.lastBlock.Query(func(row sqlitedb.Row) (bool, error) {
 		b, err := s.openBlock(row.Int(0), row.Int(1), row.Blob(2))

@@ -98,6 +98,8 @@ func (c *openChange) block(seq uint32) *changedBlock {
 }
 
 // put stores the snapshot of an open submission. One without a spec is there already.
+// A state without a spec is the usual case: a checkpoint of a submission that made progress. It goes to the table
+// progress, so the page with the spec is not written again.
 func (c *openChange) put(r *checkpoint.Row) error {
 	b := c.block(r.Seq)
 	if r.Spec == nil {
@@ -127,6 +129,7 @@ func (c *openChange) put(r *checkpoint.Row) error {
 }
 
 // drop takes a submission out of the open ones.
+// The same submission may be put and dropped in one change, when it was inserted and ended between two checkpoints.
 func (c *openChange) drop(seq uint32) {
 	b := c.block(seq)
 	if b.fresh.remove(seq) { // rare: it was put in the same change
@@ -177,6 +180,7 @@ func dropSeqs(drop *sqlitedb.Stmt, seqs []uint32) error {
 }
 
 // writeRows writes the submissions with rows of their own.
+// The lists may name submissions that were dropped later in the same change. The bits of the block say who is left.
 func (c *openChange) writeRows(w *writer) error {
 	for _, r := range c.specs {
 		if seq := int64(r.Seq); c.block(r.Seq).rows.has(r.Seq) {
@@ -224,6 +228,8 @@ func (c *openChange) writeBlock(s *Store, w *writer, number uint32) error {
 
 // gather deletes pages that are not worth keeping, and adds who is still in them to the list of
 // those that get a new place: few who stay for long do not keep all that came with them on the disk.
+// The last page is taken in as well while it is small, so that checkpoints with few inserts fill it up and do not
+// add a page each.
 func (c *openChange) gather(s *Store, w *writer, number uint32, list []checkpoint.Row) ([]checkpoint.Row, error) {
 	b := c.blocks[number]
 	kept := make([]openPage, 0, len(b.pages)+1)
@@ -279,6 +285,7 @@ func (s *Store) openPage(key, crc int64, page []byte) ([]checkpoint.Row, error) 
 }
 
 // writeDirectory writes the directory of a block, if it is another than before.
+// The directory is the truth about a page's members, and a change of states alone leaves it as it is.
 func (c *openChange) writeDirectory(w *writer, number uint32) error {
 	var before []byte
 	if was := c.index.blocks[number]; was != nil {

@@ -9,12 +9,21 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
+//	pages of one submission in the table output, by number:
+//
+//	   0   1   2 │ 3   4 │ 5   6   7 │ ...            │ 2^31  +1  +2  ...
+//	   run 0     │ run 3 │ run 5     │                │ packed: all of them merged, in index order
+//	   ─────────── older ──► newer ───                  `run` = the last page below that is in it
+//
+//	a reader asks: memory, log, the runs from the newest to the oldest, packed; the first that has the index wins
+//
 // A run is a range of a submission's output pages whose outputs are in index order. The pages
 // of all runs are numbered upwards from 0, each with its run's first number in the column
 // `run`. The packed run stands above, from firstPacked on; its `run` is the last page below
 // that went into it, so that a reader that finds it unfinished knows which runs belong to it.
 const firstPacked = 1 << 31
 
+// A run is never changed once it is written: it only goes as a whole, when it is in the packed one.
 type run struct{ first, last uint32 }
 
 // runs finds the runs of a submission, the newest first and the packed one last. Each costs one look-up.
@@ -30,6 +39,7 @@ func (s *Store) runs(r *reader, seq uint32) (all []run, packed *run, upTo uint32
 		}
 	}
 	for found {
+		// A run begins at or before its last page; anything else would make the loop run for ever.
 		if top > last {
 			return nil, nil, 0, s.damaged("output", keyOf(seq, last))
 		}
@@ -45,6 +55,8 @@ func (s *Store) runs(r *reader, seq uint32) (all []run, packed *run, upTo uint32
 }
 
 // lastOutput finds the last page of a submission up to this number, and its column `run`.
+// It is the look-up that every walk over runs consists of: the last page of a run, whose column tells where the
+// next older run ends. So no list of runs is stored, and none can be wrong.
 func lastOutput(r *reader, seq, upTo uint32) (number, top uint32, found bool, err error) {
 	err = r.lastOutputRow.Query(func(row sqlitedb.Row) (bool, error) {
 		number, top, found = numberOf(row.Int(0)), uint32(row.Int(1)), true
@@ -54,6 +66,7 @@ func lastOutput(r *reader, seq, upTo uint32) (number, top uint32, found bool, er
 }
 
 // pageFrom reads the first page from this number on within a run; `found` is false behind its end.
+// The checksum is over the key and the run as well: a page that SQLite returns for another key is caught, too.
 func (s *Store) pageFrom(r *reader, seq, number, last uint32) (at uint32, entries []logEntry, found bool, err error) {
 	err = r.outputPage.Query(func(row sqlitedb.Row) (_ bool, err error) {
 		key, page := row.Int(0), row.Blob(3)
@@ -74,6 +87,8 @@ func (s *Store) pageFrom(r *reader, seq, number, last uint32) (at uint32, entrie
 
 // seek finds the page of a run in which index stands, if it is in the run: the last one
 // that begins at or before it.
+// A binary search over numbers, each step reading a page. Numbers within a run have no gaps, so the middle exists,
+// unless the run is just being deleted: then the page found is behind the end, and counts as later.
 func (s *Store) seek(r *reader, seq uint32, in run, index uint32) (number uint32, err error) {
 	pages := uint64(in.last-in.first) + 1
 	n := sort.Search(int(pages), func(i int) bool {
@@ -89,6 +104,8 @@ func (s *Store) seek(r *reader, seq uint32, in run, index uint32) (number uint32
 	return in.first + uint32(max(n-1, 0)), err
 }
 
+// The newest run is asked first. After a crash while compacting, an output may be in two places; the newer one
+// counts.
 func (s *Store) outputInRuns(ctx context.Context, seq, index uint32) (out []byte, found bool, err error) {
 	err = s.hot.with(ctx, func(r *reader) error {
 		all, packed, _, err := s.runs(r, seq)
@@ -150,6 +167,10 @@ func (s *Store) Outputs(ctx context.Context, seq, from uint32, fn func(index uin
 
 // source is one of the sorted sequences that are merged. Of two with the same index the
 // one of smaller rank wins.
+//
+//	rank 0  memory            newest
+//	rank 1  the log
+//	rank 2+ runs, from the newest; the packed one last
 type source struct {
 	rank    int
 	entries []logEntry // in hand
@@ -158,6 +179,9 @@ type source struct {
 }
 
 // merger walks all sources of one submission's outputs in index order.
+// A merger reads without a lock while pages move. `moved` is the count of moves at its beginning: if another number
+// stands there after a page was read, what it has in hand may be in two sources or in none, and it gives up with
+// errMoved. The caller begins again behind the last output that it has handed out.
 type merger struct {
 	store  *Store
 	seq    uint32
@@ -170,6 +194,8 @@ type merger struct {
 func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 	for {
 		m := &merger{store: s, seq: seq, moved: s.outputs.moves.n.Load()}
+		// The order of the three look-ups follows an output's way from memory to the log to a run. In the other
+		// order an output could move behind the reader's back and be missed.
 		kept := s.Memtable.outputsOf(seq, from) // before the log, where they go
 		entries, err := s.logOf(ctx, seq, from, s.outputs.of(seq))
 		if err == nil {
@@ -195,6 +221,8 @@ func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 }
 
 // add makes sources of runs, the newest first.
+// With from above 0, each run is entered at the page that may have the index, and what is before it in that page is
+// passed over.
 func (m *merger) add(r *reader, all []run, from uint32) error {
 	for _, one := range all {
 		src := &source{rank: len(m.primed), pages: one, more: true}
@@ -237,6 +265,7 @@ func (m *merger) fill(r *reader, src *source) error {
 
 // next is the next output in index order; `more` is false at the end. errMoved says that
 // the sources are not where they were.
+// primed become the heap at the first call: until then add needs them in the order of their ranks.
 func (m *merger) next(ctx context.Context) (e logEntry, more bool, err error) {
 	if m.primed != nil {
 		for _, src := range m.primed {

@@ -16,6 +16,13 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
+// A new file out of a damaged one, for engine/repair.
+//
+//	damaged file ─ sqlitedb.Salvage ─► row ─► checksum matches? ─ yes ─► take ─► new file (one transaction)
+//	                    │                            └ no ──► LeftOut ─► the operator
+//	                    └ range of rows that SQLite cannot read ─────► LeftOut
+//
+//	tables in the order of sums.go, then: rebuild directories, give lost states a fresh one, spans, keys, position
 // A damaged file is not fixed in place: SQLite's own trees may be what is damaged. Every row
 // that can be read, and whose checksum matches, goes into a new file; the others are told of.
 
@@ -43,6 +50,8 @@ type Salvaging struct {
 
 // Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no
 // one has open. There may be no file `from`.
+// Nothing is written to `from`, so it can be tried again, also with a newer program. The new file appears under its
+// name only when it is complete (sqlitedb.Create): a crash in between leaves no half file that a start would open.
 func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 	return wrap("salvage", salvageInto(ctx, Kind, from, to, o.Identity, func(tx salvageTx) error {
 		s := salvage{Salvaging: o, salvageTx: tx, salvageOpen: newSalvageOpen()}
@@ -51,6 +60,7 @@ func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 }
 
 // salvageInto makes the file of this kind at `to`, which fn fills with what it reads of the one at `from`.
+// The identity is assigned last, so that no unfinished file claims to belong to a data directory.
 func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id queue.Identity,
 	fn func(salvageTx) error) error {
 	err := sqlitedb.Create(to, kind, func(temporary string) error { return fill(ctx, from, temporary, fn) })
@@ -61,6 +71,7 @@ func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id qu
 }
 
 // fill runs fn in one transaction of the new file.
+// One transaction, because a new file that breaks off is of no use: then nothing of it should look as if it were.
 func fill(ctx context.Context, from, to string, fn func(salvageTx) error) (err error) {
 	old, err := sqlitedb.SQL(from)
 	if err != nil {
@@ -83,6 +94,7 @@ func fill(ctx context.Context, from, to string, fn func(salvageTx) error) (err e
 }
 
 // salvageTx is the filling of a new file with rows of an old one.
+// It has both databases open, and nothing that is of a store alone: the catalogue is salvaged with it, too.
 type salvageTx struct {
 	ctx context.Context
 	old *sql.DB
@@ -91,6 +103,8 @@ type salvageTx struct {
 
 // put takes a row over, unless it is there already or is none that the table may hold.
 // Columns that the new table does not have are left out.
+// INSERT OR IGNORE, because a damaged tree may give the same row twice. The first one counts, and `taken` says that
+// the second was not used.
 func (s *salvageTx) put(table string, r *sqlitedb.Salvaged, columns []string) (taken bool, err error) {
 	var names []string
 	var values []any
@@ -128,6 +142,8 @@ type salvage struct {
 	maxSeq uint32
 }
 
+// The last summed table, progress, waits until orphaned pages have a directory again (rebuild): only then is it
+// known which submissions may have a state of their own.
 func (s *salvage) run() error {
 	tables := summed()
 	states := len(tables) - 1
@@ -148,6 +164,8 @@ func (s *salvage) run() error {
 }
 
 // table takes over what is whole of a table.
+// The number of a row counts for lastSeq even if the row itself is damaged: to skip a number costs nothing, to give
+// one out twice would mix up two submissions.
 func (s *salvage) table(t *sqlitedb.Summed) error {
 	columns, err := s.columns(t.Table)
 	if err != nil {
@@ -178,6 +196,8 @@ func (s *salvage) take(table string, r *sqlitedb.Salvaged, columns []string) err
 func (s *salvage) note(seq uint32) { s.maxSeq = max(s.maxSeq, seq) }
 
 // seqIn is the number of the submission that a row is about, as it stands there; 0: of none.
+// It trusts the key alone, which SQLite keeps apart from the values, so it is known also for a row whose bytes are
+// bad.
 func seqIn(table string, r *sqlitedb.Salvaged) uint32 {
 	switch table {
 	case "submission", "progress", "attachment":
@@ -189,6 +209,8 @@ func seqIn(table string, r *sqlitedb.Salvaged) uint32 {
 }
 
 // left tells of rows that cannot be taken over.
+// left tells what can be said for certain. An id counts if the row and the insert in it agree on it and on the
+// number: two places that are damaged in the same way are less likely than one.
 func (s *salvage) left(d sqlitedb.LeftOut) {
 	out := LeftOut{LeftOut: d}
 	if d.Values != nil {
@@ -239,6 +261,8 @@ func appendCertain(ids []queue.SubmissionID, spec []byte, id queue.SubmissionID,
 }
 
 // states gives submissions whose state is lost the one that they began with. What they had of outputs goes.
+// The contents are not touched by a lost state, so all work of such a submission is done again. Its outputs go,
+// because some would be of chunks that are ready again, and the new ones would be written beside them.
 func (s *salvage) states() error {
 	for seq, spec := range s.specs {
 		state, err := s.State(spec)
@@ -265,6 +289,9 @@ func (s *salvage) states() error {
 }
 
 // spans has each page of the history have its span, and each span its page.
+// A span without a page tells how many submissions are lost, and the range of their numbers. A page without a span
+// has all that a span says, so it gets a new one, without the marks of what was deleted from the page since: those
+// submissions are back until their retention is over once more.
 func (s *salvage) spans() error {
 	spans, err := s.blobs("SELECT n, bytes FROM history_span WHERE n NOT IN (SELECT n FROM history_page)")
 	if err != nil {
@@ -301,6 +328,8 @@ func (s *salvage) spans() error {
 }
 
 // keySlots has each slot of which there are idempotency keys have its row. The next open makes its filter.
+// An idempotency key that is lost only means that a repeated insert is not recognised. A slot that is lost would
+// make its pages unreachable for good, so it is the slots that are made again.
 func (s *salvage) keySlots() error {
 	pages, err := s.blobs("SELECT n, bytes FROM key_page WHERE n >> 13 NOT IN (SELECT n FROM key_slot)")
 	if err != nil {
@@ -342,6 +371,8 @@ func (s *salvage) blobs(query string) (map[int64][]byte, error) {
 
 // position takes over up to which position of the journal the rows are complete. The
 // journal begins at or before it.
+// Where the position is lost, the replay begins at the first batch that the journal has. To replay what a row has
+// already is harmless: the machine passes over it.
 func (s *salvage) position() error {
 	position := int64(-1)
 	err := sqlitedb.Salvage(s.ctx, s.old, "folded", func(r *sqlitedb.Salvaged) error {
@@ -367,6 +398,7 @@ func (s *salvage) position() error {
 const seqKind = 6
 
 // lastSeq keeps the numbers of what is lost from being given out again.
+// Without it the next insert could get the number of a submission whose contents are still in the file.
 func (s *salvage) lastSeq() error {
 	row := checkpoint.Aside{Kind: seqKind}
 	var b []byte

@@ -17,6 +17,15 @@ var auditSummed = sqlitedb.Summed{Table: "audit",
 
 // SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which
 // no one has open. Where it cannot be told whether requests need an access token, they do from now on.
+//
+//	row_sum: the checksums by table and row ─► read first
+//	each table: row ─► judge ─┬ matches             ─► kept
+//	                          ├ does not match      ─► left out, told
+//	                          └ has no checksum     ─► kept as it is, told
+//	checksums without a row   ─► told as missing
+//
+// The rule about access is one-sided on purpose: a server that asks for tokens although it did not need to is a
+// nuisance, one that no longer asks is open to everyone.
 func SalvageCatalogue(ctx context.Context, from, to string, id queue.Identity, tell func(LeftOut)) error {
 	return wrap("salvage the catalogue", salvageInto(ctx, CatalogueKind, from, to, id, func(tx salvageTx) error {
 		s := catalogueSalvage{salvageTx: tx, tell: tell, sums: map[string]map[int64]int64{}}
@@ -74,6 +83,7 @@ func (s *catalogueSalvage) tables() (names []string, err error) {
 	}), err
 }
 
+// A range of rows that cannot be read is told once, so its checksums are taken out of `missing` first.
 func (s *catalogueSalvage) table(table string) error {
 	columns, err := s.columns(table)
 	if err != nil {
@@ -105,6 +115,8 @@ func (s *catalogueSalvage) table(table string) error {
 }
 
 // judge says what is wrong with a row, and whether it is kept all the same.
+// A module is compared with its own SHA-256: it is not in the row's checksum (unsummedColumn), and it is code that
+// would run.
 func (s *catalogueSalvage) judge(table string, r *sqlitedb.Salvaged) (why string, keep bool) {
 	if table == auditSummed.Table {
 		if !auditSummed.Whole(r) {
@@ -148,6 +160,8 @@ func (s *catalogueSalvage) left(d sqlitedb.LeftOut) {
 }
 
 // plugins takes versions that are lost out of use.
+// A plugin whose active version is lost has none then. Its strategies fall back, as they do when a version is
+// deactivated, and the operator is told which.
 func (s *catalogueSalvage) plugins() error {
 	for _, use := range []string{"active", "previous", "shadow", "canary"} {
 		lost := fmt.Sprintf("%[1]s IS NOT NULL AND %[1]s NOT IN (SELECT sha256 FROM plugin_version)", use)

@@ -20,6 +20,12 @@ import (
 // in the encoding of a page of outputs with the seq in the place of the index. No two pages
 // overlap, so a single is in the last page that begins at or before its seq, or nowhere.
 
+//	table content_page: n = the first seq     bytes = a page of outputs, seq in the place of the index
+//
+//	  n=17   [17 "a"] [18 "b"] [21 "c"]       n=40   [40 "d"] ...
+//
+//	a look-up of 19: the last page with n <= 19 is 17; it has no 19: the submission has no single
+//
 // singleOf is the single that these contents are, if they are one.
 func singleOf(c *journal.Contents) (e logEntry, is bool) {
 	if c.Attachment != nil || len(c.Pages) != 1 || c.Pages[0].First != 0 {
@@ -34,6 +40,7 @@ func singleOf(c *journal.Contents) (e logEntry, is bool) {
 
 // nearSingles bounds the distance of two neighbours in a page: to write one, what there is
 // already in its span has to be read.
+// A page whose neighbours are far apart would have to be read for every single that comes in between.
 const nearSingles = 4096
 
 // putSingles writes singles, which are sorted by seq.
@@ -53,6 +60,8 @@ func (w *writer) putSingles(s *Store, list []logEntry) error {
 
 // putNear writes singles, together with what is in the pages that they overlap. There are
 // such when the journal is replayed from before a flush that was followed by a crash.
+// Of two singles with the same seq, which a replay brings, the first in the sorted list stays. They are equal:
+// contents never change.
 func (w *writer) putNear(s *Store, list []logEntry) error {
 	first, last := list[0].index, list[len(list)-1].index
 	overlapped, err := w.overlapped(s, first, last)
@@ -119,6 +128,8 @@ func (w *writer) overlapped(s *Store, first, last uint32) (pages []singlePage, e
 
 // eraseSingles deletes the singles of these submissions, which are sorted by seq, if they
 // have any. A damaged page stays: what it has cannot be told.
+// One page often holds many submissions that end together, so the page is read once for all of them, and rewritten
+// without them only if it had any.
 func (w *writer) eraseSingles(s *Store, seqs []uint32) error {
 	for len(seqs) > 0 {
 		pages, err := w.overlapped(s, seqs[0], seqs[0])
@@ -168,6 +179,8 @@ func (x *Singles) page(n, crc int64, page []byte) (singlePage, error) {
 }
 
 // pageInto reads a row with the memory of dst, if that is enough.
+// The first index must be the key of the row: a page under another key would answer for submissions that are not
+// its own.
 func (x *Singles) pageInto(dst []byte, n, crc int64, page []byte) (p singlePage, err error) {
 	if sum(0).number(n).bytes(page).stored() == crc {
 		var whole bool
@@ -195,6 +208,7 @@ func spanOfRun(page []byte) (first, last uint32, whole bool) {
 }
 
 // content is that of a submission; nil: it is not in this page.
+// A linear walk over at most a few hundred lengths. An index in the page would cost more bytes than it saves time.
 func (p *singlePage) content(seq uint32) []byte {
 	d, at, before, size, found := pageReader{rest: p.bytes}, uint32(0), uint64(0), uint64(0), false
 	for n := d.uint(); n > 0; n-- {
@@ -225,6 +239,8 @@ type Singles struct {
 // bytes; n, 1 or more, says up to where all were read. The bytes must not be changed.
 func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, most int,
 	fn func(i int, content []byte)) (n int, err error) {
+	// Memory is asked before the transaction begins. In the other order a single could be written and leave memory
+	// in between: the transaction would not see it yet, and memory no longer.
 	// what is in the file only. It is there before the transaction begins that reads it: a
 	// flush may go on beside
 	var rest []int
@@ -283,6 +299,8 @@ func (x *Singles) inMemory(seq uint32) (content []byte, err error) {
 }
 
 // read reads it from whichever of the two tables it is in.
+// If the page of singles is damaged, the row of its own may still be there, and is asked. The damage is only told
+// when neither has the content.
 func (x *Singles) read(r *reader, seq uint32) (content []byte, err error) {
 	var damage error
 	err = r.singlesBefore.Query(func(row sqlitedb.Row) (bool, error) {
@@ -354,6 +372,7 @@ type singlesKept struct {
 }
 
 // again notes that a page was read, and says whether it was the last one of its place that was.
+// seen has one place per hash, without a lock: a lost update only means that a page is kept one read later.
 func (k *singlesKept) again(first uint32) bool {
 	place := &k.seen[first*0x9E3779B1>>23]
 	return place.Swap(uint64(first)+1) == uint64(first)+1
@@ -361,6 +380,8 @@ func (k *singlesKept) again(first uint32) bool {
 
 type singleSlots [4096]atomic.Pointer[singlePage] // for 4 MiB of pages
 
+// slotSeqs is how many seqs share a slot. A page holds the singles of more than that, so it stands in several
+// slots, and each look-up goes to one.
 const slotSeqs = 8
 
 func (s *singleSlots) of(seq uint32) *atomic.Pointer[singlePage] {

@@ -2,6 +2,12 @@ package store
 
 import "github.com/quern-queue/quern/engine/sqlitedb"
 
+// The SQL of the store, beside the structs that hold the prepared statements. A connection prepares all of them
+// when it opens: a statement that does not fit the schema fails the open, not the first call that needs it.
+//
+// Two habits explain most of them. A key that is a number and a rest, `k BETWEEN number << 32 AND ...`, makes all
+// rows of one submission neighbours in the tree. And `length(bytes)` sizes rows without reading them, so that a
+// deletion can stop at its budget.
 // writeStmts are the statements of the writer.
 type writeStmts struct {
 	putSubmission, putProgress, dropSubmissions, dropProgress *sqlitedb.Stmt
@@ -82,6 +88,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.dropSinglePage, "DELETE FROM content_page WHERE n = ?"},
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
+		// Most submissions have nothing in any of the four tables, and one query instead of four says so.
 		{&w.anyRows,
 			"SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
 				"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4) " +
@@ -132,6 +139,8 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.checkpointed, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
+		// Open submissions are in three tables. Each inner query reads one row by its index; UNION ALL over whole
+		// tables would read all of them.
 		{&r.nextBlock, "SELECT ifnull(min(seq), 1 << 32) FROM (" +
 			"SELECT * FROM (SELECT seq FROM submission WHERE seq >= ?1 ORDER BY seq LIMIT 1) " +
 			"UNION ALL SELECT * FROM (SELECT n * 4096 FROM open_block WHERE n >= ?1 / 4096 ORDER BY n LIMIT 1) " +
@@ -163,6 +172,7 @@ type prepared struct {
 	sql  string
 }
 
+// It stops at the first error, which closes the connection.
 func prepareAll(conn *sqlitedb.Conn, all []prepared) error {
 	for _, p := range all {
 		var err error

@@ -1,5 +1,9 @@
 package store
 
+//	statement of the server ─► row of a table ─ temporary trigger ─► row_sum(tab, row, crc)
+//	                                                                    │
+//	open: every row compared with row_sum, and every row_sum with a row ┘ mismatch: the catalogue is not opened
+
 import (
 	"encoding/binary"
 	"fmt"
@@ -23,6 +27,7 @@ const unsummedColumn = "module"
 
 // checkSums compares the checksums of all rows, and has them kept from now on. A catalogue
 // that was salvaged gets them first: in row_sum it has a row for a table without a name.
+// Comparing comes before keeping: a trigger that existed during the comparison could hide a mismatch by writing.
 func (c *Catalogue) checkSums() error {
 	if err := c.conn.Function("sum_of", sumOf); err != nil {
 		return err
@@ -67,6 +72,7 @@ func (c *Catalogue) eachSummed(tables []string, fn func(table string, columns []
 }
 
 // sumSQL is the checksum of a row in SQL; `of` is what stands before the names of its columns.
+// The names of the columns are in the sum, so that two values that swapped their columns do not match.
 func sumSQL(of, table string, columns []string) string {
 	args := []string{"'" + table + "'"}
 	for _, name := range columns {
@@ -114,6 +120,8 @@ func (c *Catalogue) fillSums(tables []string) error {
 	})
 }
 
+// IS NOT also finds a row without a checksum, for which the join gives NULL. The second query finds the opposite: a
+// row that vanished.
 func (c *Catalogue) compareSums(table string, columns []string) error {
 	row, err := c.first(fmt.Sprintf("SELECT t.rowid FROM %s t LEFT JOIN row_sum s ON s.tab = '%[1]s' AND s.row = "+
 		"t.rowid WHERE s.crc IS NOT %s LIMIT 1", table, sumSQL("t", table, columns)))
@@ -135,6 +143,8 @@ func (c *Catalogue) damagedRow(table string, row int64, how string) error {
 }
 
 // keepSums has the connection keep the checksums of a table.
+// INSERT OR REPLACE fires no delete trigger for the row that it replaces, so the insert trigger forgets the old sum
+// first.
 func (c *Catalogue) keepSums(table string, columns []string) error {
 	forget := func(of string) string {
 		return fmt.Sprintf("DELETE FROM row_sum WHERE tab = '%s' AND row = %s.rowid; ", table, of)

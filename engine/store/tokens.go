@@ -17,6 +17,7 @@ import (
 // tokenStatements read what is about access tokens.
 type tokenStatements struct{ list, required *sqlitedb.Stmt }
 
+// Reading lists all of them: there are few, the server keeps them in memory, and it reads them at its start only.
 func (s *tokenStatements) prepare() []prepared {
 	return []prepared{
 		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, " +
@@ -49,6 +50,8 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 	return all, required, nil
 }
 
+// A row that cannot be read fails the whole list. To pass over one would take a client's access away silently, or,
+// for a token with a restriction that is lost, give it more than it had.
 func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	t = access.Token{
 		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)),
@@ -94,6 +97,8 @@ func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 
 // PutToken stores a token durably, and that requests need one from now on. Of one that is
 // there already only the secrets change.
+// The first token closes the server: `required` is set in the same commit, so there is no moment with a token and
+// an open server after a crash.
 func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 	queues, err := json.Marshal(t.Queues)
 	if err != nil {
@@ -131,6 +136,7 @@ func previousOf(t *access.Token) any {
 
 // EndTokens stores durably, in one commit, that these tokens or the secrets before their
 // last rotation are over.
+// These changes are the server's own, made when a time has come, and so have no entry in the audit log.
 func (c *Catalogue) EndTokens(list []access.Token) error {
 	var steps []journal.Step
 	for i := range list {
@@ -154,6 +160,8 @@ func (c *Catalogue) DeleteToken(id access.ID, acts ...queue.Act) error {
 }
 
 // UseTokens writes down when tokens were used last, all in one commit.
+// It is called every now and then for all that were used since, not at each use: a write per call would cost more
+// than the call.
 func (c *Catalogue) UseTokens(last map[access.ID]queue.Time) error {
 	var steps []journal.Step
 	for id, at := range last {

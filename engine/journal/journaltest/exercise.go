@@ -15,6 +15,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
+// The suite knows nothing of files: a Medium makes journals, takes batches away from them, and makes appends fail.
+// So the same statements hold of the journal in SQLite and of the one in PostgreSQL.
 // Medium stores the journals of an implementation, each in a directory.
 type Medium struct {
 	// Open makes a journal: an empty one the first time, the same one after a Close.
@@ -156,6 +158,7 @@ func batch(n int) string {
 	return fmt.Sprintf("%d:%s", n, bytes.Repeat([]byte{byte(n)}, n*n%5000))
 }
 
+// empty also trims behind the end: that must not move the tail, else the first append would be refused.
 func empty(_ *testing.T, s *subject) {
 	s.wantTail(0)
 	s.wantRange(0, 0)
@@ -168,6 +171,8 @@ func empty(_ *testing.T, s *subject) {
 	s.wantRange(0, 1)
 }
 
+// roundTrip has the sizes at which encodings break: nothing, one byte, every value of a byte, more than a page of
+// the database, and 2 MiB. The largest allowed is refused one byte above it, before anything is written.
 func roundTrip(t *testing.T, s *subject) {
 	all := []byte{}
 	for i := range 256 {
@@ -218,6 +223,8 @@ func reopen(_ *testing.T, s *subject) {
 	s.wantRange(20, 20)
 }
 
+// conflict expects positions before and behind the tail. A writer that is behind lost its queue; one that is ahead
+// is of another journal. Both must learn it from the append itself.
 func conflict(t *testing.T, s *subject) {
 	s.fill(3)
 	for _, expect := range []journal.Position{0, 1, 2, 4, 1 << 40} {
@@ -232,6 +239,8 @@ func conflict(t *testing.T, s *subject) {
 	s.wantRange(0, 4)
 }
 
+// race is the fence of a queue: two nodes may both believe that they serve it, and the journal decides for each
+// position.
 func race(t *testing.T, s *subject) {
 	const writers, rounds = 4, 25
 	var (
@@ -269,6 +278,8 @@ func race(t *testing.T, s *subject) {
 	s.wantRange(0, rounds)
 }
 
+// trim is asked again with a smaller position, as by a checkpoint that is repeated after a crash: it must not bring
+// batches back.
 func trim(_ *testing.T, s *subject) {
 	s.fill(10)
 	s.trim(0)
@@ -288,6 +299,8 @@ func trim(_ *testing.T, s *subject) {
 	s.wantRange(9, 11)
 }
 
+// trimAll: the tail is the count of all that was ever appended. If it fell back after a trim of everything, the
+// next append would get a position that a store has seen already.
 func trimAll(_ *testing.T, s *subject) {
 	s.fill(5)
 	s.trim(99)
@@ -307,6 +320,8 @@ func trimAll(_ *testing.T, s *subject) {
 	s.wantRange(6, 7)
 }
 
+// trimLazily bounds the size loosely, because space is given back in steps. Without any reclaiming it would grow
+// almost threefold.
 func trimLazily(t *testing.T, s *subject) {
 	const rounds, each = 30, 40
 	content := bytes.Repeat([]byte("x"), 3000)
@@ -341,6 +356,8 @@ func trimLazily(t *testing.T, s *subject) {
 	}
 }
 
+// hold is what a backup does: it reads from a position on while checkpoints go on trimming. Letting go twice must
+// not let go of another's hold.
 func hold(_ *testing.T, s *subject) {
 	s.fill(10)
 	s.trim(2)
@@ -377,6 +394,7 @@ func readerError(t *testing.T, s *subject) {
 	s.wantRange(0, 11)
 }
 
+// readerWrites: a journal that locks itself for the time of a read would hang here.
 func readerWrites(t *testing.T, s *subject) {
 	s.fill(3)
 	var seen []journal.Position
@@ -394,6 +412,8 @@ func readerWrites(t *testing.T, s *subject) {
 	s.wantRange(1, 4)
 }
 
+// durability cannot see whether the disk has the bytes. That is checked by cutting the power (engine/powerloss);
+// here only changing it back and forth must lose nothing.
 func durability(t *testing.T, s *subject) {
 	for i, d := range []queue.Durability{queue.Relaxed, queue.Full, queue.Relaxed, queue.Relaxed, queue.Full} {
 		if err := s.SetDurability(d); err != nil {
@@ -405,6 +425,7 @@ func durability(t *testing.T, s *subject) {
 	s.wantRange(0, 5)
 }
 
+// ended: a call with a context that has ended must have no effect at all, so that its caller knows the outcome.
 func ended(t *testing.T, s *subject) {
 	s.fill(2)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -422,6 +443,7 @@ func ended(t *testing.T, s *subject) {
 	s.wantRange(0, 2)
 }
 
+// buffer: the writer encodes the next batch into the same memory while this one may still be on its way.
 func buffer(t *testing.T, s *subject) {
 	b := []byte("first")
 	if _, err := s.Append(context.Background(), 0, b); err != nil {

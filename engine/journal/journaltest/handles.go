@@ -32,6 +32,8 @@ func exerciseHandles(t *testing.T, m Medium) {
 	}
 }
 
+// Several handles of one journal are several nodes of a cluster, or one node that was stopped for a while and goes
+// on without knowing that another took its queue over.
 // handles makes handles of one journal.
 type handles struct {
 	t   *testing.T
@@ -50,6 +52,7 @@ func (h *handles) one() *subject {
 }
 
 // wantConflict expects that an append is refused for certain.
+// A refusal has to be certain: ErrConflict means "not written", and the caller rolls back because of it.
 func (s *subject) wantConflict(expect journal.Position) {
 	s.t.Helper()
 	if pos, err := s.Append(context.Background(), expect, []byte("intruder")); !errors.Is(err, journal.ErrConflict) {
@@ -57,6 +60,8 @@ func (s *subject) wantConflict(expect journal.Position) {
 	}
 }
 
+// overtaken asks with the old tail, a smaller one and the new one. A writer that guesses the new tail right is
+// refused as well: it has not read the batch that came in between.
 func overtaken(_ *testing.T, h *handles) {
 	old := h.one()
 	old.fill(3)
@@ -71,6 +76,8 @@ func overtaken(_ *testing.T, h *handles) {
 	next.wantRange(0, 5)
 }
 
+// rewound is a restore from a copy that lacks the last batches. The positions come again with other contents, so
+// numbers alone do not protect: the journal also remembers what its last batch was.
 func rewound(t *testing.T, h *handles) {
 	old := h.one()
 	old.fill(4)
@@ -125,6 +132,7 @@ func contend(t *testing.T, h *handles) {
 	s.wantRange(0, tail)
 }
 
+// readAlong: a node that reads while the owner appends is one that is about to take over.
 func readAlong(t *testing.T, h *handles) {
 	writer, reader := h.one(), h.one()
 	writer.fill(3)
@@ -147,6 +155,8 @@ func readAlong(t *testing.T, h *handles) {
 	writer.wantConflict(tail)
 }
 
+// unknown repeats each case with one to three lost answers, and appends once more afterwards: a retry that was
+// written twice would shift that one.
 func unknown(t *testing.T, h *handles) {
 	s := h.one()
 	tail := journal.Position(0)
@@ -166,6 +176,8 @@ func unknown(t *testing.T, h *handles) {
 	h.one().wantRange(0, tail)
 }
 
+// endedBetween: the answer was lost and there is no time to ask again. The caller hears that the outcome is
+// unknown, and finds it with Tail.
 func endedBetween(t *testing.T, h *handles) {
 	for _, outcome := range []Outcome{Lost, Written} {
 		s := (&handles{t: t, m: h.m, dir: t.TempDir()}).one()
@@ -202,6 +214,7 @@ func endedReading(t *testing.T, h *handles) {
 	}
 }
 
+// waiting covers both sides: a handle hears of its own appends and of those of another handle.
 func waiting(t *testing.T, h *handles) {
 	writer, other := h.one(), h.one()
 	writer.fill(2)

@@ -12,6 +12,8 @@ import (
 
 // This file says in words what Why found.
 
+// Details are whole sentences that need no other field: the dashboard, `quern why` and clients show them as they
+// are. Fields beside them are for programs. Branches count from 1 in both, because people count so.
 // API is it as it stands in answers, with a sentence; leaf is the one of this index, and
 // path the way to it.
 func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBranch {

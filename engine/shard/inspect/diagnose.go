@@ -5,6 +5,12 @@ package inspect
 //
 // It judges by the plans that consumers used in the last hour. A filter that no consumer asks for
 // shows as its own cause, which no question about a single strategy would find.
+//
+//	open chunk ─┬ in flight
+//	            ├ dead
+//	            ├ waiting for a retry
+//	            └ available ─► run_at ─► rule ─► operator's limit ─► filters and limits of each plan ─► can be handed out
+//	                           └── the first that applies is its cause
 
 import (
 	"cmp"
@@ -45,6 +51,8 @@ type Cause struct {
 	Plan int        // of those that were given, the first that has it so
 }
 
+// The budget is in looks (a submission or a reservation each), not in time, so that a test finds the same part
+// every time.
 const (
 	// holds of the mutex that a diagnosis takes at most: beyond that it is of a part
 	maxDiagnosis  = 400
@@ -64,6 +72,8 @@ type Asked struct {
 }
 
 // Diagnose tells why the chunks of a value move or do not.
+// Two walks: by value over what is available, held or waiting, then by id over what waits for its run_at, as no
+// list of the value has those.
 func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, asked Asked) (Diagnosis, error) {
 	d := newDiagnosing(asked)
 	budget := maxDiagnosis
@@ -165,6 +175,8 @@ func (d *diagnosing) count(r *machine.Record) (n machine.Looks) {
 }
 
 // why is the first obstacle to what is available of a submission.
+// Of several plans the first that hands the chunk out decides. If none does, a limit is told rather than a filter:
+// a limit is what an operator can raise.
 func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 	if r.Parked {
 		return BranchWhy{Obstacle: queue.ObstacleNotDue, Until: r.Details().RunAt}, 0
@@ -212,6 +224,8 @@ func (d *diagnosing) held(r *machine.Record) (n machine.Looks) {
 }
 
 // delayed adds what waits for its next try.
+// The earliest retry is told only if all waiting chunks were looked at: the earliest of a part could be an hour
+// late.
 func (d *diagnosing) delayed(r *machine.Record) machine.Looks {
 	if r.Waiting == 0 {
 		return 0
@@ -228,6 +242,8 @@ func (d *diagnosing) delayed(r *machine.Record) machine.Looks {
 }
 
 // add counts chunks of one submission for a cause.
+// Causes differ by what an operator would change: two values at their limits are two causes, two filters of one
+// plan are one.
 func (d *diagnosing) add(why BranchWhy, plan int, chunks uint64) {
 	if chunks == 0 {
 		return

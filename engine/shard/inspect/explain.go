@@ -90,6 +90,8 @@ func New(q *shell.Questions, s *scoring.Scoring, views scoring.Views, submission
 }
 
 // followed is what of plans may be followed now, and until when that is not all of them; 0: it is.
+// During the restart grace a reserve follows another plan than it was asked for, and so does the question about it.
+// What is shown says until when.
 func (ins *Inspector) followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time) {
 	list = plans
 	ins.Look(func(m *machine.Machine) {
@@ -181,6 +183,8 @@ func branchesOf(plan *strategy.Plan, leaves []strategy.Leaf) []api.ExplainBranch
 type questions struct{ m *machine.Machine }
 
 // explain takes what must be of one moment with the picks: how the values of their submissions stand.
+// Picks and the states of their values are taken under one lock. explainPicks then works on copies, and counts each
+// pick in them, so that the second pick sees the first as in flight.
 func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
 	before map[queue.MetaEntry]valueState) machine.Looks {
 	for _, p := range picks {
@@ -214,6 +218,8 @@ func scoredBranches(plan *strategy.Plan) (of []int) {
 }
 
 // explainPicks says of every pick why the leaves before its own did not give it.
+// The reason is judged in the order of the picks: a limit that the first pick filled is why the second comes from a
+// later leaf.
 func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, values map[queue.MetaEntry]valueState,
 	grace queue.Time) {
 	now := func(entry queue.MetaEntry) valueState { return values[entry] }
@@ -248,6 +254,8 @@ func fairStates(v *backlog.View, leaf *strategy.Leaf) []fairState {
 
 // explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the
 // first of them in common, the block is looked at once.
+// Leaves of one branch have their outer blocks in common, and come one after another, so the neighbour's result is
+// used.
 func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf,
 	states [][]fairState) error {
 	for i := range leaves {

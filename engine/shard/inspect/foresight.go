@@ -11,6 +11,13 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
+//	run ── needs a window that is not scored ──► wants ─► unlock ─► score ─┐
+//	 ▲                                                                      │
+//	 └────────────── again, from the beginning, with one window more ◄──────┘
+//	run ── everything needed is scored ──► picks
+//
+// Beginning again is simpler than going on: between two runs other calls changed the backlog, and what was taken
+// before may be gone.
 // foresight is the preview of one plan. What it picks is of one moment, and nothing is
 // scored under the mutex: so it takes chunks until it needs a window that is not scored,
 // copies that, and gives all of them back. Once the window is scored it begins again.
@@ -55,6 +62,8 @@ func foresee(s *scoring.Scoring, plan *strategy.Plan) *foresight {
 }
 
 // score has the window scored that the last run lacked.
+// An error of the scorer is a result, not a failure of the question: the preview shows what a reserve would do
+// then.
 func (f *foresight) score(ctx context.Context) error {
 	x, w := f.wants, f.window
 	err := x.scorer.Score(ctx, &w.Window, w.Scores)
@@ -72,6 +81,8 @@ func (f *foresight) score(ctx context.Context) error {
 
 // run is one try at the preview, with the views of the plan. It is done unless f.wants
 // says what to score first.
+// The seed is set at each run, so that all runs draw the same and the last one agrees with the windows of those
+// before.
 func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, now queue.Time) (n machine.Looks) {
 	if f.of != m { // the state was loaded again: its candidates are others
 		f.of = m
@@ -112,6 +123,8 @@ type previewing struct {
 }
 
 // follow asks the branches in their order, as pickScored does.
+// A branch "on fault" is asked only if the scored branch before it had no scores. It has the same inner order,
+// without them, so it uses the views of that branch.
 func (p *previewing) follow(views []*backlog.View) {
 	at, fault := 0, false      // the place of a branch's first view; the scored branch before faulted
 	var inner *strategy.Branch // that one
@@ -180,6 +193,8 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 }
 
 // look copies the next window of candidates, as a reserve does, without a trace of it.
+// Candidates that an earlier window had are left out, as in a reserve. Only the first window remembers how often
+// rows were passed over: a later one is of other rows.
 func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, kept *scoring.Kept) {
 	seen := map[*backlog.Submission]bool{}
 	for i := range x.windows {

@@ -16,6 +16,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+// Lag is what a tenant is owed, in chunks or in seconds of work: its share of all that was handed out while it had
+// work, minus what it received. Negative: it is ahead. Over one block at one place lags add up to 0, as one
+// tenant's shortfall is another's surplus.
 // ledger is a Fair block that is in use, at all its places together.
 type ledger struct {
 	backlog.Division
@@ -76,9 +79,12 @@ func lagClasses() []api.LagClass {
 }
 
 // mostMembers is how many tenants one question looks at.
+// Beyond that the answer says that it is not whole, and its sums are of the part that was looked at.
 const mostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch.
+// The id is a hash of the branch and the block's number in it, so a link to a ledger stays good while strategies
+// have that branch, also over a restart.
 func ledgers(m *machine.Machine) (list []ledger) {
 	m.Backlog.Ledgers.Divisions(func(d backlog.Division) {
 		h := fnv.New64a()
@@ -110,6 +116,8 @@ func (ins *Inspector) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 }
 
 // members counts the tenants of a ledger and calls fn for each, slice by slice.
+// The lock is let go after each slice. Tenants may join or leave in between, so the sums are of slightly different
+// moments.
 func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.Member)) (whole bool, err error) {
 	var at backlog.Place
 	met := 0
@@ -131,6 +139,7 @@ func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.M
 // Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. The
 // sums are over all that were looked at: of a ledger that is at one place the lags add up
 // to 0, when no one reserves meanwhile. found is false when no ledger in use has the id.
+// The list is kept sorted and short while it is filled: a ledger may have many more tenants than anyone reads.
 func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (
 	sums api.LedgerTenants, found bool, err error) {
 	var l ledger
@@ -177,6 +186,7 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 }
 
 // fairness says in one sentence how far tenants are from their due.
+// How far the worst-off tenant is behind says more than an average, which is 0 in a ledger at one place.
 func fairness(list *api.LedgerTenants) string {
 	unit := "chunks"
 	if list.Ledger.Cost == strategy.ByTime.String() {

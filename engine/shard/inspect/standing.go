@@ -17,6 +17,7 @@ import (
 
 // turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in
 // each Fair block. Leaves of one branch share the blocks around them, and are asked about them once.
+// Tenants with the same next turn as the chunk's own do not count: which of them comes first is decided when it is.
 func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 	known := map[backlog.Share]int{}
 	for i := range list {
@@ -46,6 +47,11 @@ func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 	return nil
 }
 
+//	ahead = earlier branches
+//	      + for each Fair block, from the innermost outwards:
+//	          chunks of its own tenant before it  +  what other tenants get until its tenant is due
+//	      + chunks before it in its own order
+//
 // place counts what comes before a chunk, submission by submission.
 type place struct {
 	plan   []strategy.Branch // up to that of the first leaf that admits the chunk
@@ -128,6 +134,8 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 // othersBefore is about how many chunks the other tenants of a Fair block get before one
 // that has so many of its own tenant before it: by the time that its tenant is due those
 // and half of it, each of the others has got what it is due, or all it has.
+// It assumes that all go on as now: the same weights, no new work, no limit reached on the way. "About" in the
+// answer says so.
 func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64,
 	others map[tenantID]uint64) (uint64, error) {
 	due := ((float64(ahead)+0.5)*own.Each - own.Lag) / float64(own.Weight)
@@ -141,6 +149,7 @@ func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64,
 }
 
 // count adds what x has before the chunk of sub.
+// Each submission counts once, at the first branch that admits it, as a reserve would take it there.
 func (p *place) count(x, sub *backlog.Submission) {
 	if _, withheld := x.Withheld(); withheld || x.Available() == 0 || x.Ruling() != queue.Unruled {
 		return

@@ -3,6 +3,13 @@ package inspect
 // How work flows through the tree of a strategy: a submission enters at the root and goes down
 // through each block that lets it pass. A block counts what it refuses, by value. That is another
 // view than the plan's branches: people wrote the tree.
+//
+//	"Sequence": [ {"SelectOnly": company=7}, {"MaxSimultaneous": host 4}, OldestFirst ]
+//
+//	  root        entered 100
+//	  ├ SelectOnly    entered 100   refused 60 (company=8: 40, without company: 20)   passed 35
+//	  │ └ MaxSimul.   entered  40   refused  5 (host=a)                               passed 35
+//	  │   └ Oldest    entered  35                                                     passed 35
 
 import (
 	"cmp"
@@ -67,6 +74,8 @@ func (t *tree) count(m *machine.Machine, x *backlog.Submission) {
 }
 
 // enter sends a submission into a block, and says whether some order inside of it has it.
+// Nodes stand in the order of the text, each before what is inside of it; After is the number of the next node that
+// is not inside. So an inner walk needs no pointers, and a node without inner ones is an order.
 func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 	n, b := &t.nodes[number], &t.blocks[number]
 	add(&b.Entered, x)
@@ -113,6 +122,8 @@ func add(a *api.Amount, x *backlog.Submission) {
 }
 
 // add counts a submission for the value that it is refused for; nil: there is no room for another value.
+// A hundred thousand values of one key would make the answer useless and the memory unbounded. Beyond MostValues
+// only the sum of the block counts them.
 func (values refusedValues) add(entry queue.MetaEntry, x *backlog.Submission, inFlight uint32) *api.RefusedValue {
 	v := values[entry]
 	if v == nil {

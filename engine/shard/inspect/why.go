@@ -14,6 +14,15 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+//	obstacles in the order in which they are looked for; the first one is told
+//
+//	  chunk     done, dead, skipped, forwarded, reserved, waiting, not_due
+//	  rule      blocked, paused
+//	  leaf      filter ─► grace or limit of the strategy ─► limit of an operator
+//	  branch    hidden: an earlier branch has something to give
+//	            alternative: so has an earlier leaf, for the same tenant
+//	  turn      other tenants of a Fair block come first
+//
 // BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on
 // the obstacle, which they name without its prefix.
 type BranchWhy struct {
@@ -48,6 +57,8 @@ type Why struct {
 }
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
+// The chunk is read first without the lock, from the history if need be. The state that counts is the one under the
+// lock; if the submission has ended in between, it is read once more.
 func (ins *Inspector) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
 	chunk, err := ins.submissions.Chunk(ctx, id, index)
 	if err != nil {
@@ -118,6 +129,8 @@ func whyRule(rule *queue.Rule) BranchWhy {
 
 // giving is the first leaf of a plan that has something to give now, in the first branch
 // that has; -1: none has. What is followed of the plan has those views.
+// A reserve asks a later branch only for what earlier ones did not give, so one that has something hides those
+// behind it.
 func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n machine.Looks) {
 	first := firstLeaves(followed)
 	for i, view := range views {
@@ -181,6 +194,7 @@ func (qs questions) valueNow(entry queue.MetaEntry) valueState {
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an
 // operator, or until grace the restart grace for the sake of either.
+// Filters come first: a chunk that the filters do not admit is not held by a limit of that leaf.
 func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState, grace queue.Time) BranchWhy {
 	for _, f := range leaf.Filters {
 		if value, there := meta.Find(f.Key); !f.Admits(value, there) {

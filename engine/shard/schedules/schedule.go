@@ -1,5 +1,9 @@
 package schedules
 
+//	op in the journal ─► Apply ─► Scheduled ─ Aim ─► LookAt ─► worker ─► emit.go ─► op: tick and insert
+//	row in the store  ─► Load  ──┘      ▲
+//	                                    └ Aim again: a tick waited for an open submission, a rule ended, a retry
+
 import (
 	"fmt"
 	"math"
@@ -16,6 +20,8 @@ import (
 
 // Part is the part that knows when to insert what: the ticks that were emitted are in the journal,
 // with what they inserted.
+// earliest is a lower bound: a schedule that moved to a later time leaves it as it is, and the worker then
+// looks once for nothing. Keeping it exact would need a heap, for a thousand schedules at most.
 type Part struct {
 	m        *machine.Machine
 	Totals   scheduleTotals
@@ -72,6 +78,8 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return mine, err
 }
 
+// Rows are written at checkpoints, each with the position that it is true for. A replay begins before that, and
+// must not apply a tick twice: its counts would be wrong, its submission is protected by the same position.
 func (p *Part) apply(op *journal.Schedule) error {
 	m := p.m
 	sch := p.ByName[op.Name]
@@ -107,6 +115,7 @@ func (p *Part) apply(op *journal.Schedule) error {
 }
 
 // define applies a definition.
+// A new definition ends a run of late ticks (AsOf): the ticks of the old one are not made up for by the new.
 func (p *Part) define(sch *Scheduled, op *journal.Schedule) error {
 	if err := sch.Read(op.Definition); err != nil {
 		return err
@@ -187,6 +196,8 @@ func (p *Part) Ruled() {
 
 // Failing pauses the schedule of a submission that does not succeed, if its definition
 // says so. The caller has encoded why.
+// A submission that is older than the schedule belongs to a deleted one of the same name, and does not pause this
+// one.
 func (p *Part) Failing(r *machine.Record, reason string, now queue.Time) {
 	name := r.Details().Schedule
 	if name == "" {
@@ -243,6 +254,7 @@ func (p *Part) Row(key uint64) []byte {
 
 // Load reads a row. They come by number. Of two of one name the first is of a schedule that
 // was deleted before the other was made, when a kill came between the writes of the two.
+// The older of two rows is marked as changed, so that the next checkpoint deletes it.
 func (p *Part) Load(key uint64, row []byte) error {
 	r, err := journal.DecodeScheduleRow(row)
 	if err != nil {

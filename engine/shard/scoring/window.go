@@ -11,6 +11,7 @@ import (
 )
 
 // maxKept is how many scored branches keep their windows; of more the least recently used begins again.
+// A branch that begins again only loses the counts of rows that were passed over; its order stays right.
 const maxKept = 256
 
 // Kept is what is known of a scored branch from one reserve to the next.
@@ -58,6 +59,7 @@ type WindowScratch struct {
 }
 
 // See leaves the candidates of this window out of the next.
+// A reserve that does not find enough in one window asks for the next, which must have other candidates.
 func (w *WindowScratch) See() {
 	if w.Seen == nil {
 		w.Seen = map[*backlog.Submission]bool{}
@@ -314,6 +316,8 @@ func (p *Part) movingNumbers(f *frame, c strategy.Column, limit int64, now queue
 }
 
 // births are when the candidates were inserted.
+// It is made for the first column that asks, and then kept with the frame: the id has the time, but taking it apart
+// for every row at every reserve would cost more than the rest of the column.
 func (f *frame) births() []int64 {
 	if f.born == nil {
 		f.born = make([]int64, len(f.Rows))
@@ -325,6 +329,8 @@ func (f *frame) births() []int64 {
 }
 
 // chunkColumn is a moving column that is about the chunk which would be handed out next.
+// The record may have no submission in the backlog any more, when it ends while the window is gathered: then all of
+// its columns are 0, and the pick finds it gone.
 func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
 	for row, sub := range f.Rows {
 		dst[row] = 0
@@ -346,6 +352,8 @@ func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint3
 }
 
 // contextColumn is a column of one row: what the reservation says of a key.
+// A text that no candidate has gets a number of its own, in a copy of the dictionary. The frame's dictionary is
+// shared by later reserves, and must not grow with each text that a client sends.
 func (w *WindowScratch) contextColumn(c strategy.Column, context queue.Meta) strategy.Values {
 	value, has := context.Find(c.Key)
 	if c.Property == strategy.ContextInt {
