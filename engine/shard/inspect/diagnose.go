@@ -9,7 +9,7 @@ package inspect
 //	open chunk ─┬ in flight
 //	            ├ dead
 //	            ├ waiting for a retry
-//	            └ available ─► run_at ─► rule ─► operator's limit ─► filters and limits of each plan ─► can be handed out
+//	            └ available ─► run_at ─► rule ─► operator's limit ─► plans ─► can be handed out
 //	                           └── the first that applies is its cause
 
 import (

@@ -79,7 +79,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 }
 
 // Rows are written at checkpoints, each with the position that it is true for. A replay begins before that, and
-// must not apply a tick twice: its counts would be wrong, its submission is protected by the same position.
+// must not apply a tick to a row that has it already.
 func (p *Part) apply(op *journal.Schedule) error {
 	m := p.m
 	sch := p.ByName[op.Name]
