@@ -199,6 +199,7 @@ var testMayImport = map[string][]string{
 	"engine/shard/retention":   {"engine/shard/deadletters", "engine/shard/submissions"},
 	"engine/shard/bulks":       {"engine/shard/deadletters", "engine/shard/submissions", "engine/locks"},
 	"engine/journal/sqlitelog": {"engine/journal/journaltest"},
+	"engine/cluster/member":    {"engine/cluster/clustertest"},
 	"engine/cluster/pg":        {"engine/cluster/clustertest", "engine/cluster/pg/pgtest", "engine/journal/journaltest"},
 	"engine/fair":              {"engine/fair/gps"},
 	"engine/store":             {"engine/blobs/blobtest", "engine/journal/sqlitelog"},

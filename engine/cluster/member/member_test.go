@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,32 +13,22 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/cluster"
+	"github.com/quern-queue/quern/engine/cluster/clustertest"
 	"github.com/quern-queue/quern/engine/queue"
 )
-
-// table is the leases of all nodes, as a database keeps them.
-type table struct {
-	mu     sync.Mutex
-	nodes  map[string]cluster.Node
-	owners map[queue.ShardID]cluster.Owner
-}
-
-func newTable() *table {
-	return &table{nodes: map[string]cluster.Node{}, owners: map[queue.ShardID]cluster.Owner{}}
-}
 
 var errCut = errors.New("the connection was cut")
 
 // wire is a node's way to the table: slow, and now and then cut before or after the table has done what was asked.
 type wire struct {
-	*table
+	*clustertest.Table
 	mu  sync.Mutex
 	rnd *rand.Rand // nil: it is perfect
 	cut bool
 }
 
 // call does what a node asks for, late or not at all; its answer may be lost.
-func (w *wire) call(ctx context.Context, fn func() error) error {
+func (w *wire) call(ctx context.Context, fn func(context.Context) error) error {
 	w.mu.Lock()
 	before, after, lost, unanswered := time.Duration(0), time.Duration(0), w.cut, w.cut
 	if w.rnd != nil {
@@ -57,9 +45,7 @@ func (w *wire) call(ctx context.Context, fn func() error) error {
 		if lost {
 			return
 		}
-		w.table.mu.Lock()
-		err := fn()
-		w.table.mu.Unlock()
+		err := fn(context.WithoutCancel(ctx))
 		time.Sleep(after)
 		if !unanswered {
 			done <- err
@@ -74,45 +60,31 @@ func (w *wire) call(ctx context.Context, fn func() error) error {
 }
 
 func (w *wire) Beat(ctx context.Context, n cluster.Node) error {
-	return w.call(ctx, func() error {
-		w.nodes[n.Name] = n
-		return nil
-	})
-}
-
-func (w *wire) Nodes(ctx context.Context) (list []cluster.Node, err error) {
-	var got []cluster.Node
-	err = w.call(ctx, func() error {
-		got = slices.SortedFunc(maps.Values(w.nodes), func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
-		return nil
-	})
-	if err == nil {
-		list = got
-	}
-	return list, err
+	return w.call(ctx, func(ctx context.Context) error { return w.Table.Beat(ctx, n) })
 }
 
 func (w *wire) SetOwner(ctx context.Context, shard queue.ShardID, epoch uint32, node string) error {
-	return w.call(ctx, func() error {
-		was := w.owners[shard]
-		if was.Epoch > epoch || was.Epoch == epoch && was.Node != node {
-			return cluster.ErrNewerOwner
-		}
-		w.owners[shard] = cluster.Owner{Epoch: epoch, Node: node}
-		return nil
-	})
+	return w.call(ctx, func(ctx context.Context) error { return w.Table.SetOwner(ctx, shard, epoch, node) })
 }
 
-func (w *wire) Owners(ctx context.Context) (all map[queue.ShardID]cluster.Owner, err error) {
-	var got map[queue.ShardID]cluster.Owner
-	err = w.call(ctx, func() error {
-		got = maps.Clone(w.owners)
-		return nil
-	})
-	if err == nil {
-		all = got
+func (w *wire) Nodes(ctx context.Context) ([]cluster.Node, error) {
+	return answer(ctx, w, w.Table.Nodes)
+}
+
+func (w *wire) Owners(ctx context.Context) (map[queue.ShardID]cluster.Owner, error) {
+	return answer(ctx, w, w.Table.Owners)
+}
+
+// answer is what a call says. It is not read when it came too late.
+func answer[T any](ctx context.Context, w *wire, ask func(context.Context) (T, error)) (none T, err error) {
+	var got T
+	if err := w.call(ctx, func(ctx context.Context) (err error) {
+		got, err = ask(ctx)
+		return err
+	}); err != nil {
+		return none, err
 	}
-	return all, err
+	return got, nil
 }
 
 // node is a member with a clock that is off by a few per cent.
@@ -122,7 +94,7 @@ func (w *wire) node(name string, rate float64) *Member {
 		Now: func() time.Duration { return time.Duration(float64(time.Since(began)) * rate) }})
 }
 
-func perfect(of *table) *wire { return &wire{table: of} }
+func perfect(of *clustertest.Table) *wire { return &wire{Table: of} }
 
 // engine stands for what serves the shards of a member: it does what Decide says, and takes no time for it.
 type engine struct {
@@ -219,7 +191,7 @@ func TestOneOwnerAtATime(t *testing.T) {
 
 func oneOwner(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	of := newTable()
+	of := clustertest.NewTable()
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer stop()
 	shards := []queue.ShardID{0, 1, 2, Coordinator}
@@ -227,7 +199,7 @@ func oneOwner(t *testing.T, seed uint64) {
 	var engines []*engine
 	var beside sync.WaitGroup
 	for n := range 3 {
-		w := &wire{table: of, rnd: rand.New(rand.NewPCG(seed, uint64(n)))}
+		w := &wire{Table: of, rnd: rand.New(rand.NewPCG(seed, uint64(n)))}
 		e := newEngine(w.node(fmt.Sprintf("n%d", n), 0.95+0.1*rnd.Float64()), shards)
 		wires, engines = append(wires, w), append(engines, e)
 		beside.Go(func() { _ = e.serve(ctx) })
@@ -296,7 +268,7 @@ func begins(t *testing.T, ctx context.Context, e *engine) time.Duration {
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of, shards := newTable(), []queue.ShardID{0, 5, Coordinator}
+		of, shards := clustertest.NewTable(), []queue.ShardID{0, 5, Coordinator}
 		alive, kill := context.WithCancel(t.Context())
 		first := newEngine(perfect(of).node("a", 1), shards)
 		if took := begins(t, alive, first); took > Beat {
@@ -333,7 +305,7 @@ func TestTakeOver(t *testing.T) {
 func TestSameName(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of, shards := newTable(), []queue.ShardID{0}
+		of, shards := clustertest.NewTable(), []queue.ShardID{0}
 		alive, kill := context.WithCancel(t.Context())
 		first := newEngine(perfect(of).node("a", 1), shards)
 		begins(t, alive, first)
@@ -357,7 +329,7 @@ func TestSameName(t *testing.T) {
 func TestClaimWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of := newTable()
+		of := clustertest.NewTable()
 		alive, kill := context.WithCancel(t.Context())
 		defer kill()
 		e := newEngine(perfect(of).node("a", 1), []queue.ShardID{0})
@@ -376,7 +348,7 @@ func TestClaimWithoutAnAnswer(t *testing.T) {
 func TestLateLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of, shards := newTable(), []queue.ShardID{0}
+		of, shards := clustertest.NewTable(), []queue.ShardID{0}
 		alive, kill := context.WithCancel(t.Context())
 		first := newEngine(perfect(of).node("a", 1), shards)
 		begins(t, alive, first)
@@ -385,7 +357,10 @@ func TestLateLeave(t *testing.T) {
 		if err := first.Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		late := of.nodes["a"]
+		beats, err := of.Nodes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		alive, kill = context.WithCancel(t.Context())
 		again := newEngine(perfect(of).node("a", 1), shards)
 		if took := begins(t, alive, again); took > Beat {
@@ -393,7 +368,9 @@ func TestLateLeave(t *testing.T) {
 		}
 		kill()
 		synctest.Wait()
-		of.nodes["a"] = late
+		if err := of.Beat(t.Context(), beats[0]); err != nil {
+			t.Fatal(err)
+		}
 		alive, kill = context.WithCancel(t.Context())
 		defer kill()
 		if took := begins(t, alive, newEngine(perfect(of).node("b", 1), shards)); took < TTL {
@@ -409,7 +386,7 @@ func TestLateLeave(t *testing.T) {
 func TestLeaseThatLapsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of := newTable()
+		of := clustertest.NewTable()
 		w := perfect(of)
 		alive, kill := context.WithCancel(t.Context())
 		defer kill()
@@ -440,7 +417,7 @@ func TestLeaseThatLapsed(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of, shards := newTable(), []queue.ShardID{0, 1, 2, 3, Coordinator}
+		of, shards := clustertest.NewTable(), []queue.ShardID{0, 1, 2, 3, Coordinator}
 		first := newEngine(perfect(of).node("a", 1), shards)
 		begins(t, t.Context(), first)
 		var others []*engine
