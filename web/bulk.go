@@ -64,16 +64,10 @@ type startBulkInput struct {
 	Body decoded[api.BulkRequest]
 }
 
-type startBulkOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the operation"`
-	Body     api.BulkOperation
-}
-
 // start checks what the token covers before it looks for the queue, so that "no such queue" and "not yours" are the
 // same answer. The meta of a bound token must be in the filter as given: to add it silently would make the request
 // mean something else than what its sender wrote.
-func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput, error) {
+func (x bulks) start(ctx context.Context, in *startBulkInput) (*creation[api.BulkOperation], error) {
 	r, err := bulkRequest(&in.Body.value)
 	if err != nil {
 		return nil, err
@@ -101,7 +95,7 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(),
+	return &creation[api.BulkOperation]{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(),
 		Body: bulkFor(ctx)(&b)}, nil
 }
 

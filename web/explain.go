@@ -21,7 +21,7 @@ const explainAbout = "The blocks of the strategy, with the chunks that reach eac
 	"different moments."
 
 func (ask questions) explain(ctx context.Context, q *engine.Queue,
-	in *previewInput) (*output[api.ExplainResponse], error) {
+	in *queueBody[api.PreviewRequest]) (*output[api.ExplainResponse], error) {
 	request, err := previewRequest(ctx, q, in)
 	if err != nil {
 		return nil, err
@@ -55,13 +55,8 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue,
 	return answered(out, err, asIs)
 }
 
-type compareInput struct {
-	QueuePath
-	Body decoded[api.CompareRequest]
-}
-
 func (ask questions) compare(ctx context.Context, q *engine.Queue,
-	in *compareInput) (*output[api.CompareResponse], error) {
+	in *queueBody[api.CompareRequest]) (*output[api.CompareResponse], error) {
 	asked := &in.Body.value
 	a, err := q.PlanFor(ctx, asked.A)
 	if err != nil {

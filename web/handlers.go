@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"net/http"
 	"reflect"
 	"strconv"
 
@@ -49,6 +50,57 @@ func bodyProblem[I any](in *I) error {
 // output is the output of an operation that has nothing but a body.
 type output[T any] struct{ Body T }
 
+// tagged is the output of an operation that shows something with an ETag. The body has the ETag too: a client that
+// keeps only the body of a list can still send If-Match.
+type tagged[T any] struct {
+	ETag string `header:"ETag" doc:"ETag of this version, if there is one"`
+	Body T
+}
+
+// answeredTagged is the answer of a handler that shows something with an ETag, or fails.
+func answeredTagged[T any](body T, etag string, err error) (*tagged[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &tagged[T]{etag, body}, nil
+}
+
+// creation is the output of an operation that makes something.
+type creation[T any] struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of what is new"`
+	Body     T
+}
+
+// answeredCreation is the answer of a handler that makes something, or finds it there, or fails.
+func answeredCreation[T any](body T, created bool, location string, err error) (*creation[T], error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case !created:
+		return &creation[T]{Status: http.StatusOK, Body: body}, nil
+	}
+	return &creation[T]{http.StatusCreated, location, body}, nil
+}
+
+// taggedCreation is the output of an operation that makes something with an ETag.
+type taggedCreation[T any] struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of what is new"`
+	ETag     string `header:"ETag" doc:"ETag of this version"`
+	Body     T
+}
+
+// answeredTaggedCreation is answeredCreation for something with an ETag.
+func answeredTaggedCreation[T any](body T, etag string, created bool, location string,
+	err error) (*taggedCreation[T], error) {
+	out, err := answeredCreation(body, created, location, err)
+	if err != nil {
+		return nil, err
+	}
+	return &taggedCreation[T]{out.Status, out.Location, etag, out.Body}, nil
+}
+
 // answered is the answer of a handler that shows one thing, or fails.
 func answered[T, A any](thing T, err error, show func(*T) A) (*output[A], error) {
 	if err != nil {
@@ -83,6 +135,12 @@ type QueuePath struct {
 }
 
 func (p *QueuePath) locate(e *engine.Engine) (*engine.Queue, error) { return e.Queue(p.Queue) }
+
+// queueBody is the input of an operation about a queue that has a body.
+type queueBody[T any] struct {
+	QueuePath
+	Body decoded[T]
+}
 
 // RawQuery keeps the query for parameters that huma cannot take apart; exported like QueuePath.
 type RawQuery struct{ raw string }

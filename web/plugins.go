@@ -97,16 +97,10 @@ func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *Paging) 
 	return answered(api.Page[api.Plugin]{Items: items, Next: next}, err, asIs)
 }
 
-type pluginOutput struct {
-	ETag string `header:"ETag" doc:"ETag of the revision"`
-	Body api.Plugin
-}
+type pluginOutput = tagged[api.Plugin]
 
 func pluginAnswer(p api.Plugin, err error) (*pluginOutput, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &pluginOutput{ETag: p.ETag, Body: p}, nil
+	return answeredTagged(p, p.ETag, err)
 }
 
 func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*pluginOutput, error) {

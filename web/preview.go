@@ -8,13 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-type previewInput struct {
-	QueuePath
-	Body decoded[api.PreviewRequest]
-}
-
 func (ask questions) preview(ctx context.Context, q *engine.Queue,
-	in *previewInput) (*output[api.PreviewResponse], error) {
+	in *queueBody[api.PreviewRequest]) (*output[api.PreviewResponse], error) {
 	request, err := previewRequest(ctx, q, in)
 	if err != nil {
 		return nil, err
@@ -38,7 +33,8 @@ func (ask questions) preview(ctx context.Context, q *engine.Queue,
 }
 
 // previewRequest is what the body of a preview or an explain asks for.
-func previewRequest(ctx context.Context, q *engine.Queue, in *previewInput) (r engine.PreviewRequest, err error) {
+func previewRequest(ctx context.Context, q *engine.Queue,
+	in *queueBody[api.PreviewRequest]) (r engine.PreviewRequest, err error) {
 	asked := &in.Body.value
 	plan, err := q.PlanFor(ctx, asked.Strategy)
 	if err != nil {

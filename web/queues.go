@@ -13,7 +13,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"reflect"
 
 	"github.com/quern-queue/quern/engine"
@@ -78,14 +77,9 @@ func (x queues) routes(r *router) {
 		summary: "Read the fair and the received shares of the tenants of a Fair block", about: ledgerAbout}, x.ledger)
 }
 
-type moveQueueInput struct {
-	QueuePath
-	Body decoded[api.MoveRequest]
-}
-
 // move returns when the queue has moved, so that a script can move one queue after another. Meanwhile calls for the
 // queue wait (forward.go, settled).
-func (x queues) move(ctx context.Context, in *moveQueueInput) (*output[api.Moved], error) {
+func (x queues) move(ctx context.Context, in *queueBody[api.MoveRequest]) (*output[api.Moved], error) {
 	return answered(api.Moved{Queue: in.Queue, Node: in.Body.value.Node},
 		x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
 }
@@ -117,15 +111,9 @@ type putQueueInput struct {
 	Body        decoded[api.PutQueueRequest]
 }
 
-type putQueueOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the queue, if it is new"`
-	Body     api.Queue
-}
-
 // The condition is checked twice: here against no version at all, which refuses If-None-Match with anything but a
 // star, and in PutQueue under its lock, where the queue may have appeared meanwhile.
-func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, error) {
+func (x queues) put(ctx context.Context, in *putQueueInput) (*creation[api.Queue], error) {
 	settings := engine.DefaultSettings(x.engine)
 	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
 		return nil, prefixed(err, "/settings")
@@ -140,14 +128,7 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, er
 			fmt.Sprintf("There is a queue %q already. Its settings stay as they are.", in.Queue)))
 	}
 	info, created, err := x.engine.PutQueue(ctx, in.Queue, settings, exists...)
-	if err != nil {
-		return nil, prefixed(err, "/settings")
-	}
-	out := &putQueueOutput{Status: http.StatusOK, Body: apiQueue(&info)}
-	if created {
-		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+info.Name
-	}
-	return out, nil
+	return answeredCreation(apiQueue(&info), created, "/v1/queues/"+info.Name, prefixed(err, "/settings"))
 }
 
 type deleteQueueInput struct {
@@ -161,14 +142,9 @@ func (x queues) delete(ctx context.Context, in *deleteQueueInput) (*struct{}, er
 	return nil, x.engine.DeleteQueue(ctx, in.Queue, in.Quarantined)
 }
 
-type patchQueueInput struct {
-	QueuePath
-	Body decoded[api.ChangeQueueRequest]
-}
-
 // change runs the overlay inside ChangeQueue, on the settings as they are then. Two PATCHes of different settings
 // at the same time therefore both take effect.
-func (x queues) change(ctx context.Context, in *patchQueueInput) (*output[api.Queue], error) {
+func (x queues) change(ctx context.Context, in *queueBody[api.ChangeQueueRequest]) (*output[api.Queue], error) {
 	info, err := x.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
 		return readFields(queue.AllSettings(), &in.Body.value.Settings, settings)
 	})

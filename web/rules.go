@@ -10,7 +10,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"reflect"
 	"strconv"
 
@@ -81,18 +80,7 @@ func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*
 	})
 }
 
-type setRuleInput struct {
-	QueuePath
-	Body decoded[api.RuleRequest]
-}
-
-type setRuleOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the rule, if it is new"`
-	Body     api.Rule
-}
-
-func (x rules) set(ctx context.Context, q *engine.Queue, in *setRuleInput) (*setRuleOutput, error) {
+func (x rules) set(ctx context.Context, q *engine.Queue, in *queueBody[api.RuleRequest]) (*creation[api.Rule], error) {
 	asked, err := ruleOf(&in.Body.value)
 	if err != nil {
 		return nil, err
@@ -105,14 +93,8 @@ func (x rules) set(ctx context.Context, q *engine.Queue, in *setRuleInput) (*set
 	}
 	asked.Actor = access.Of(ctx).Actor(asked.Actor)
 	rule, created, err := q.Rules.Set(ctx, asked)
-	if err != nil {
-		return nil, err
-	}
-	out := &setRuleOutput{Status: http.StatusOK, Body: rule.API()}
-	if created {
-		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+in.Queue+"/rules/"+out.Body.ID
-	}
-	return out, nil
+	out := rule.API()
+	return answeredCreation(out, created, "/v1/queues/"+in.Queue+"/rules/"+out.ID, err)
 }
 
 // RulePath names a rule; exported like QueuePath.

@@ -99,22 +99,13 @@ type SchedulePath struct {
 	Name string `path:"name" maxLength:"64" doc:"Name of the schedule: letters, digits, '.', '_' and '-'"`
 }
 
-// scheduleOutput carries the ETag in a header and in the body: a client that keeps only the body of a list can
-// still send If-Match.
-type scheduleOutput struct {
-	ETag string `header:"ETag" doc:"ETag of this version"`
-	Body api.Schedule
+func answeredSchedule(info queue.ScheduleInfo, err error) (*tagged[api.Schedule], error) {
+	out := apiSchedule(&info)
+	return answeredTagged(out, out.ETag, err)
 }
 
-func newScheduleOutput(info queue.ScheduleInfo, err error) (*scheduleOutput, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &scheduleOutput{ETag: scheduleETag(&info), Body: apiSchedule(&info)}, nil
-}
-
-func (x schedules) get(_ context.Context, q *engine.Queue, in *SchedulePath) (*scheduleOutput, error) {
-	return newScheduleOutput(q.Schedules.Get(in.Name))
+func (x schedules) get(_ context.Context, q *engine.Queue, in *SchedulePath) (*tagged[api.Schedule], error) {
+	return answeredSchedule(q.Schedules.Get(in.Name))
 }
 
 type putScheduleInput struct {
@@ -123,16 +114,10 @@ type putScheduleInput struct {
 	Body decoded[api.ScheduleDefinition]
 }
 
-type putScheduleOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the schedule, if it is new"`
-	ETag     string `header:"ETag" doc:"ETag of this version"`
-	Body     api.Schedule
-}
-
 // put creates or replaces. The engine compares and writes in one step under the queue's lock, with scheduleGuard
 // called inside, so that no other PUT can come between the check of If-Match and the change.
-func (x schedules) put(ctx context.Context, q *engine.Queue, in *putScheduleInput) (*putScheduleOutput, error) {
+func (x schedules) put(ctx context.Context, q *engine.Queue,
+	in *putScheduleInput) (*taggedCreation[api.Schedule], error) {
 	// POST .../schedules/preview would hide such a schedule: the path of its own operations would begin with the
 	// name of another operation.
 	if in.Name == "preview" {
@@ -143,14 +128,8 @@ func (x schedules) put(ctx context.Context, q *engine.Queue, in *putScheduleInpu
 		return nil, err
 	}
 	info, created, err := q.Schedules.Put(ctx, in.Name, def, in.scheduleGuard)
-	if err != nil {
-		return nil, err
-	}
-	out := &putScheduleOutput{Status: http.StatusOK, ETag: scheduleETag(&info), Body: apiSchedule(&info)}
-	if created {
-		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+in.Queue+"/schedules/"+info.Name
-	}
-	return out, nil
+	out := apiSchedule(&info)
+	return answeredTaggedCreation(out, out.ETag, created, "/v1/queues/"+in.Queue+"/schedules/"+out.Name, err)
 }
 
 type deleteScheduleInput struct {
@@ -207,12 +186,12 @@ type pauseScheduleInput struct {
 	Reason string `query:"reason" maxLength:"500" doc:"Reason, for later readers"`
 }
 
-func (x schedules) pause(ctx context.Context, q *engine.Queue, in *pauseScheduleInput) (*scheduleOutput, error) {
-	return newScheduleOutput(q.Schedules.Switch(ctx, in.Name, false, in.Reason))
+func (x schedules) pause(ctx context.Context, q *engine.Queue, in *pauseScheduleInput) (*tagged[api.Schedule], error) {
+	return answeredSchedule(q.Schedules.Switch(ctx, in.Name, false, in.Reason))
 }
 
-func (x schedules) resume(ctx context.Context, q *engine.Queue, in *SchedulePath) (*scheduleOutput, error) {
-	return newScheduleOutput(q.Schedules.Switch(ctx, in.Name, true, ""))
+func (x schedules) resume(ctx context.Context, q *engine.Queue, in *SchedulePath) (*tagged[api.Schedule], error) {
+	return answeredSchedule(q.Schedules.Switch(ctx, in.Name, true, ""))
 }
 
 type backfillScheduleInput struct {
@@ -232,17 +211,12 @@ func (x schedules) backfill(ctx context.Context, q *engine.Queue,
 	return answered(made, err, asIs)
 }
 
-type previewScheduleInput struct {
-	QueuePath
-	Body decoded[api.SchedulePreviewRequest]
-}
-
 // defaultTicks is how many ticks a preview shows when the request names no number.
 const defaultTicks = 5
 
 // preview needs the queue only for its access rules: nothing of the queue is read, and nothing is stored.
 func (x schedules) preview(_ context.Context, q *engine.Queue,
-	in *previewScheduleInput) (*output[api.SchedulePreview], error) {
+	in *queueBody[api.SchedulePreviewRequest]) (*output[api.SchedulePreview], error) {
 	asked := &in.Body.value
 	n := int(asked.N)
 	if n == 0 {

@@ -5,7 +5,6 @@ package web
 
 import (
 	"context"
-	"net/http"
 	"reflect"
 
 	"github.com/quern-queue/quern/engine"
@@ -66,17 +65,9 @@ type getStrategyInput struct {
 	Version uint32 `query:"version" doc:"Version; absent or 0: the newest. The server keeps the last 100"`
 }
 
-type strategyOutput struct {
-	ETag string `header:"ETag" doc:"ETag of this version"`
-	Body api.NamedStrategy
-}
-
-func (x strategies) get(_ context.Context, q *engine.Queue, in *getStrategyInput) (*strategyOutput, error) {
+func (x strategies) get(_ context.Context, q *engine.Queue, in *getStrategyInput) (*tagged[api.NamedStrategy], error) {
 	found, err := q.Strategies.Get(in.Name, in.Version)
-	if err != nil {
-		return nil, err
-	}
-	return &strategyOutput{ETag: found.ETag, Body: found}, nil
+	return answeredTagged(found, found.ETag, err)
 }
 
 type putStrategyInput struct {
@@ -85,27 +76,14 @@ type putStrategyInput struct {
 	Body decoded[api.StrategyRequest]
 }
 
-type putStrategyOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the strategy, if it is new"`
-	ETag     string `header:"ETag" doc:"ETag of this version"`
-	Body     api.NamedStrategy
-}
-
-func (x strategies) put(ctx context.Context, q *engine.Queue, in *putStrategyInput) (*putStrategyOutput, error) {
+func (x strategies) put(ctx context.Context, q *engine.Queue,
+	in *putStrategyInput) (*taggedCreation[api.NamedStrategy], error) {
 	if operationName(in.Name) {
 		return nil, queue.Invalid("/path/name",
 			"is the name of an operation on strategies (validate, explain, preview, compare); choose another")
 	}
 	put, created, err := q.Strategies.Put(ctx, in.Name, in.Body.value.Strategy, in.strategyGuard)
-	if err != nil {
-		return nil, err
-	}
-	out := &putStrategyOutput{Status: http.StatusOK, ETag: put.ETag, Body: put}
-	if created {
-		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+in.Queue+"/strategies/"+put.Name
-	}
-	return out, nil
+	return answeredTaggedCreation(put, put.ETag, created, "/v1/queues/"+in.Queue+"/strategies/"+put.Name, err)
 }
 
 // operationName says whether the path of a strategy of this name is that of an operation,
@@ -123,13 +101,8 @@ func (x strategies) delete(ctx context.Context, q *engine.Queue, in *deleteStrat
 	return nil, q.Strategies.Delete(ctx, in.Name, in.strategyGuard)
 }
 
-type validateInput struct {
-	QueuePath
-	Body decoded[api.StrategyRequest]
-}
-
 func (x strategies) validate(ctx context.Context, q *engine.Queue,
-	in *validateInput) (*output[api.ValidStrategy], error) {
+	in *queueBody[api.StrategyRequest]) (*output[api.ValidStrategy], error) {
 	read, err := q.Strategies.Read(in.Body.value.Strategy)
 	if err != nil {
 		return nil, err

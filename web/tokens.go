@@ -7,7 +7,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -75,26 +74,17 @@ type newTokenInput struct {
 	Body decoded[api.NewToken]
 }
 
-type newTokenOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the token"`
-	Body     api.Token
-}
-
 // create returns the secret, once. The server keeps only a hash, so a lost secret cannot be shown again, only
 // rotated.
-func (t *tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
+func (t *tokens) create(ctx context.Context, in *newTokenInput) (*creation[api.Token], error) {
 	asked, err := tokenRequest(&in.Body.value)
 	if err != nil {
 		return nil, err
 	}
-	made, text, err := t.tokens.New(ctx, asked)
-	if err != nil {
-		return nil, err
-	}
-	out := &newTokenOutput{Status: http.StatusCreated, Location: "/v1/tokens/" + string(made.ID), Body: apiToken(&made)}
-	out.Body.Token = text
-	return out, nil
+	token, text, err := t.tokens.New(ctx, asked)
+	out := apiToken(&token)
+	out.Token = text
+	return answeredCreation(out, true, "/v1/tokens/"+out.ID, err)
 }
 
 // tokenRequest refuses an empty list of queues: it would bind the token to nothing, which is never meant, and one

@@ -14,7 +14,6 @@ package web
 import (
 	"context"
 	"math"
-	"net/http"
 	"net/url"
 	"reflect"
 	"strconv"
@@ -148,24 +147,16 @@ func (p *ValuePath) location(entry queue.MetaEntry) string {
 	return "/v1/queues/" + p.Queue + "/meta-keys/" + entry.Key + "/values/" + url.PathEscape(text)
 }
 
-// The body has the chunks of the value and the settings, but the ETag is of the settings alone: counts change all
-// the time, and an ETag over them would make every If-Match fail.
-type valueOutput struct {
-	ETag string `header:"ETag" doc:"ETag of the settings; absent if there are none"`
-	Body api.ValueCount
-}
-
 // A value of another tenant gets the same answer as one that does not exist.
-func (x metaValues) get(ctx context.Context, q *engine.Queue, in *ValuePath) (*valueOutput, error) {
+func (x metaValues) get(ctx context.Context, q *engine.Queue, in *ValuePath) (*tagged[api.ValueCount], error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
 		return nil, &queue.Error{Code: queue.CodeUnknownValue,
 			Message: "There is no such value that this token covers."}
 	}
+	// The body has the chunks of the value and the settings, but the ETag is of the settings alone: counts change all
+	// the time, and an ETag over them would make every If-Match fail.
 	v, err := q.Values.Get(ctx, in.entry)
-	if err != nil {
-		return nil, err
-	}
-	return &valueOutput{ETag: v.ETag, Body: v}, nil
+	return answeredTagged(v, v.ETag, err)
 }
 
 type putValueInput struct {
@@ -174,27 +165,14 @@ type putValueInput struct {
 	Body decoded[api.ValueSettings]
 }
 
-type putValueOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the value, if it had no settings"`
-	ETag     string `header:"ETag" doc:"ETag of the settings"`
-	Body     api.ValueCount
-}
-
-func (x metaValues) put(ctx context.Context, q *engine.Queue, in *putValueInput) (*putValueOutput, error) {
+func (x metaValues) put(ctx context.Context, q *engine.Queue,
+	in *putValueInput) (*taggedCreation[api.ValueCount], error) {
 	settings, err := valueSettings(&in.Body.value)
 	if err != nil {
 		return nil, err
 	}
 	put, created, err := q.Values.Put(ctx, in.entry, settings, in.valueGuard)
-	if err != nil {
-		return nil, err
-	}
-	out := &putValueOutput{Status: http.StatusOK, ETag: put.ETag, Body: put}
-	if created {
-		out.Status, out.Location = http.StatusCreated, in.location(in.entry)
-	}
-	return out, nil
+	return answeredTaggedCreation(put, put.ETag, created, in.location(in.entry), err)
 }
 
 type deleteValueInput struct {
