@@ -2,12 +2,11 @@ package web
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quern-queue/quern/engine"
@@ -18,8 +17,9 @@ import (
 
 // heard is a stream that is read to its end while the test goes on.
 type heard struct {
-	begun chan struct{} // closed when the first event is there
-	text  chan string   // all of it, at the end
+	begun   chan struct{} // closed when the first event is there
+	resumed chan struct{} // closed when it tells of a resume, or ends
+	text    chan string   // all of it, at the end
 }
 
 // hear opens a stream with a token.
@@ -34,17 +34,19 @@ func (f *fixture) hear(token, path string) *heard {
 	if err != nil || response.StatusCode != http.StatusOK {
 		f.Fatalf("%s: %v, %v", path, response, err)
 	}
-	h := &heard{begun: make(chan struct{}), text: make(chan string, 1)}
+	h := &heard{begun: make(chan struct{}), resumed: make(chan struct{}), text: make(chan string, 1)}
 	go func() {
 		defer response.Body.Close()
-		var all bytes.Buffer
+		var all strings.Builder
 		body := bufio.NewReader(response.Body)
-		line, err := body.ReadString('\n')
-		all.WriteString(line)
-		close(h.begun)
-		if err == nil {
-			_, _ = io.Copy(&all, body)
+		begun, resumed := sync.OnceFunc(func() { close(h.begun) }), sync.OnceFunc(func() { close(h.resumed) })
+		for line, err := "", error(nil); err == nil; begun() {
+			line, err = body.ReadString('\n')
+			if all.WriteString(line); line == "event: resume\n" {
+				resumed()
+			}
 		}
+		resumed()
 		h.text <- all.String()
 	}()
 	<-h.begun
@@ -118,6 +120,7 @@ func TestTenantsHearNothingOfOthers(t *testing.T) {
 	lose(8)
 	lose(7)
 	for _, company := range []int64{7, 8} {
+		<-streams[company].resumed // an order that is not told yet when the consumer leaves is not told
 		must(tenants[company], "POST", consumers+"c/detach", "")
 	}
 	must(tenants[7], "POST", consumers+"company=8%2Fc/detach", "")
