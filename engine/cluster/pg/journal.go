@@ -10,29 +10,24 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/quern-queue/quern/engine/cluster"
+	"github.com/quern-queue/quern/engine/cluster/handle"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-var _ journal.Journal = (*log)(nil)
+var (
+	_ journal.Journal = (*log)(nil)
+	_ handle.Database = (*log)(nil)
+)
 
-// log is a handle of a journal.
+// log is a handle of a journal. Its other half is what handles have in common: it calls Put, Look and Delete.
 type log struct {
+	*handle.Handle
 	b    *Backend
 	id   int32
 	name string
-	turn chan struct{} // held by the one who appends or trims, which may take long
 
 	mu         sync.Mutex // of what follows; never held during a statement
-	tail       journal.Position
-	sum        journal.Sum
-	ghost      *journal.Sum     // of the chain with a batch behind the tail whose outcome is not known; nil: there is none
-	low        journal.Position // rows up to here are gone
-	trimmed    journal.Position // batches up to here are not needed
-	wanted     journal.Position // what Trim was told; trimmed is behind it while a reader holds what it reads
-	holds      int
-	refused    bool // an append was: what is trimmed is another writer's affair
-	closed     bool
 	durability queue.Durability
 	written    int64 // bytes of all batches that there ever were
 	gone       int64 // of those that were trimmed
@@ -77,22 +72,23 @@ func (b *Backend) Journals(ctx context.Context) (ends map[string]journal.Positio
 
 // open opens a handle of a journal.
 func (b *Backend) open(ctx context.Context, name string) (*log, error) {
-	l := &log{b: b, name: name, turn: make(chan struct{}, 1)}
+	l := &log{b: b, name: name}
+	o := handle.Options{Name: name, Database: l, FirstPause: firstPause, MaxWait: longestPause, Ended: b.ctx.Done()}
 	err := b.patiently(ctx, 0, func(ctx context.Context, conn *pgx.Conn) error {
 		var sum []byte
-		err := conn.QueryRow(ctx, openSQL, name).Scan(&l.id, &l.tail, &sum, &l.written, &l.low, &l.gone)
+		err := conn.QueryRow(ctx, openSQL, name).Scan(&l.id, &o.Tail, &sum, &l.written, &o.Low, &l.gone)
 		switch {
 		case errorIsNoRows(err):
 			return &final{fmt.Errorf("pg: journal %s: %w", name, cluster.ErrNoJournal)}
 		case err != nil:
 			return err
 		}
-		return l.sumOf(&l.sum, sum, l.tail)
+		return l.sumOf(&o.Sum, sum, o.Tail)
 	})
-	l.trimmed = l.low
 	if err != nil {
 		return nil, err
 	}
+	l.Handle = handle.New(o)
 	return l, nil
 }
 
@@ -111,20 +107,6 @@ func (l *log) deleted() error {
 }
 
 func (l *log) damaged(reason string) error { return l.b.damaged("journal " + l.name + " " + reason) }
-
-// learn takes in that the journal has a batch. It is a conflict when this handle knows another one. While the outcome of an append is not
-// known it learns nothing: the batch that is read may be the one that was tried, and is not durable before resolve has confirmed it.
-func (l *log) learn(at journal.Position, sum journal.Sum) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case at == l.tail && sum != l.sum:
-		return fmt.Errorf("pg: read: batch %d of journal %s is another one: %w", at, l.name, journal.ErrConflict)
-	case at > l.tail && l.ghost == nil:
-		l.tail, l.sum = at, sum
-	}
-	return nil
-}
 
 // Tail implements journal.Journal.
 func (l *log) Tail(ctx context.Context) (tail journal.Position, err error) {
@@ -163,26 +145,6 @@ func (l *log) Wait(ctx context.Context, after journal.Position) error {
 	}
 }
 
-// Hold implements journal.Journal.
-func (l *log) Hold() (release func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.holds++
-	return sync.OnceFunc(func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.holds--
-		l.letGo()
-	})
-}
-
-// letGo takes what Trim was told as trimmed, unless a reader holds it.
-func (l *log) letGo() {
-	if l.holds == 0 {
-		l.trimmed = max(l.trimmed, l.wanted)
-	}
-}
-
 // SetDurability implements journal.Journal.
 func (l *log) SetDurability(d queue.Durability) error {
 	if durabilities[d] == "" {
@@ -199,22 +161,4 @@ func (l *log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written - l.gone
-}
-
-// closing bounds how long a Close trims.
-const closing = 10 * time.Second
-
-// Close implements journal.Journal. What it cannot trim now, a later Trim deletes.
-func (l *log) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	l.turn <- struct{}{}
-	defer func() { <-l.turn }()
-	for more, err := true, error(nil); more && err == nil; {
-		more, err = l.reclaim(ctx)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	return nil
 }

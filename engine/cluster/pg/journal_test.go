@@ -93,8 +93,8 @@ func TestOvertakenWriterTrimsNothing(t *testing.T) {
 	if err := old.Trim(ctx, 5); err != nil {
 		t.Fatal(err)
 	}
-	if more, err := old.reclaim(ctx); more || err != nil {
-		t.Fatalf("reclaim = %v, %v", more, err)
+	if err := old.Reclaim(ctx); err != nil {
+		t.Fatal(err)
 	}
 	wantBatches(t, b, "j", "0", "1", "2", "3", "4", "5")
 }

@@ -27,8 +27,9 @@ WHERE j.id = $1 ORDER BY p.n, p.part`
 
 // page is what one statement read.
 type page struct {
-	found bool         // the journal is there
-	base  *journal.Sum // of the chain up to the batch behind which it was read; nil: there is no such batch
+	found bool             // the journal is there
+	upTo  journal.Position // what is trimmed of it
+	base  *journal.Sum     // of the chain up to the batch behind which it was read; nil: there is no such batch
 	parts []part
 }
 
@@ -50,20 +51,15 @@ type place struct {
 
 // Read implements journal.Journal.
 func (l *log) Read(ctx context.Context, after journal.Position, fn func(journal.Position, []byte) error) error {
-	select {
-	case l.turn <- struct{}{}: // after an append of unknown outcome
-		_ = l.resolve(ctx) // else the next append does it
-		<-l.turn
-	default: // an append is under way
-	}
+	l.Resolve(ctx)
 	at := place{pos: after}
 	for {
 		p, err := l.page(ctx, at)
 		if err != nil {
 			return err
 		}
-		if at.pos < l.Trimmed() {
-			return fmt.Errorf("pg: read: batch %d of journal %s: %w", at.pos+1, l.name, journal.ErrTrimmed)
+		if err := l.Gone(p.upTo, at.pos); err != nil {
+			return err
 		}
 		if at.sum == nil {
 			at.sum = p.base
@@ -83,13 +79,6 @@ func (l *log) Read(ctx context.Context, after journal.Position, fn func(journal.
 			}
 		}
 	}
-}
-
-// Trimmed implements journal.Journal.
-func (l *log) Trimmed() journal.Position {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.trimmed
 }
 
 // page reads the rows behind a place.
@@ -121,14 +110,13 @@ func (l *log) page(ctx context.Context, at place) (p page, err error) {
 // scan takes one row of a page.
 func (l *log) scan(rows pgx.Rows, after journal.Position, p *page) error {
 	var upToSum, base, sum, bytes []byte
-	var upTo journal.Position
 	var written, gone int64
 	var n *journal.Position
 	var number, rest *int
-	if err := rows.Scan(&upTo, &upToSum, &written, &gone, &base, &n, &number, &rest, &sum, &bytes); err != nil {
+	if err := rows.Scan(&p.upTo, &upToSum, &written, &gone, &base, &n, &number, &rest, &sum, &bytes); err != nil {
 		return err
 	}
-	if p.found = true; base == nil && upTo == after {
+	if p.found = true; base == nil && p.upTo == after {
 		base = upToSum
 	}
 	if base != nil {
@@ -139,7 +127,6 @@ func (l *log) scan(rows pgx.Rows, after journal.Position, p *page) error {
 	}
 	l.mu.Lock()
 	l.written, l.gone = max(l.written, written), max(l.gone, gone)
-	l.low, l.trimmed = max(l.low, upTo), max(l.trimmed, upTo) // another handle may have trimmed it
 	l.mu.Unlock()
 	if n == nil {
 		return nil
@@ -170,7 +157,7 @@ func (l *log) join(at *place, p *part) (batch []byte, whole bool, err error) {
 	if sum != p.sum {
 		return nil, false, l.damaged(fmt.Sprintf("has a batch %d that does not follow the one before it: its sum does not match", p.pos))
 	}
-	if err := l.learn(p.pos, sum); err != nil {
+	if err := l.Learn(p.pos, sum); err != nil {
 		return nil, false, err
 	}
 	*at = place{pos: p.pos, sum: &sum}

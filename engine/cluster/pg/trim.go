@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,48 +28,22 @@ gone AS (DELETE FROM batch b USING s, d WHERE b.journal = $1 AND b.n <= s.n
 UPDATE trimmed t SET upto = s.n, sum = l.sum, bytes = t.bytes + (SELECT sum(size) FROM gone)
 FROM s, gone l WHERE t.journal = $1 AND l.n = s.n AND l.part = 0 RETURNING t.upto, t.bytes`
 
-// Trim implements journal.Journal.
-func (l *log) Trim(ctx context.Context, upTo journal.Position) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return errClosed
-	}
-	l.wanted = max(l.wanted, min(upTo, l.tail))
-	l.letGo()
-	return nil
-}
-
-// trimmable is what reclaim may delete, and the end of the journal as this handle knows it.
-func (l *log) trimmable() (upTo, tail journal.Position, sum journal.Sum, is bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.trimmed, l.tail, l.sum, l.low < l.trimmed && l.ghost == nil && !l.refused && !l.closed
-}
-
-// reclaim deletes one slice of what is trimmed. The caller has the turn. more: there is another one.
-func (l *log) reclaim(ctx context.Context) (more bool, err error) {
-	upTo, tail, sum, is := l.trimmable()
-	if !is {
-		return false, nil
-	}
-	low, gone := journal.Position(0), int64(0)
+// Delete implements handle.Database.
+func (l *log) Delete(ctx context.Context, upTo, tail journal.Position, sum journal.Sum) (low journal.Position, err error) {
+	gone := int64(0)
 	err = l.b.once(ctx, l.b.pool, 0, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, trimSQL, l.id, int64(upTo), int64(tail), sum[:], trimRows, trimBytes).Scan(&low, &gone)
 	})
-	if errorIsNoRows(err) {
-		return false, nil // another writer has the journal, or another handle trimmed it
-	}
-	if err != nil {
-		return false, explain(err)
+	switch {
+	case errorIsNoRows(err):
+		return 0, nil // another writer has the journal, or another handle trimmed it
+	case err != nil:
+		return 0, explain(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.low, l.gone = low, gone
-	return low < upTo, nil
+	l.gone = gone
+	return low, nil
 }
 
 // deleteSQL deletes a journal. Its row in the table journal goes first: an append that is under way commits before it, or finds no row.
@@ -79,15 +54,13 @@ var deleteSQL = []string{
 // DeleteJournal implements cluster.Backend.
 func (b *Backend) DeleteJournal(ctx context.Context, name string) error {
 	l, err := b.open(ctx, name)
-	if errors.Is(err, cluster.ErrNoJournal) {
-		l, err = &log{b: b}, nil // an earlier call may have deleted it without being durable yet
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, cluster.ErrNoJournal):
+		l = &log{b: b} // an earlier call may have deleted it without being durable yet
+	case err != nil:
 		return err
-	}
-	l.trimmed = l.tail
-	for more := true; more; {
-		more, _ = l.reclaim(ctx) // in slices; what they leave goes at once
+	default:
+		_ = errors.Join(l.Trim(ctx, math.MaxUint64), l.Reclaim(ctx)) // in slices; what they leave goes at once
 	}
 	return b.patiently(ctx, int(l.Size()), func(ctx context.Context, conn *pgx.Conn) error {
 		tx, err := conn.Begin(ctx)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/blobs"
 	"github.com/quern-queue/quern/engine/cluster"
+	"github.com/quern-queue/quern/engine/cluster/handle"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -72,15 +73,15 @@ func (t *table) sumAt(at journal.Position) journal.Sum {
 }
 
 // append adds a batch if the journal ends with this position and this sum.
-func (d *database) append(name string, t *table, expect journal.Position, before journal.Sum, added row) (fits bool) {
-	if at, sum := t.end(); at != expect || sum != before {
+func (d *database) append(name string, t *table, b *handle.Batch) (fits bool) {
+	if at, sum := t.end(); at != b.Expect || sum != b.Before {
 		return false
 	}
-	t.rows = append(t.rows, added)
+	t.rows = append(t.rows, row{b.Bytes, b.Sum})
 	close(t.grown)
 	t.grown = make(chan struct{})
 	if d.appended != nil {
-		d.appended(name, expect+1, added.batch)
+		d.appended(name, b.Expect+1, b.Bytes)
 	}
 	return true
 }
@@ -148,8 +149,10 @@ func (l *link) Journal(ctx context.Context, name string) (journal.Journal, error
 		if t == nil {
 			return nil, cluster.ErrNoJournal
 		}
-		j := &log{link: l, name: name, of: t, turn: make(chan struct{}, 1), low: t.base, trimmed: t.base}
-		j.tail, j.sum = t.end()
+		j := &log{link: l, name: name, of: t}
+		o := handle.Options{Name: name, Database: j, Low: t.base, FirstPause: pause, MaxWait: pause}
+		o.Tail, o.Sum = t.end()
+		j.Handle = handle.New(o)
 		return j, nil
 	})
 }
@@ -279,10 +282,11 @@ func (x leaseRows) Owners(ctx context.Context) (map[queue.ShardID]cluster.Owner,
 	return ask(ctx, x.link, func(d *database) (map[queue.ShardID]cluster.Owner, error) { return maps.Clone(d.owners), nil })
 }
 
-// The failures of a call. A call that ends with errSilent was made, or was not, or will be.
+// The failures of a call. A call that ends with errSilent was made, or was not, or will be. Of a call that ends with errKilled the same is
+// true, but no one hears it: its process is deposed.
 var (
 	errSilent = errors.New("no answer came from the database")
-	errKilled = errors.New("the process was killed")
+	errKilled = fmt.Errorf("the process was killed: %w", journal.ErrConflict)
 )
 
 // ask makes a call once.
