@@ -110,6 +110,18 @@ func (n *Nodes) catchUp() error {
 	return n.refresh()
 }
 
+// CatchUp takes over everything that other nodes have changed in the catalogue up to this moment.
+func (n *Nodes) CatchUp() error {
+	if n == nil {
+		return nil
+	}
+	if err := n.catchUp(); err != nil {
+		return err
+	}
+	n.changed()
+	return nil
+}
+
 // elsewhere says who serves a queue that this node does not serve, or may not at this moment; nil: this node does, or there is no queue.
 func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
 	switch {

@@ -19,6 +19,7 @@ import (
 // onStore changes the store of a shard behind the server's back.
 func (s *scene) onStore(shard, sql string) {
 	s.Helper()
+	s.alone()
 	conn, err := sqlitedb.Open(filepath.Join(s.dir, "shards", shard, "store.db"), store.Kind, sqlitedb.Options{})
 	if err != nil {
 		s.Fatal(err)

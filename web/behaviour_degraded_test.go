@@ -16,6 +16,7 @@ import (
 // batches: the refusal is SQLite's own, by a trigger. There are forty such submissions; work is another one.
 func sick(t *testing.T, batches int64) (s *scene, dying []api.Submission, work api.Submission) {
 	s = newScene(t)
+	s.alone()
 	for range 40 {
 		n := submission(2)
 		n.DeadDeadline = api.At(s.now().Add(time.Hour))

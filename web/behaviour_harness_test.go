@@ -37,8 +37,10 @@ func (s *scene) advance(d time.Duration) {
 // settle waits until everything that is due now is done and committed.
 func (s *scene) settle() {
 	s.Helper()
-	if err := s.engine.CatchUp(s.Context()); err != nil {
-		s.Fatalf("catching up at %s: %v", s.now(), err)
+	for _, e := range s.engines() {
+		if err := e.CatchUp(s.Context()); err != nil {
+			s.Fatalf("catching up at %s: %v", s.now(), err)
+		}
 	}
 }
 

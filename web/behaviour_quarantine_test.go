@@ -17,6 +17,7 @@ import (
 func newBroken(t *testing.T) (s *scene, lost api.Submission, file string) {
 	t.Helper()
 	s = newScene(t)
+	s.alone()
 	s.queue("broken", api.QueueSettingsInput{})
 	lost = s.insert("broken", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})
 	s.insert("", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,7 @@ type fixture struct {
 	address string
 	client  *http.Client
 	log     *lockedBuffer
+	draws   atomic.Uint64
 }
 
 // newFixture opens the engine in a fresh directory. The seed of its draws is printed when the test fails.
@@ -41,33 +43,42 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 			t.Logf("seed %d", seed)
 		}
 	})
-	var draws atomic.Uint64
-	draws.Store(seed)
-	next := func() uint64 { return draws.Add(0x9e3779b97f4a7c15) }
-	log := new(lockedBuffer)
-	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	f := &fixture{TB: t, dir: t.TempDir(), log: new(lockedBuffer)}
+	f.draws.Store(seed)
+	if *nodeCount > 0 {
+		crew := newCrew(t, seed)
+		f.engine, f.address = crew.start(func(dir string, in *engine.Cluster, at net.Listener) (*engine.Engine, func()) {
+			return f.serverOn(dir, in, at, change...)
+		}), "127.0.0.1" // the crew's transport finds a node
+		t.Cleanup(crew.stop)
+		check := newValidating(t, f.server)
+		check.next = crew
+		f.client = &http.Client{Transport: check}
+		return f
+	}
+	listener := listenHere(t)
+	f.address = listener.Addr().String()
+	_, stop := f.serverOn(f.dir, nil, listener, change...)
+	t.Cleanup(stop)
+	f.client = &http.Client{Transport: newValidating(t, f.server)}
+	return f
+}
+
+// serverOn starts a server on a folder, which is a node of a cluster if that is not nil.
+func (f *fixture) serverOn(dir string, in *engine.Cluster, listener net.Listener, change ...func(*Server)) (*engine.Engine, func()) {
+	f.Helper()
+	next := func() uint64 { return f.draws.Add(0x9e3779b97f4a7c15) }
+	logger := slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	registry := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
-	held := newPlugins(t, registry, logger)
-	dir := t.TempDir()
-	e, err := engine.Open(ctx, engine.Options{Scorers: held, Dir: dir, Now: time.Now, Seed: next, Registerer: registry, Logger: logger, BallastBytes: -1})
+	held := newPlugins(f, registry, logger)
+	e, err := engine.Open(ctx, engine.Options{Scorers: held, Dir: dir, Now: time.Now, Seed: next, Registerer: registry, Logger: logger,
+		BallastBytes: -1, Cluster: in, Changed: held.Reload})
 	if err != nil {
 		cancel()
-		t.Fatal(err)
+		f.Fatal(err)
 	}
-	closePlugins := openPlugins(t, held, e)
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		closePlugins()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("run: %v", err)
-		}
-		if err := e.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	closePlugins := openPlugins(f, held, e)
 	s, err := New(Options{
 		Engine: e, Plugins: held, Now: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry,
 		Version: api.Version{Version: "0.0.0-test", Go: "go"},
@@ -75,14 +86,27 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 		Config:  []api.ServerOption{{Option: "log_level", Value: "warn", Source: "flag", Default: "info", Limit: "debug, info, warn or error", Help: "the least severe kind of log line that is written"}},
 	})
 	if err != nil {
-		t.Fatal(err)
+		cancel()
+		f.Fatal(err)
 	}
 	for _, c := range change {
 		c(s)
 	}
-	f := &fixture{TB: t, server: s, dir: dir, engine: e, plugins: held, address: serve(t, s), log: log}
-	f.client = &http.Client{Transport: newValidating(t, s)}
-	return f
+	e.Nodes().SendLetters(s.Letterbox)
+	f.server, f.engine, f.plugins = s, e, held
+	ran, served := make(chan error, 1), make(chan error, 1)
+	serving, stopServing := context.WithCancel(context.Background())
+	go func() { ran <- e.Run(ctx) }()
+	go func() { served <- s.Serve(serving, listener) }()
+	return e, func() {
+		stopServing()
+		err := <-served
+		closePlugins()
+		cancel()
+		if err := errors.Join(err, <-ran, e.Close()); err != nil {
+			f.Errorf("stop: %v", err)
+		}
+	}
 }
 
 func (f *fixture) send(c call) answer {

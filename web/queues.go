@@ -12,8 +12,12 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -21,12 +25,15 @@ import (
 )
 
 // queues are the handlers of queues themselves, and of what is known of one as a whole.
-type queues struct{ engine *engine.Engine }
+type queues struct {
+	engine *engine.Engine
+	nodes  *forwarding
+}
 
 // routes are the part of the table about queues themselves.
 func (x queues) routes(r *router) {
 	register(r, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
-		tag: tagQueues, compress: true,
+		tag: tagQueues, compress: true, spread: x.listAll,
 		summary: "List the queues"}, x.list)
 	register(r, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue,
 		tag: tagQueues, summary: "Read a queue's settings"}, x.get)
@@ -98,6 +105,37 @@ func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Que
 		}
 	}
 	return out, nil
+}
+
+// listAll is list in a cluster: how a queue stands, and that it is in quarantine, is known by the node that has it.
+func (x queues) listAll(c echo.Context) (bool, error) {
+	parts := x.nodes.everywhere(c)
+	if refused := x.nodes.askAll(c, parts); refused != nil {
+		return true, refused.relay(c)
+	}
+	var all api.Page[api.Queue]
+	at := map[string]*api.Queue{}
+	for _, p := range parts { // this node's comes first, which has all queues
+		if p.err != nil || p.status != http.StatusOK {
+			continue
+		}
+		var one api.Page[api.Queue]
+		if err := json.Unmarshal(p.text, &one); err != nil {
+			return true, fmt.Errorf("web: the queues of %s: %w", p.name(), err)
+		}
+		if p.at.URL == "" {
+			all = one
+			for i := range all.Items {
+				at[all.Items[i].Name] = &all.Items[i]
+			}
+		}
+		for _, q := range one.Items {
+			if known := at[q.Name]; known != nil && known.Now == nil && (q.Now != nil || q.Quarantined != nil) {
+				*known = q
+			}
+		}
+	}
+	return true, c.JSON(http.StatusOK, all)
 }
 
 func (x queues) get(_ context.Context, in *QueuePath) (*output[api.Queue], error) {

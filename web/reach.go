@@ -41,7 +41,7 @@ func reaches() []struct {
 		{"/v1/submissions:wait", ofIDs},
 		{"/v1/bulk-operations/{id}", ofBulk},
 		{"/v1/bulk-operations", inQueryOrBody},
-		{"/v1/events", inQueryOrBody},
+		{"/v1/events", ofEvents},
 		{"/v1/plugins/{name}/versions/{version}/dry-run", inQueryOrBody},
 		{"/v1/plugins/{name}/logs", ofNode},
 		{"/v1/plugins/{name}/stats", ofNode},
@@ -124,6 +124,14 @@ func inQueryOrBody(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 		at = append(at, n.Elsewhere(name))
 	}
 	return common(at)
+}
+
+// ofEvents is the node that serves the queues whose events are asked for: the default one, if the query names none.
+func ofEvents(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	if !c.QueryParams().Has("queue") {
+		return n.Elsewhere(engine.DefaultQueue), nil
+	}
+	return inQueryOrBody(n, c)
 }
 
 // ofIDs is the node that serves the queues of all submissions in the body.

@@ -125,7 +125,7 @@ func (s *Server) routes(o *Options) error {
 	s.operations, s.document = r.operations, pages.document
 	wait := waiting{s.engine, s.auth, s.bodies, s.waits, s.forwarding}
 	for _, resource := range []interface{ routes(*router) }{
-		queues{s.engine},
+		queues{s.engine, s.forwarding},
 		metaValues{},
 		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}, s.forwarding},
 		strategies{s.engine},

@@ -35,6 +35,7 @@ type shop struct {
 	draws   atomic.Uint64
 	stop    func()
 	staged  func(*shop, *prometheus.Registry) *plugins.Catalogue // makes the plugins of each server; nil: it has none
+	crew    *crew                                                // the nodes that stand for the server; nil: it is alone
 }
 
 // now is what the server's clock says.
@@ -64,6 +65,10 @@ func newShopWith(t testing.TB, base time.Time, staged func(*shop, *prometheus.Re
 	t.Cleanup(transport.CloseIdleConnections)
 	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}, base: base, staged: staged}
 	s.draws.Store(seed)
+	if *nodeCount > 0 {
+		s.crew = newCrew(t, seed)
+		s.client.Transport = s.crew
+	}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s
@@ -72,17 +77,39 @@ func newShopWith(t testing.TB, base time.Time, staged func(*shop, *prometheus.Re
 func (s *shop) start() {
 	s.Helper()
 	s.stop = func() {} // nothing runs, should the start fail
+	if s.crew != nil {
+		s.engine, s.address = s.crew.start(s.serverOn), "127.0.0.1" // the crew's transport finds a node
+		s.stop = func() { s.crew.stop() }
+		return
+	}
+	listener := listenHere(s)
+	s.engine, s.stop = s.serverOn(s.dir, nil, listener)
+	s.address = listener.Addr().String()
+}
+
+func listenHere(t testing.TB) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// serverOn starts a server on a folder, which is a node of a cluster if that is not nil.
+func (s *shop) serverOn(dir string, in *engine.Cluster, listener net.Listener) (*engine.Engine, func()) {
+	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	next := func() uint64 { return s.draws.Add(0x9e3779b97f4a7c15) }
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	engineOptions := engine.Options{Dir: s.dir, Now: s.now, Seed: next, Registerer: registry, BallastBytes: -1}
+	engineOptions := engine.Options{Dir: dir, Now: s.now, Seed: next, Registerer: registry, BallastBytes: -1, Cluster: in}
 	options := Options{
 		Now: s.now, Wall: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"},
 	}
 	var held *plugins.Catalogue
 	if s.staged != nil {
 		held = s.staged(s, registry)
-		engineOptions.Scorers, options.Plugins = held, held
+		engineOptions.Scorers, options.Plugins, engineOptions.Changed = held, held, held.Reload
 	}
 	e, err := engine.Open(ctx, engineOptions)
 	if err != nil {
@@ -99,27 +126,38 @@ func (s *shop) start() {
 		cancel()
 		s.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		cancel()
-		s.Fatal(err)
-	}
-	s.address, s.engine = listener.Addr().String(), e
+	e.Nodes().SendLetters(server.Letterbox)
 	ended := make(chan error, 2)
 	go func() { ended <- e.Run(ctx) }()
 	go func() { ended <- server.Serve(ctx, listener) }()
-	s.stop = func() {
+	return e, func() {
 		s.Helper()
 		cancel()
 		for range 2 {
-			if err := <-ended; err != nil {
+			if err := <-ended; err != nil && !s.crew.dying() {
 				s.Errorf("stop: %v", err)
 			}
 		}
 		closePlugins()
-		if err := e.Close(); err != nil {
+		if err := e.Close(); err != nil && !s.crew.dying() {
 			s.Errorf("close: %v", err)
 		}
+	}
+}
+
+// engines are those of all nodes.
+func (s *shop) engines() []*engine.Engine {
+	if s.crew == nil {
+		return []*engine.Engine{s.engine}
+	}
+	return s.crew.engines()
+}
+
+// alone skips a test that looks into the files of a server, or puts its hands on the parts of it.
+func (s *shop) alone() {
+	s.Helper()
+	if s.crew != nil {
+		s.Skip("it is about the files or the parts of one server")
 	}
 }
 
@@ -135,6 +173,11 @@ func (s *shop) restart() {
 // way to the disk.
 func (s *shop) kill() {
 	s.Helper()
+	if s.crew != nil {
+		s.crew.kill()
+		s.start()
+		return
+	}
 	left := s.TempDir()
 	if err := os.CopyFS(left, os.DirFS(s.dir)); err != nil {
 		s.Fatal(err)

@@ -29,7 +29,9 @@ func TestMain(m *testing.M) {
 	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain", contentWasm, contentBytes, contentEvents, "text/javascript", "text/css", "image/svg+xml"} {
 		openapi3filter.RegisterBodyDecoder(media, text)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	stopDatabase()
+	os.Exit(code)
 }
 
 // validating checks every answer that passes through it against the document.

@@ -231,7 +231,7 @@ var testMayImport = map[string][]string{
 	"engine/backups":           {"engine/queue"},
 	"engine/repair":            {"engine/access"},
 	"web": {"engine/journal/sqlitelog", "engine/sqlitedb", "engine/store", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest",
-		"engine/fair", "engine/shard/machine", "engine/shard/recount"}, // whose lists of names the OpenAPI document has
+		"engine/cluster/member", "engine/cluster/pg", "engine/cluster/pg/pgtest", "engine/fair", "engine/shard/machine", "engine/shard/recount"}, // whose lists of names the OpenAPI document has
 	"web/trace": {"web/trace/tracetest"},
 	"web/site":  {"docs"},
 }

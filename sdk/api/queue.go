@@ -6,8 +6,8 @@ type Queue struct {
 	Settings  QueueSettings `json:"settings"`   // All settings
 	CreatedAt Time          `json:"created_at"` // Time when it was created
 
-	// In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node
-	// serves the queue
+	// In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where the
+	// node that serves the queue does not answer within two seconds
 	Sentence string `json:"sentence,omitempty"`
 	// In a list, where there is a sentence: how it stands
 	Now *QueueNow `json:"now,omitempty"`

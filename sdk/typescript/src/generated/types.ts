@@ -1839,7 +1839,7 @@ export type Queue = {
   now?: QueueNow
   /** Why it is out of service while other queues work; absent: it works */
   quarantined?: Quarantined
-  /** In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node serves the queue */
+  /** In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where the node that serves the queue does not answer within two seconds */
   sentence?: string
   /** All settings */
   settings: QueueSettings
