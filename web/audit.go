@@ -2,6 +2,9 @@ package web
 
 // The audit log over HTTP, in three forms of one list: pages of JSON, all of it as lines, and a
 // stream of what comes (audit_stream.go). The scope is admin, as entries name everyone.
+//
+// An entry is written in the same transaction as the change it is about; here it is only read. Reading is bounded
+// per page, since a filter may match nothing in a million entries.
 
 import (
 	"bufio"
@@ -74,6 +77,8 @@ func auditList() parameters[auditRequest] {
 		func(r *auditRequest) *int { return &r.limit }))
 }
 
+// One answer has three media types, chosen by Accept. The document lists all, so that a generated client can ask
+// for each.
 func auditShape(d *document, op *huma.Operation) {
 	lines := d.lines("One AuditEntry per line or event", reflect.TypeFor[api.AuditEntry]())
 	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
@@ -91,6 +96,7 @@ type auditRequest struct {
 	limit  int
 }
 
+// The header about queues in quarantine is set for all three forms: a stream or lines have no other place for it.
 func (x auditing) getAudit(c echo.Context) error {
 	in := auditRequest{limit: defaultListLimit}
 	if err := auditList().read(c.Request().URL.RawQuery, &in); err != nil {
@@ -124,6 +130,7 @@ func (x auditing) getAudit(c echo.Context) error {
 
 // holdPage has the answer count for a page of the log, as it is read and as it is encoded,
 // until the function that it returns is called.
+// Entries can be large (before and after of a change), and exist twice while they are encoded, hence the factor.
 func holdPage(c echo.Context) (done func(), err error) {
 	answer := access.Of(c.Request().Context()).Answer
 	err = answer.Hold(2 * queue.MaxAnswerBytes)
@@ -142,6 +149,7 @@ func apiAuditEntry(a *queue.Act) api.AuditEntry {
 const auditPage = 1000
 
 // exportAudit writes all that match, page by page.
+// The first page is read before the answer begins, so that an error of it is still an answer with a status.
 func (x auditing) exportAudit(c echo.Context, in auditRequest) error {
 	done, err := holdPage(c)
 	if err != nil {

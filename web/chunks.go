@@ -2,6 +2,10 @@ package web
 
 // Chunks of one submission: one, or a list by state. A submission may have four billion of them, so
 // a page looks at a bounded number and may be empty and still have a next one.
+//
+//	GET /chunks            list by state, in pages        GET /chunks/{index}           one
+//	GET /map               counts per range of indexes    GET /chunks/{index}/attempts  its last ten
+//	GET /outputs           a stream of lines
 
 import (
 	"bufio"
@@ -39,6 +43,8 @@ type chunkRequest struct {
 }
 
 // chunkList are the parameters of a list of chunks.
+// The states are listed here, in the order of a chunk's life, and not taken from package queue: the document shows
+// them so.
 func chunkList() parameters[chunkRequest] {
 	return append(parameters[chunkRequest]{
 		stateParameter(queue.ParseChunkState, func(r *chunkRequest) *[]queue.ChunkState { return &r.states },
@@ -53,6 +59,7 @@ func (x submissions) chunk(ctx context.Context, q *engine.Queue, in *ChunkPath) 
 }
 
 // outputs is GET .../outputs. It writes as the engine reads, whatever the submission holds.
+// It is registered by hand and not with huma, which would collect the whole answer first.
 func (x submissions) outputs(c echo.Context) error {
 	if err := plainPath(c.Request()); err != nil {
 		return err
@@ -103,6 +110,8 @@ type getMapInput struct {
 	Cells int    `query:"cells" minimum:"1" maximum:"1000" default:"500" doc:"Most cells"`
 }
 
+// A picture of a submission needs some hundred cells, not a list of a billion chunks. The cells are computed in
+// slices from what is in memory; no content is read.
 func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapInput) (*output[api.ChunkMap], error) {
 	m, err := q.Submissions.Map(ctx, in.id, in.From, in.To, in.Cells)
 	return answered(m, err, asIs)

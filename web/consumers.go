@@ -3,6 +3,13 @@ package web
 // Consumers as operators see them, and the orders that operators give. attach.go has the stream of
 // a consumer. Orders are in memory: they are about processes that run now, and must not meet a
 // process of the same name next week.
+//
+// A consumer is a name. It comes into being with its first reserve or stream, and there is no call to create one.
+// Names may have any characters, so the path has them escaped (ConsumerPath).
+//
+//	detached ── attach ──► attached ── stream ends ──► away ── grace is over ──► lost: its chunks go back
+//	    ▲                     │                          │
+//	    └──── detach ─────────┘◄──── attach, or a call ──┘
 
 import (
 	"context"
@@ -103,6 +110,7 @@ func (p *ConsumerPath) locate(e *engine.Engine) (*engine.Queue, error) {
 	return p.QueuePath.locate(e)
 }
 
+// It undoes the escapes of the parts after the path was cut: a name with a '/' in it would be cut in two otherwise.
 func unescape(parts ...*string) (err error) {
 	for _, part := range parts {
 		if *part, err = url.PathUnescape(*part); err != nil {
@@ -129,6 +137,8 @@ type getConsumerInput struct {
 	Paging
 }
 
+// The chunks come in pages, the oldest reservation first: what an operator looks for is what has been held too
+// long.
 func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput) (*output[api.ConsumerDetail], error) {
 	page, err := q.Consumers.Get(in.Consumer, in.Cursor, in.Limit)
 	if err != nil {
@@ -144,6 +154,8 @@ func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput)
 		}), Next: page.Next}}, nil
 }
 
+// A tenant's consumers have names of their own inside (narrowConsumer), so two tenants may both call one
+// "worker-1", and neither can detach the other's.
 func (x consumers) detach(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Released], error) {
 	consumer, err := narrowConsumer(ctx, in.Consumer)
 	if err != nil {
@@ -154,6 +166,7 @@ func (x consumers) detach(ctx context.Context, q *engine.Queue, in *ConsumerPath
 }
 
 // order makes the handler of one order.
+// The three orders differ in one value only. NoOrder takes back what was ordered before.
 func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engine.Queue,
 	*ConsumerPath) (*output[api.Consumer], error) {
 	return func(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Consumer], error) {
@@ -162,6 +175,8 @@ func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engin
 	}
 }
 
+// A consumer that is away still has the time of its last stream inside, but an answer with both times would read as
+// if it were attached.
 func apiConsumer(c *queue.Consumer) api.Consumer {
 	out := api.Consumer{
 		Consumer: c.Name, State: api.ConsumerDetached, AttachedSince: c.Since.API(), AwaySince: c.Away.API(),

@@ -67,6 +67,7 @@ const adviceMoved = "Wait as long as Retry-After says and send it again, to anot
 // result of a function, so that nothing can change it.
 func kinds() []kind { return append(failures(), unknowns()...) }
 
+// The order is that of the reference page: what a client can correct first, what passes by itself behind it.
 func failures() []kind {
 	return []kind{
 		{code: queue.CodeInvalid, status: 422, title: "The request is not valid",
@@ -132,6 +133,8 @@ func failures() []kind {
 }
 
 // unknowns are the failures to find what a path names.
+// All are 404 with a code that says what is missing, so a program can create a queue that is not there without
+// reading texts.
 func unknowns() []kind {
 	return []kind{
 		{code: queue.CodeUnknownQueue, status: 404, title: "No such queue",
@@ -191,6 +194,8 @@ func (p *problem) Unwrap() error                { return p.cause }
 func (p *problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) }
 
 // GetHeaders is Retry-After, where waiting helps, and the scheme, where a token is missing.
+// Retry-After has whole seconds. Rounding up keeps a client from coming back a moment too early and being refused
+// again.
 func (p *problem) GetHeaders() http.Header {
 	switch {
 	case p.Status == http.StatusUnauthorized:
@@ -203,6 +208,7 @@ func (p *problem) GetHeaders() http.Header {
 
 // newProblem makes the problem of a code. A code that is not in the table is a mistake of
 // ours and becomes internal.
+// The type is a link to the code's entry in the reference, relative, so that it leads to the server that answered.
 func newProblem(code queue.Code, detail string, problems ...queue.Problem) *problem {
 	k, ok := kindOf()[code]
 	if !ok {
@@ -218,6 +224,8 @@ func newProblem(code queue.Code, detail string, problems ...queue.Problem) *prob
 }
 
 // problemOf is err as the client sees it. The text of an error that is not meant for callers stays here.
+// The order matters: an error may wrap several of these, and ours know best. A context that was cancelled means
+// either a stopping server or a client that left; only the server knows which.
 func (a *answers) problemOf(err error) *problem {
 	var (
 		known   *problem
@@ -250,6 +258,7 @@ func (a *answers) problemOf(err error) *problem {
 }
 
 // internalProblem is a failure of ours; its cause is for the log.
+// The client gets an id and no text: an internal error may carry a path or a piece of someone else's data.
 func internalProblem(cause error) *problem {
 	detail := "Something went wrong in the server. Its log has the details under this request_id."
 	if engine.Damaged(cause) {
@@ -263,6 +272,7 @@ func internalProblem(cause error) *problem {
 }
 
 // routingProblem is the problem of a request that found no handler.
+// Other codes of the router would be new to us, so they count as our fault and are logged.
 func routingProblem(err *echo.HTTPError) *problem {
 	switch err.Code {
 	case http.StatusNotFound:
@@ -301,6 +311,8 @@ func (a *answers) refuse(c echo.Context, err error) *problem {
 
 // fromHuma turns what huma found wrong with a request into a problem of ours: pointers
 // instead of dotted paths, and never the value that was sent.
+// huma puts the value that was wrong into its message. It may be a secret in the wrong field, so only the sentence
+// about it is kept.
 func fromHuma(model *huma.ErrorModel) *problem {
 	var found []queue.Problem
 	for _, detail := range model.Errors {

@@ -17,6 +17,13 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+//	subscriber ◄── join ◄─┬─ this node's own stream (inProcess)
+//	                      ├─ node B's stream
+//	                      └─ node C: no answer in time ─► `closed` for each of its queues
+//
+// A node that goes away in the middle closes its queues in the stream, and the others go on. The subscriber opens
+// the stream again when it wants those queues back; this node does not reconnect for it, because it could not tell
+// which events were missed in between.
 // A stream of events about queues of several nodes is joined from a stream of each of them. Events come whole, and
 // those of one queue in their order, as one node has it.
 
@@ -24,6 +31,8 @@ import (
 const maxEventBytes = 8 << 20
 
 // spread is getEvents for queues that several nodes serve.
+// As long as one node answers there is a stream. If none does, the refusal of one of them is the answer, because a
+// problem in a stream with nothing else in it would look like success.
 func (w watching) spread(c echo.Context) (bool, error) {
 	in, err := w.parseEvents(c.Request())
 	if err != nil || len(in.queues) < 2 {
@@ -56,6 +65,8 @@ func (w watching) spread(c echo.Context) (bool, error) {
 }
 
 // openAll opens the streams of all nodes. refused are the events that tell which queues cannot be followed.
+// Opening has a deadline, the stream has none. So the two have different contexts: ending the first must not end
+// the second.
 func (w watching) openAll(ctx context.Context, c echo.Context, about map[string][]string, parts map[string]*part) (
 	open map[string]*http.Response, refused [][]byte) {
 	type opened struct {
@@ -129,6 +140,9 @@ func closedEvents(queues []string, p *part, f *forwarding, c echo.Context) (even
 }
 
 // join sends what comes, event by event, until the subscriber is gone or all streams have ended.
+// There is one goroutine per node, all handing events to this one: only one writes to the subscriber, and events
+// stay whole. Nothing is buffered: a slow subscriber holds back the readers, and through them the nodes, whose own
+// limit then ends the stream.
 func (w watching) join(ctx context.Context, c echo.Context, about map[string][]string,
 	open map[string]*http.Response, first [][]byte) {
 	events := make(chan []byte)
@@ -174,6 +188,8 @@ func deliver(ctx context.Context, to chan<- []byte, event []byte) {
 }
 
 // readEvents reads a stream event by event, and says which queues it has closed.
+// An event may be longer than the reader's buffer, so it is put together from pieces, up to maxEventBytes. An event
+// of more is no event of ours, and ends the stream.
 func readEvents(ctx context.Context, from io.Reader, to chan<- []byte) (closed map[string]bool) {
 	closed = map[string]bool{}
 	lines := bufio.NewReaderSize(from, 64<<10)
@@ -197,6 +213,8 @@ func readEvents(ctx context.Context, from io.Reader, to chan<- []byte) (closed m
 }
 
 // closedQueue is the queue that an event closes.
+// Only its exact beginning is compared: nodes of one version write events in one way, and a full reading of each
+// event would cost more than passing it on.
 func closedQueue(event []byte) (string, bool) {
 	rest, is := bytes.CutPrefix(event, []byte("event: "+api.EventClosed+"\ndata: "))
 	var closed api.Closed

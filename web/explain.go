@@ -20,6 +20,7 @@ const explainAbout = "The blocks of the strategy, with the chunks that reach eac
 	"server counts in slices and does other work between them, so under load the counts are of slightly " +
 	"different moments."
 
+// The plan is shown without scores, as its blocks are what refuses; scores only change the order of what passes.
 func (ask questions) explain(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.PreviewRequest]) (*output[api.ExplainResponse], error) {
 	request, err := previewRequest(ctx, q, in)
@@ -39,6 +40,8 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue,
 		Withheld: found.Withheld, Ruled: found.Ruled,
 		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}
+	// pageOf cuts the list at the size of an answer. There is no next page: a second call would describe another
+	// moment.
 	first := func(*engine.ExplainedPick) string { return "" } // a list without a next page
 	out.Picks, _, err = pageOf(found.Picks, "", first, func(p *engine.ExplainedPick) api.ExplainPick {
 		leaf := &leaves[p.Leaf]
@@ -55,6 +58,8 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue,
 	return answered(out, err, asIs)
 }
 
+// Both strategies are followed with the same seed and at the same moment (engine), so a difference is theirs and
+// not chance's.
 func (ask questions) compare(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.CompareRequest]) (*output[api.CompareResponse], error) {
 	asked := &in.Body.value
@@ -80,6 +85,7 @@ func (ask questions) compare(ctx context.Context, q *engine.Queue,
 		RestartGraceUntil: found.Grace.API()}}, nil
 }
 
+// The list is for reading, so it is cut; the counts in apiSpread are of all picks.
 func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
 	out := make([]api.PreviewPick, min(len(picks), api.MaxDiffering))
 	paths := pathsOf(plan.Unscored())

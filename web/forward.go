@@ -26,8 +26,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Any node of a cluster answers any call: what another node serves is sent on to it, once. A call that was sent on says so in the header
-// Quern-Hop, with who asks: only nodes can make it.
+// Any node of a cluster answers any call: what another node serves is sent on to it, once. A call that was sent on
+// says so in the header Quern-Hop, with who asks: only nodes can make it.
 
 const (
 	headerOwner = "Quern-Owner" // the URL of the node that serves the queue
@@ -46,7 +46,8 @@ type forwarding struct {
 }
 
 // ownHeaders are about the node that a call came to, which has looked at them.
-var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"}
+var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode",
+	"Sec-Fetch-Dest"}
 
 // hop is what one node tells another about a call that it sends on.
 type hop struct {
@@ -68,8 +69,9 @@ type forwarded struct {
 	body []byte // nil: it is passed on as it comes
 }
 
-// smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are one packet, and the
-// other node wakes up once. A call that is sent again because an idle connection turned out to be closed has its body still.
+// smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are
+// one packet, and the other node wakes up once. A call that is sent again because an idle connection turned out to
+// be closed has its body still.
 const smallBody = 64 << 10
 
 // copyBuffers are what answers are copied through.
@@ -121,8 +123,8 @@ func (f *forwarding) elsewhere(c echo.Context, op *operation) (*engine.Elsewhere
 	case err != nil || at == nil:
 		return nil, err
 	case at.Node == "":
-		return nil, newProblem(queue.CodeMoving, fmt.Sprintf("No node of the cluster can answer for the queue %q at this moment. Nothing "+
-			"was done; one of them does within seconds.", at.Queue))
+		return nil, newProblem(queue.CodeMoving, fmt.Sprintf("No node of the cluster can answer for the "+
+			"queue %q at this moment. Nothing was done; one of them does within seconds.", at.Queue))
 	}
 	if c.Request().Header.Get(headerHop) != "" {
 		c.Response().Header().Set(headerOwner, at.URL)
@@ -204,8 +206,8 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
 	return err
 }
 
-// patient gives a call that is sent on its deadlines: one for the whole body, and one for each write of the answer. While the other node
-// works there is none; it ends what takes too long.
+// patient gives a call that is sent on its deadlines: one for the whole body, and one for each write of the
+// answer. While the other node works there is none; it ends what takes too long.
 func (f *forwarding) patient(c echo.Context) (http.ResponseWriter, *http.Request) {
 	r, clock := c.Request(), f.auth.clock
 	control := http.NewResponseController(c.Response())
@@ -267,11 +269,11 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 	// For all others the client has to decide, with its Idempotency-Key or its tokens.
 	dialing, is := errors.AsType[*net.OpError](cause)
 	if r.Method == http.MethodGet || is && dialing.Op == "dial" {
-		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not answer. Nothing was done. "+
-			"Send this again in a moment; another node takes over if it is gone.", at.Node)}
+		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not answer. "+
+			"Nothing was done. Send this again in a moment; another node takes over if it is gone.", at.Node)}
 	}
-	return newProblem(codeUnknownOutcome, fmt.Sprintf("Node %s, which serves this, was lost before its answer: it may have done what was "+
-		"asked, or not.", at.Node))
+	return newProblem(codeUnknownOutcome, fmt.Sprintf("Node %s, which serves this, was lost before its answer: it "+
+		"may have done what was asked, or not.", at.Node))
 }
 
 // seal writes what a hop says.

@@ -1,5 +1,12 @@
 package web
 
+// Reservations seen from the operator's side. Consumers never see each other's tokens, and neither do operators: a
+// token in a list could complete a chunk in a consumer's name. So the operator's release goes by submission and
+// index.
+//
+//	consumer: POST .../reservations/release   {"token": ...}      it has the token
+//	operator: POST .../chunks/{index}/release                     it names the chunk
+
 import (
 	"context"
 
@@ -44,6 +51,8 @@ func (x held) routes(r *router) {
 }
 
 // heldList are the parameters of the list.
+// Both schemas are replaced, because the sentences about their limits would be wrong: overdue is a boolean that is
+// read as a word, and a consumer's name is compared, not checked.
 func heldList() parameters[engine.HeldRequest] {
 	overdue := choiceParameter("overdue", "true: only chunks held for longer than the queue's reservation_timeout_ms",
 		[]string{"true", "false"}, func(r *engine.HeldRequest, chosen string) { r.Filter.Overdue = chosen == "true" })
@@ -74,6 +83,7 @@ func (x held) list(ctx context.Context, q *engine.Queue,
 	return answeredPage(page, err, x.show)
 }
 
+// The age is never negative: the clock may have been set back since the reservation.
 func (x held) show(h *queue.HeldChunk) api.HeldReservation {
 	return api.HeldReservation{
 		Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Attempt: uint32(h.Attempt), Consumer: h.Consumer,
@@ -105,6 +115,7 @@ type releaseConsumerInput struct {
 	ReleaseQuery
 }
 
+// It counts what was taken back and answers 0 for a consumer that holds nothing, so a script need not ask first.
 func (x held) releaseConsumer(ctx context.Context, q *engine.Queue,
 	in *releaseConsumerInput) (*output[api.Released], error) {
 	n, err := q.Reservations.ReleaseConsumer(ctx, in.Consumer, in.Actor, in.Reason)

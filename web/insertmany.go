@@ -6,6 +6,9 @@ package web
 // Memory is counted twice, before anything is inserted: what was decoded (insertionBytes each) and
 // what the answer will take (answerOf). Refused afterwards, the client would not learn what was
 // inserted.
+//
+//	{"submissions": [ A, B, C ]} ─► list: A ok, B invalid, C ok ─► Queue.InsertMany ─► one commit: A, C
+//	                                                                └ atomic: nothing, and A, C are batch_refused
 
 import (
 	"log/slog"
@@ -31,6 +34,7 @@ const insertManyAbout = "Up to 10,000 submissions, each as in a single insert an
 
 // insertionBytes is about what one submission of an insert of many takes in memory until
 // it is answered, beside its content.
+// It is a generous estimate: too much refuses a call now and then, too little ends the server.
 const insertionBytes = 1 << 10
 
 // resultBytes is about how many bytes of its answer one of them takes, beside its metadata.
@@ -92,6 +96,8 @@ func answerOf(list []queue.Insertion) (bytes int) {
 }
 
 // list is what the engine is asked for. What is wrong with one is its Err.
+// One insertCall decodes them all, one after another. newSubmission copies what the engine keeps, and inline
+// contents point into the body, which stays.
 func (x *inserting) list(c echo.Context, request *wire.InsertManyRequest) []queue.Insertion {
 	var call insertCall // of its own: what is decoded last does not replace what came before
 	asked := make([]queue.NewSubmission, len(request.Submissions))
@@ -134,6 +140,7 @@ func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
 
 // refusal says why a submission of an insert of many was not inserted, as the answer of a
 // single insert says it.
+// A failure of ours for one submission is in the log, but not for each of ten thousand: the lines are counted.
 func (x *inserting) refusal(c echo.Context, i int, err error) wire.InsertResult {
 	p := x.answers.problemOf(narrowRefusal(c.Request().Context(), err))
 	if p.Status >= http.StatusInternalServerError {

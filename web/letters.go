@@ -16,6 +16,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
+//	node A: outbox of a queue ── GET ?source=7 ──► node B: "up to number 41 of source 7 they are here"
+//	                          ── POST 42, 43 ────► inserted with their numbers, in one commit
+//	                             answer lost? A asks again, B knows 43: nothing arrives twice
+//
 // Dead letters that go on to a queue of another node go there by these two paths. Only nodes can call
 // them: a call needs a sealed hop. They are no part of the API, so the document does not list them.
 const (
@@ -90,6 +94,8 @@ func (b farLetterbox) Deliver(ctx context.Context, list []queue.Delivery) error 
 	return err
 }
 
+// Any failure leaves the letters in the outbox, and the sender tries again later. It tells only "moving" apart,
+// which is expected in a cluster, and no reason to park a letter.
 func (b farLetterbox) call(ctx context.Context, method, to string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, to, body)
 	if err != nil {

@@ -38,6 +38,8 @@ func (all parameters[T]) document() (list []*huma.Param) {
 }
 
 // read reads a query. What is none of the parameters is refused.
+// An empty value counts as absent, because a form sends all of its fields. `meta.KEY=` is the exception: the empty
+// text is a value.
 func (all parameters[T]) read(raw string, to *T) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -73,6 +75,8 @@ func queryParam(name, about string, schema *huma.Schema) *huma.Param {
 }
 
 // textParameter is a text of at most so many bytes; 0: of any length.
+// The limit is in bytes, as the engine counts. maxLength in the document counts characters, which for names is the
+// same.
 func textParameter[T any](name, about string, most int, field func(*T) *string) parameter[T] {
 	schema := &huma.Schema{Type: huma.TypeString}
 	if most > 0 {

@@ -1,5 +1,10 @@
 package web
 
+// The paths name a plugin, and below it a version, by its text or by the first digits of its SHA-256. The digits
+// never change their meaning; the text of a version means the newest upload that has it.
+//
+// Reading takes the scope read. Whatever makes a program run or gives it away takes plugins: also a download, as a
+// module may be a trade secret, and a dry run, as it runs code with the contents of the request.
 // routes are the part of the table about plugins.
 func (x pluginHandlers) routes(r *router) {
 	const base, one, version = "/v1/plugins", "/v1/plugins/{name}", "/v1/plugins/{name}/versions/{version}"

@@ -44,6 +44,7 @@ const (
 )
 
 // upload is POST /v1/plugins.
+// Memory is held before the first byte is read. A body of unknown length counts as the longest one allowed.
 func (x pluginHandlers) upload(c echo.Context) error {
 	catalogue, err := x.held()
 	if err != nil {
@@ -95,6 +96,7 @@ func (b *bodies) holdUpload(length, most int64) (release func(), err error) {
 }
 
 // readUpload reads the body of an upload, which must keep coming.
+// The body must keep coming (paced): a slow upload holds its share of the memory for uploads.
 func (x pluginHandlers) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
 	r := c.Request()
 	body := x.bodies.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
@@ -121,6 +123,7 @@ func readWhole(body io.Reader, size, most int64) ([]byte, error) {
 }
 
 // readParts reads a form: each part once, each within its limit.
+// A part that is unknown or comes twice is refused: of two modules it would not be clear which one was checked.
 func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins.Upload) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {

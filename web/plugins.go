@@ -1,5 +1,16 @@
 package web
 
+// Plugins over HTTP: which there are, which version is in use, and what it does. Plugins belong to the server and
+// not to a queue, so a token that is bound to queues or to a value cannot call any of these.
+//
+//	upload (plugin_upload.go) ─► version ─┬─ dry-run    tries it, no effect
+//	                                      ├─ shadow     scores beside the active one, decides nothing
+//	                                      ├─ canary     scores a share of the reservations
+//	                                      └─ activate   scores all; rollback takes the one before
+//
+// Each change takes the ETag of the plugin's revision, not of a version: two operators who roll out different
+// versions at once must not overwrite each other unseen.
+
 import (
 	"context"
 	"encoding/json"
@@ -50,6 +61,8 @@ type Revision struct {
 }
 
 // change reads the condition, and who asks.
+// A plugin that does not exist has no ETag; then any If-Match but `*` is a precondition that failed. Unchanged is
+// set for revision 0, so that `"r0"` means "never changed" and not "any".
 func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 	by := access.Of(ctx).Who("")
 	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
@@ -72,6 +85,7 @@ type pluginHandlers struct {
 }
 
 // held is the catalogue, if this server has one.
+// The routes are the same in every server, so that the document is, too.
 func (x pluginHandlers) held() (*plugins.Catalogue, error) {
 	if x.catalogue == nil {
 		return nil, &queue.Error{Code: queue.CodeUnavailable, Message: "This server has no plugins."}
@@ -134,6 +148,7 @@ func (in *selectInput) selected(ctx context.Context) (chosen api.PluginSelection
 }
 
 // configOf is a configuration, where null is none.
+// JSON has two ways to say "none": absent and null. The catalogue knows only nil.
 func configOf(raw json.RawMessage) []byte {
 	if string(raw) == "null" {
 		return nil
@@ -210,6 +225,8 @@ type deletePluginInput struct {
 	Forced
 }
 
+// In a cluster the strategies of a queue are known to the node that serves it, so the others are asked. With
+// `force` no node is asked: what they would say does not matter, and one of them may be away.
 func (x pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *deletePluginInput) (*struct{}, error) {
 	change, err := in.change(ctx)
 	if err != nil {
@@ -262,6 +279,7 @@ type dryRunInput struct {
 	Body decoded[api.PluginDryRun]
 }
 
+// The strategy is needed for the candidates only. OldestFirst is the inner order that most scored strategies have.
 func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue,
 	in *dryRunInput) (*output[api.PluginTried], error) {
 	asked := &in.Body.value
@@ -295,6 +313,8 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 	if err != nil {
 		return nil, err
 	}
+	// A page of logs ends where the size of an answer does. Next is then the last line that is in it, and the same
+	// as before when there is none: a client that follows the log asks again with what it has.
 	number := func(l *api.PluginLogLine) string { return strconv.FormatUint(l.Number, 10) }
 	out := api.PluginLogs{Dropped: dropped, Next: in.After}
 	out.Lines, _, err = pageOf(lines, "", number, asIs)

@@ -83,6 +83,8 @@ func (x *consuming) routes(r *router) {
 }
 
 // reserveCall is the memory of one reserve, kept for the next.
+// A call keeps its slices at the size of the largest batch it had, up to keepBody bytes: the next reserve of the
+// same consumer usually wants as much.
 type reserveCall struct {
 	request  wire.ReserveRequest
 	response wire.ReserveResponse
@@ -120,6 +122,8 @@ func (x *consuming) reserve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	// The first try does not wait. So a reserve that finds work at once, the usual one under load, never pays for
+	// waiting: no second credential, no deadline to move, no place in the list of waiting calls.
 	wait := request.Wait
 	request.Wait = 0
 	ask = &call.asking
@@ -152,6 +156,8 @@ func (x *consuming) reserve(c echo.Context) error {
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into
 // nothing that is reused.
+// The order of the two is safe only because reserveRequest copies what it keeps: names become strings, the strategy
+// a plan.
 func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue,
 	body *buffer) (engine.ReserveRequest, error) {
 	defer x.bodies.free(body)
@@ -200,6 +206,7 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queu
 
 // narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer,
 // which does not count what others have in flight.
+// The list of values at their limit would name other tenants, so it is left out for a bound token.
 func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engine.ReserveRequest) (err error) {
 	r.Limited = 0
 	if r.Plan, err = narrowPlan(ctx, q, r.Plan); err == nil {
@@ -210,12 +217,14 @@ func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engin
 
 // park waits for work. It ends when there is some, when the wait is over, when the client
 // goes away (an error) or when the server stops (an empty answer that asks to come back).
+// A call that waits keeps no headers and no buffer: ten thousand consumers may wait at once, each for a minute.
 func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking,
 	request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := nothingNow()
 	by := x.auth.credentialOf(c.Request())
 	access.Of(ask) // whose answer it is stands in the headers
 	forgetHeaders(c.Request())
+	// A server that is stopping does not let new calls wait. They get an empty answer and the time to come back.
 	if !x.waits.enter(c.Response(), by, request.Wait) {
 		return stopped, nil
 	}
@@ -264,6 +273,8 @@ func (x *consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, respo
 
 // fillReservations puts a result into the answer. Tokens and meta objects are appended to
 // scratch, which is returned.
+// Everything in the answer points into scratch or into the engine's results, so nothing of it may be used once the
+// call is back in its pool.
 func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.ReserveResult) []byte {
 	out.Reservations = out.Reservations[:0]
 	out.Reason, out.HasRetryAfter, out.RetryAfterMS, out.Limited = "", false, 0, out.Limited[:0]
@@ -319,6 +330,8 @@ type finishCall struct {
 	response wire.ResultsResponse
 }
 
+// What a call of ten thousand items grew to is left to the garbage collector; the pool keeps calls of the usual
+// size.
 func (x *consuming) freeFinish(call *finishCall) {
 	if max(cap(call.completeItems), cap(call.failItems), cap(call.extendItems), cap(call.releaseItems)) <= keepItems {
 		x.finishes.Put(call)
@@ -422,6 +435,8 @@ func (x *consuming) release(c echo.Context) error {
 
 // maySettle refuses tokens of reservations that are beyond what the access token is bound
 // to, and traces the others.
+// It runs before the engine sees any item: a batch with one token that is not allowed is refused as a whole, since
+// a part of it being done would be hard to repeat.
 func (x *consuming) maySettle(c echo.Context, n int, token func(int) *queue.Token) error {
 	x.tracing.settling(x.tracing.spanOf(c), n, token)
 	return mayFinish(c.Request().Context(), x.engine, "/items", n, token)
@@ -441,6 +456,8 @@ func completeItems(dst []queue.CompleteItem, in []wire.CompleteItem) []queue.Com
 	return dst
 }
 
+// An error text is cut here and not refused: a worker whose message is too long should not lose the failure with
+// it.
 func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 	for i := range in {
 		dst = append(dst, queue.FailItem{
@@ -486,6 +503,7 @@ func clipText(text []byte, most int) []byte {
 	return text[:most]
 }
 
+// Results stand in the order of the items, and there is one for each, so a client matches them by their place.
 func appendResults(dst []wire.Result, results []queue.Result) []wire.Result {
 	for i := range results {
 		in := &results[i]

@@ -61,6 +61,8 @@ type listRulesInput struct {
 	State string `query:"state" enum:"active,ended" default:"active" doc:"active: in effect; ended: lifted or over"`
 }
 
+// Past rules are in the order of their ends, so the cursor has the time and, for ends in the same millisecond, the
+// id.
 func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*output[api.Page[api.Rule]], error) {
 	if in.State == "ended" {
 		list := within(ctx, q.Rules.Past(), func(r *queue.EndedRule) bool { return x.covers(ctx, &r.Rule) })
@@ -80,6 +82,8 @@ func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*
 	})
 }
 
+// The two checks have an order: whether the caller may use the action at all, then whether the rule is within the
+// token's bounds. The second answers with the bounds, which the holder of the token knows.
 func (x rules) set(ctx context.Context, q *engine.Queue, in *queueBody[api.RuleRequest]) (*creation[api.Rule], error) {
 	asked, err := ruleOf(&in.Body.value)
 	if err != nil {
@@ -105,6 +109,7 @@ type RulePath struct {
 	id queue.RuleID
 }
 
+// Rules count from 1 in each queue; 0 would be read as "no rule" further down.
 func (p *RulePath) locate(e *engine.Engine) (*engine.Queue, error) {
 	id, err := strconv.ParseUint(p.ID, 10, 32)
 	if err != nil || id == 0 {
@@ -127,6 +132,8 @@ type liftRuleInput struct {
 	Actor string `query:"actor" maxLength:"128" doc:"Name of the caller on an open server, kept with the ended rule"`
 }
 
+// Lifting twice is no error, so an ended rule has to be found as well. After the last 1,000 it is forgotten, and
+// the answer is that there is no such rule.
 func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*struct{}, error) {
 	rule, err := q.Rules.Get(in.id)
 	if err != nil { // one that has ended is lifted already, if it is one that the token covers
@@ -171,6 +178,8 @@ func mayRule(ctx context.Context, action queue.RuleAction) error {
 }
 
 // ruleOf reads a rule as JSON has it.
+// Exactly one of the three is given. Two would be an intersection, which the engine does not have, and a request
+// with both that did only one of them would do the wrong thing silently.
 func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	action, ok := queue.ParseRuleAction(in.Action)
 	if !ok {

@@ -1,5 +1,12 @@
 package web
 
+// What reflection cannot see. A component comes from a Go type by huma; then three sources are laid over it, and
+// each must fit:
+//
+//	sentences()      the comment of each field in package api     every property needs one
+//	propertyNotes()  exceptions, by "Type.property"               each must name a property that exists
+//	tags of fields   limits and lists of values
+
 import (
 	"fmt"
 	"maps"
@@ -22,6 +29,7 @@ type (
 	timeSchema      struct{}
 )
 
+// No two forms have a field in common, so a generated client can tell them apart by the one that is there.
 func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Bytes", &huma.Schema{
 		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; " +
@@ -79,6 +87,7 @@ func single(r huma.Registry, name, field, encoding string) *huma.Schema {
 	}))
 }
 
+// Registered once: the same type is met from many operations.
 func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 	if r.Map()[name] == nil {
 		r.Map()[name] = s
@@ -89,6 +98,8 @@ func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 // finishSchemas adds what Go types cannot say: sentences, limits, and which values a
 // string may have. It fails when a sentence has no property or a property has no sentence,
 // so that the document stays complete.
+// A failure here fails the start of the server, and so the first test that makes one: a field without a sentence
+// never reaches a release.
 func (d *document) finishSchemas() error {
 	schemas := d.schema.Map()
 	said, notes := sentences(), propertyNotes()
@@ -119,6 +130,8 @@ func (d *document) finishSchemas() error {
 	return nil
 }
 
+// A reference with a sentence beside it is allowed in OpenAPI 3.1. One that may be null needs oneOf, because `type`
+// beside a reference would contradict it.
 func (n note) apply(s *huma.Schema) {
 	s.Description = n.text
 	if n.ref != "" {

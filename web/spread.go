@@ -20,6 +20,13 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+//	client ─► node A ─┬─ own part (inProcess, without a connection)
+//	                  ├─ node B  Quern-Hop: the caller's proof ─► its part
+//	                  └─ node C  does not answer within askMost ─► `missing`, or 503
+//	          joined ◄┘
+//
+// A list can do without a node and says which is missing. A wait or a batch of changes cannot: there a part that is
+// missing fails the call.
 // A call about queues of several nodes is answered by the node that it came to: it asks each of them for its part,
 // with the rights of the caller, and joins the parts. A node that is asked for a part looks only at its own
 // queues. This node's own part is made in the same way, without a connection.
@@ -54,6 +61,7 @@ func (p *part) name() string {
 }
 
 // failure is why there is no part, as the answer to the call: a refusal is the refusal of the whole call.
+// A refusal by a node is no failure of it: it answered, and its answer is passed on (relay).
 func (p *part) failure(f *forwarding, c echo.Context) error {
 	switch {
 	case c.Request().Context().Err() != nil:
@@ -85,6 +93,7 @@ func (p *part) relay(c echo.Context) error {
 }
 
 // open asks a node for its part of a call.
+// Only the headers that a part depends on are sent. The caller's own credential stays here; the hop has its proof.
 func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.Response, error) {
 	in := c.Request()
 	to := p.at.URL
@@ -129,6 +138,7 @@ func (f *forwarding) ask(ctx context.Context, c echo.Context, p *part) {
 
 // askAll asks all nodes at once. It returns when each has answered, or has had its time. refused is this node's
 // part, if that is an error: the others refuse the same, or do not serve.
+// All are asked at once, so the call takes as long as the slowest, and at most askMost.
 func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
 	ctx, done := context.WithTimeout(c.Request().Context(), askMost)
 	defer done()
@@ -149,6 +159,7 @@ func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
 
 // whole says that a call came from a client, so that its answer is about the queues of all nodes, and not only a
 // part for another node.
+// Without this a node that is asked for a part would ask all others again, without end.
 func (f *forwarding) whole(c echo.Context) bool {
 	return f.nodes != nil && f.auth.hops.of(c.Request()) == nil
 }
@@ -201,6 +212,8 @@ func sharedOut(f *forwarding, c echo.Context, things []string, of func(string) *
 }
 
 // noteServed tells the node that asks for a part which queues this one served before its handler ran, and serves still.
+// A queue counts only if it was there before and after. One that moved away in between may be missing in this part,
+// and one that arrived may be in two.
 func (f *forwarding) noteServed(c echo.Context) {
 	before := f.nodes.Served()
 	c.Response().Before(func() {
@@ -212,6 +225,7 @@ func (f *forwarding) noteServed(c echo.Context) {
 }
 
 // missing are the nodes whose queues the parts lack, with these queues as far as the caller may see them.
+// Queues are compared, not nodes: a node that answered may have lost a queue that no other has taken yet.
 func (f *forwarding) missing(ctx context.Context, parts []*part) []api.MissingNode {
 	served := map[string]bool{}
 	for _, p := range parts {
@@ -237,6 +251,9 @@ func (f *forwarding) missing(ctx context.Context, parts []*part) []api.MissingNo
 
 // joinPages joins the pages of nodes into one. at says where an item stands: the places of a list ascend. A page
 // that was cut hides what comes behind its end, so the joined one ends there too.
+//
+//	node A:  1  4  6 │ next 6         joined:  1 2 4 5 6 │ next 6
+//	node B:  2  5  9   (last page)    9 stays behind: A may have a 7
 func joinPages[T any](parts []*part, at placing[T]) (items []T, next string, err error) {
 	end, cut := "", false
 	for _, p := range parts {
@@ -262,9 +279,13 @@ func joinPages[T any](parts []*part, at placing[T]) (items []T, next string, err
 }
 
 // inProcess has a handler answer requests without a connection.
+// It saves a connection to itself, which could run out of ports or need a certificate, and it keeps the path the
+// same: the own part goes through the same checks as another node's.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip returns when the handler begins to answer.
+// A handler that gives up in the middle panics with http.ErrAbortHandler. The reader then gets an error and not an
+// end, so half a part is not taken for a whole one.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
 	w := &pipedAnswer{header: http.Header{}, to: writer, begun: make(chan struct{})}

@@ -2,6 +2,12 @@ package web
 
 // Named strategies: versions of a text under a name, which reservations refer to. A name is
 // resolved at each reserve, so a change needs no restart of a consumer.
+//
+//	PUT name ─► version 3, in the catalogue          a reserve with {"name": "fair"}
+//	                  └ the next reserve uses it ◄──── resolves the name to the newest version
+//
+// Older versions are kept for reading and for going back; a reserve cannot ask for one. So that all consumers of a
+// name follow a change at once, none can pin what it had.
 
 import (
 	"context"
@@ -65,6 +71,7 @@ type getStrategyInput struct {
 	Version uint32 `query:"version" doc:"Version; absent or 0: the newest. The server keeps the last 100"`
 }
 
+// Version 0 is the newest, as an absent parameter reads as 0.
 func (x strategies) get(_ context.Context, q *engine.Queue, in *getStrategyInput) (*tagged[api.NamedStrategy], error) {
 	found, err := q.Strategies.Get(in.Name, in.Version)
 	return answeredTagged(found, found.ETag, err)
@@ -76,6 +83,8 @@ type putStrategyInput struct {
 	Body decoded[api.StrategyRequest]
 }
 
+// The engine compares canonical forms, so another spelling of the same strategy makes no version, and with it no
+// new view.
 func (x strategies) put(ctx context.Context, q *engine.Queue,
 	in *putStrategyInput) (*taggedCreation[api.NamedStrategy], error) {
 	if operationName(in.Name) {
@@ -101,6 +110,8 @@ func (x strategies) delete(ctx context.Context, q *engine.Queue, in *deleteStrat
 	return nil, q.Strategies.Delete(ctx, in.Name, in.strategyGuard)
 }
 
+// What cannot score at present (a plugin that is not active) is a warning and not an error: the strategy is valid,
+// and may be stored before its plugin is activated.
 func (x strategies) validate(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.StrategyRequest]) (*output[api.ValidStrategy], error) {
 	read, err := q.Strategies.Read(in.Body.value.Strategy)

@@ -1,5 +1,12 @@
 package web
 
+// The schema of strategies is made of strategy.Forms, the table by which they are also parsed. So a new block is in
+// the document, in the generated clients and in the parser by the one declaration of it.
+//
+//	Strategy      = text │ StrategyByName │ StrategyBlock        at the top of a request
+//	StrategyNode  = text │ StrategyBlock                         inside of a block
+//	StrategyBlock = oneOf FairBlock, OrElseBlock, ...          told apart by `type`
+
 import (
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,6 +22,7 @@ const (
 
 // strategySchemas are the components that describe a strategy: the three ways to give one,
 // and a component for each block, which the field type tells apart.
+// A name is allowed at the top only: a stored strategy cannot contain another by name, so none can contain itself.
 func strategySchemas() map[string]*huma.Schema {
 	blocks := &huma.Schema{
 		Description:   "A block with its arguments; type says which",
@@ -46,6 +54,8 @@ func strategySchemas() map[string]*huma.Schema {
 	return schemas
 }
 
+// Unknown fields are refused (closed), as the parser refuses them: a generated client then finds a misspelling when
+// it is compiled.
 func blockSchema(form strategy.Form) *huma.Schema {
 	s := closed("In text: "+form.Usage, "type", map[string]*huma.Schema{
 		"type": {Type: huma.TypeString, Enum: []any{form.Type}, Description: "The block"},
@@ -70,6 +80,8 @@ var fieldNotes = map[string]string{
 	"fallback":   "The strategy that is asked for what try_first could not fill",
 }
 
+// A kind of field means the same in every block, so its sentence is here. fieldNotes has those of kinds that do
+// not.
 func fieldSchema(f strategy.Field) *huma.Schema {
 	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
 	switch f.Kind {
@@ -78,7 +90,8 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 	case strategy.FieldTenant:
 		return text("Meta key of the tenants, or " + strategy.SubmissionKey + ": each submission is one")
 	case strategy.FieldValues:
-		return &huma.Schema{Type: huma.TypeArray, Items: refTo("MetaValue"), MinItems: new(int(f.Low)), MaxItems: new(int(f.High)),
+		return &huma.Schema{Type: huma.TypeArray, Items: refTo("MetaValue"), MinItems: new(int(f.Low)),
+			MaxItems:    new(int(f.High)),
 			Description: "Values of the key. The order does not matter, and a value counts once"}
 	case strategy.FieldValue:
 		return &huma.Schema{Ref: refTo("MetaValue").Ref, Description: "Value that a submission must have under the key"}

@@ -71,8 +71,8 @@ func (x metaValues) routes(r *router) {
 		x.delete)
 }
 
-// keys lists what open submissions have, and what has a setting: a limit for a value that no submission has now is still
-// in effect.
+// keys lists what open submissions have, and what has a setting: a limit for a value that no submission has now is
+// still in effect.
 func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.MetaKey]], error) {
 	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)

@@ -64,6 +64,8 @@ func (w waiting) routes(r *router) {
 }
 
 // many is POST /v1/submissions:wait.
+// The wait is skipped if something unknown was asked for and one end suffices: it counts as ended, so the answer is
+// due.
 func (w waiting) many(c echo.Context) error {
 	ids, in, err := w.read(c)
 	if err != nil {
@@ -92,6 +94,8 @@ func (w waiting) many(c echo.Context) error {
 			return err
 		}
 	}
+	// Many calls of one token may wake up at once, when a large submission ends. inTurn lets them build their
+	// answers one after another, so that they do not take the processor from other callers.
 	if err := inTurn(w.bodies.clock, c, func() error { return w.report(ctx, ids, unknown, &out) }); err != nil {
 		return err
 	}
@@ -99,6 +103,8 @@ func (w waiting) many(c echo.Context) error {
 }
 
 // spread is many for submissions of queues that several nodes serve: each node waits for its own.
+// The body is looked at twice. First only the ids, without counting anything: most calls are about queues of one
+// node and go the ordinary way. Only a call that must be shared out is read whole here.
 func (w waiting) spread(c echo.Context) (bool, error) {
 	var looked struct{ IDs []string }
 	if err := peek(c, &looked); err != nil {
@@ -135,6 +141,8 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 	}
 	wait := time.Duration(in.WaitMS) * time.Millisecond
 	if wait > 0 {
+		// The other nodes wait as long as the call does. This node allows for two more rounds of asking beside
+		// that.
 		if w.waits.enter(c.Response(), w.auth.credentialOf(c.Request()), wait+2*askMost) {
 			defer w.waits.leave(c.Response())
 		}

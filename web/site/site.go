@@ -33,6 +33,9 @@ const (
 // source is where links go to what is no page: the code.
 const source = "https://github.com/quern-queue/quern/blob/main/"
 
+//	docs/*.md ─ render ─► html ────────────► page.html with the list of all pages ─► pages, by name
+//	              └ split ─► parts: a heading and what follows ─► search.go
+//
 // section is a part of the list of pages. A pattern of files stands for all that match and
 // stand nowhere else.
 type section struct {
@@ -40,6 +43,8 @@ type section struct {
 	files []string
 }
 
+// A document that is in no section fails the start of a test (inOrder): a page that no list names is a page that no
+// one finds.
 var sections = []section{
 	{"Start", []string{first, "CONCEPTS.md", "GLOSSARY.md"}},
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
@@ -83,6 +88,8 @@ type shown struct {
 
 // New renders the documents. The style stands in each page; more are parts of other pages
 // that a search finds, too.
+// All pages are rendered at once, at the first request. A picture that is missing then fails all of them, which a
+// test sees.
 func New(files fs.FS, style string, more []Part) (*Site, error) {
 	parsed, err := template.New("page").Parse(pageTemplate)
 	if err != nil {
@@ -215,6 +222,7 @@ func render(files fs.FS, file string) (*rendered, error) {
 
 // inline puts an SVG file in the place of the image that names it: the page needs no other
 // file, and its style gives the text its colour.
+// A picture in another format would be a second request to a path that does not exist.
 func inline(files fs.FS, file string, image *ast.Image) error {
 	at := path.Join(path.Dir(file), string(image.Destination))
 	if path.Ext(at) != ".svg" {
@@ -231,6 +239,8 @@ func inline(files fs.FS, file string, image *ast.Image) error {
 }
 
 // target is where a link of a document leads.
+// A link to another document goes to its page; one to anything else of the repository goes to the code on GitHub,
+// from where a reader of the files would have come.
 func target(files fs.FS, file, to string) string {
 	at, fragment, _ := strings.Cut(to, "#")
 	if at == "" || strings.Contains(at, "://") || strings.HasPrefix(at, "mailto:") {
@@ -247,6 +257,7 @@ func target(files fs.FS, file, to string) string {
 }
 
 // split cuts the text of a page at its headings.
+// Code blocks are part of the text, so a search finds the name of a command or of an option.
 func (p *rendered) split(tree ast.Node, text []byte, url string) {
 	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
 		said := strings.Join(strings.Fields(words(n, text)), " ")

@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// It is written by hand because the generated types of OTLP would be most of the program's dependencies, for one
+// message.
+//
+//	{"resourceSpans":[{"resource":{...},"scopeSpans":[{"scope":{...},"spans":[   appendHead, once
+//	  {span},{span},...                                                          appendSpan
+//	]}]}]}                                                                       appendBatch
 // What is sent is an ExportTraceServiceRequest in the JSON of OTLP: ids are hexadecimal,
 // numbers of 64 bits are strings, names are in lowerCamelCase, kinds and codes are
 // numbers, and what is empty is left out.
@@ -42,6 +48,7 @@ func appendBatch(b []byte, spans []*Span) []byte {
 	return append(b, `]}]}]}`...)
 }
 
+// The order of the fields does not matter to a collector. A root span has no parent, and then no field for it.
 func appendSpan(b []byte, s *Span) []byte {
 	b = appendContext(append(b, '{'), &s.own)
 	if s.parent != [8]byte{} {

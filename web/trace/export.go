@@ -18,6 +18,8 @@ import (
 )
 
 // How much waits to be sent, at most, and how it is sent.
+// The limits are on what waits. A collector that is slow makes spans wait, one that is gone makes them drop;
+// neither may make a request wait or the memory grow.
 const (
 	maxQueued      = 8192
 	maxQueuedBytes = 16 << 20
@@ -93,6 +95,7 @@ func New(o Options) (*Tracer, error) {
 }
 
 // CheckEndpoint reads an address of a collector, and says where spans are sent to.
+// User and password in the address are refused: they would be in the log with it. A header carries them.
 func CheckEndpoint(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -108,6 +111,8 @@ func CheckEndpoint(text string) (string, error) {
 
 // Run sends what has ended, batch by batch, until ctx ends; then what is under way and
 // what is left has a few seconds more. It never fails.
+// The context for sending outlives ctx by `farewell`: the spans of the last requests end when the server stops, and
+// are those that explain why.
 func (t *Tracer) Run(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -216,6 +221,7 @@ func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after ti
 }
 
 // hide takes the values of headers out of what a collector says, which may repeat them.
+// Parts of fewer than four characters stay: hiding each "a" would make the message unreadable and hide no secret.
 func (t *Tracer) hide(text string) string {
 	for _, h := range t.options.Headers {
 		for _, part := range append(strings.Fields(h.Value), h.Value) {
@@ -228,6 +234,7 @@ func (t *Tracer) hide(text string) string {
 }
 
 // rejected is how many spans a collector that took a batch refused all the same.
+// The number is a string or a number in JSON, as collectors write both.
 func rejected(answer []byte) int64 {
 	var partial struct {
 		PartialSuccess struct {

@@ -4,12 +4,11 @@ package inspect
 // through each block that lets it pass. A block counts what it refuses, by value. That is another
 // view than the plan's branches: people wrote the tree.
 //
-//	"Sequence": [ {"SelectOnly": company=7}, {"MaxSimultaneous": host 4}, OldestFirst ]
+//	SelectOnly("company", 7, MaxSimultaneous("host", 4, OldestFirst))
 //
-//	  root        entered 100
-//	  ├ SelectOnly    entered 100   refused 60 (company=8: 40, without company: 20)   passed 35
-//	  │ └ MaxSimul.   entered  40   refused  5 (host=a)                               passed 35
-//	  │   └ Oldest    entered  35                                                     passed 35
+//	SelectOnly            entered 100   refused 60 (company=8: 40, without company: 20)   passed 35
+//	└ MaxSimultaneous     entered  40   refused  5 (host=a)                               passed 35
+//	  └ OldestFirst       entered  35                                                     passed 35
 
 import (
 	"cmp"
