@@ -3,7 +3,7 @@ package web
 // Named strategies: versions of a text under a name, which reservations refer to. A name is
 // resolved at each reserve, so a change needs no restart of a consumer.
 //
-//	PUT name ─► version 3, in the catalogue          a reserve with {"name": "fair"}
+//	PUT name ─► version 3, in the journal            a reserve with {"name": "fair"}
 //	                  └ the next reserve uses it ◄──── resolves the name to the newest version
 //
 // Older versions are kept for reading and for going back; a reserve cannot ask for one. So that all consumers of a
