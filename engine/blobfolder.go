@@ -58,9 +58,8 @@ func (f *BlobFolder) lock(key string) (unlock func()) {
 }
 
 // Put implements blobs.Blobs.
-func (f *BlobFolder) Put(ctx context.Context, key string, r io.Reader, n int64) error {
-	b, err := blobs.Read(key, r, n)
-	if err = errors.Join(err, ctx.Err()); err != nil {
+func (f *BlobFolder) Put(ctx context.Context, key string, b []byte) error {
+	if err := errors.Join(blobs.Check(key, len(b)), ctx.Err()); err != nil {
 		return err
 	}
 	defer f.lock(key)()

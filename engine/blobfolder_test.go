@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/blobs"
@@ -47,7 +46,7 @@ func TestFilesOfBlobs(t *testing.T) {
 	t.Parallel()
 	f := blobFolder(t, t.TempDir())
 	for key, text := range map[string]string{"a": "some bytes", "b": "more bytes"} {
-		if err := f.Put(t.Context(), key, strings.NewReader(text), 10); err != nil {
+		if err := f.Put(t.Context(), key, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

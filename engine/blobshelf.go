@@ -46,7 +46,7 @@ func (w *partWriter) Write(b []byte) (n int, err error) {
 }
 
 func (w *partWriter) flush() error {
-	err := w.to.Put(context.Background(), fmt.Sprintf("%s/%05d", w.key, w.part), &w.b, int64(w.b.Len()))
+	err := w.to.Put(context.Background(), fmt.Sprintf("%s/%05d", w.key, w.part), w.b.Bytes())
 	w.part++
 	w.b.Reset()
 	return err

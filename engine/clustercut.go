@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +94,7 @@ func copyBlobs(ctx context.Context, from, to blobs.Blobs, shard queue.ShardID, p
 			return nil
 		}
 		if err == nil {
-			err = to.Put(ctx, b.Key, bytes.NewReader(content), int64(len(content)))
+			err = to.Put(ctx, b.Key, content)
 		}
 		return errors.Join(err, pace(len(content)))
 	})

@@ -332,7 +332,7 @@ func TestNumberOfADeletedQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for part := range 3 { // as of a node that stood still in the middle of an insert
-		if err := kept.Blobs.Put(t.Context(), blobs.Key(gone.id, 1, 1, part), strings.NewReader("late"), 4); err != nil {
+		if err := kept.Blobs.Put(t.Context(), blobs.Key(gone.id, 1, 1, part), []byte("late")); err != nil {
 			t.Fatal(err)
 		}
 	}

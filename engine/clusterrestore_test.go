@@ -65,11 +65,11 @@ type hookedBlobs struct {
 	h *hooked
 }
 
-func (b *hookedBlobs) Put(ctx context.Context, key string, r io.Reader, n int64) error {
+func (b *hookedBlobs) Put(ctx context.Context, key string, content []byte) error {
 	if err := b.h.before("Put", key); err != nil {
 		return err
 	}
-	return b.Blobs.Put(ctx, key, r, n)
+	return b.Blobs.Put(ctx, key, content)
 }
 
 func (b *hookedBlobs) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {

@@ -36,9 +36,9 @@ var ErrDamaged = errors.New("the blob is damaged")
 // ended context, a Put or a Delete may have happened or not, but never in part. An error in which journal.ErrFull is says that there is
 // no room and that nothing was put; journal.ErrSync, that the disk has lost what it acknowledged.
 type Blobs interface {
-	// Put stores n bytes, at most MaxBytes, which r gives. They are durable when it returns. The same bytes once more are no error; other
-	// ones under a key that there is are ErrExists.
-	Put(ctx context.Context, key string, r io.Reader, n int64) error
+	// Put stores b, at most MaxBytes, which is the caller's again when it returns. Then it is durable. The same bytes once more are no
+	// error; other ones under a key that there is are ErrExists.
+	Put(ctx context.Context, key string, b []byte) error
 	// Get reads up to n bytes from off on; below 0, all from there on. ErrMissing: there is no such blob. ErrDamaged: it is not what was
 	// put there. The error comes before the first byte, so what is read is whole.
 	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error)
@@ -82,30 +82,18 @@ func ParseKey(key string) (epoch, seq uint32, part int, is bool) {
 
 // Check refuses a Put that no implementation takes: a key of other characters than 0-9, a-z, -, _ and /, or of too many, and bytes beyond
 // MaxBytes.
-func Check(key string, n int64) error {
+func Check(key string, n int) error {
 	switch {
 	case key == "" || len(key) > MaxKeyBytes || strings.IndexFunc(key, foreign) >= 0:
 		return fmt.Errorf("the key %.100q of a blob is not 1 to %d of the characters 0-9, a-z, -, _ and /", key, MaxKeyBytes)
-	case n < 0 || n > MaxBytes:
-		return fmt.Errorf("blob %s has %d bytes, and may have 0 to %d", key, n, MaxBytes)
+	case n > MaxBytes:
+		return fmt.Errorf("blob %s has %d bytes, and may have up to %d", key, n, MaxBytes)
 	}
 	return nil
 }
 
 // foreign says that a character is in no key.
 func foreign(c rune) bool { return !strings.ContainsRune("0123456789abcdefghijklmnopqrstuvwxyz-_/", c) }
-
-// Read reads what a Put is given.
-func Read(key string, r io.Reader, n int64) ([]byte, error) {
-	if err := Check(key, n); err != nil {
-		return nil, err
-	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, fmt.Errorf("blob %s has fewer than %d bytes: %w", key, n, err)
-	}
-	return b, nil
-}
 
 // Section is what a Get gives of a blob.
 func Section(b []byte, off, n int64) ([]byte, error) {

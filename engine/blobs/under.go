@@ -14,8 +14,8 @@ type under struct {
 }
 
 // Put implements Blobs.
-func (u under) Put(ctx context.Context, key string, r io.Reader, n int64) error {
-	return u.of.Put(ctx, u.prefix+key, r, n)
+func (u under) Put(ctx context.Context, key string, b []byte) error {
+	return u.of.Put(ctx, u.prefix+key, b)
 }
 
 // Get implements Blobs.

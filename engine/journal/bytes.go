@@ -48,8 +48,13 @@ type Blobs struct {
 	Epoch  uint32   // of the shard when they were put
 	Firsts []uint32 // of each part with chunks, the index of its first chunk
 	Size   uint64   // bytes of all parts
-	Sum    [32]byte // SHA-256 over them
+	Sum    [32]byte // SHA-256 over them, or NoBlobSum
 }
+
+// NoBlobSum is in place of a sum where the store itself was given the blobs: each row of it
+// has a checksum. They are copies later, when a backup is restored into a cluster; each copy
+// then has a SHA-256 of its own.
+var NoBlobSum [32]byte
 
 // maxBlobs bounds the parts of a submission: it has no more inline bytes than fill some twenty.
 const maxBlobs = 256

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -77,16 +76,25 @@ type wave struct {
 	bytes int
 }
 
+// spaces has the memory of parts that are in the store: without it, large inserts would keep
+// the garbage collector busy.
+var spaces = sync.Pool{New: func() any { return new([]byte) }}
+
 type blob struct {
 	key   string
 	bytes []byte
 }
 
-// submission cuts the bytes of a submission into parts.
+// submission cuts the bytes of a submission into parts. Their sum is for who copies them:
+// in the store, each row has one.
 func (w *wave) submission(n named) error {
-	b, sum, first := n.op.Blobs, sha256.New(), 0
+	b, sum, first := n.op.Blobs, hash.Hash(nil), 0
+	if w.c.options.remote() {
+		sum = sha256.New()
+	}
 	for chunks := n.of.Chunks.Inline; len(chunks) > 0; {
-		packed, fit := store.PackBlob(chunks)
+		space := spaces.Get().(*[]byte)
+		packed, fit := store.PackBlob((*space)[:0], chunks)
 		if err := w.part(n.op, len(b.Firsts), packed, sum); err != nil {
 			return err
 		}
@@ -98,7 +106,9 @@ func (w *wave) submission(n named) error {
 			return err
 		}
 	}
-	sum.Sum(b.Sum[:0])
+	if sum != nil {
+		sum.Sum(b.Sum[:0])
+	}
 	return nil
 }
 
@@ -109,7 +119,9 @@ func (w *wave) part(op *journal.Insert, number int, b []byte, sum hash.Hash) err
 			return err
 		}
 	}
-	sum.Write(b) // never fails
+	if sum != nil {
+		sum.Write(b) // never fails
+	}
 	op.Blobs.Size += uint64(len(b))
 	w.parts = append(w.parts, blob{blobs.Key(w.c.options.ID, op.Blobs.Epoch, op.Seq, number), b})
 	w.bytes += len(b)
@@ -129,9 +141,10 @@ func (w *wave) flush() error {
 
 func (c *contents) putOne(ctx context.Context, b blob) error {
 	o := c.options
-	err := o.Copies.Blobs.Put(ctx, b.key, bytes.NewReader(b.bytes), int64(len(b.bytes)))
+	err := o.Copies.Blobs.Put(ctx, b.key, b.bytes)
 	switch {
 	case !o.remote():
+		spaces.Put(&b.bytes)
 		return c.disk.Wrote(err)
 	case err == nil:
 		c.options.Store.Memtable.KeepBlob(b.key, b.bytes)

@@ -192,7 +192,7 @@ func TestGarbageIsSwept(t *testing.T) {
 	put := func(s *Shard, epoch, seq uint32, part int) string {
 		t.Helper()
 		key := blobs.Key(s.options.ID, epoch, seq, part)
-		if err := s.store.Blobs.Put(t.Context(), key, strings.NewReader("garbage"), 7); err != nil {
+		if err := s.store.Blobs.Put(t.Context(), key, []byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
 		return key
@@ -263,7 +263,7 @@ func TestMissingBlobsAreNamed(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, s *Shard, key string){
 		"missing": func(*testing.T, *Shard, string) {},
 		"another": func(t *testing.T, s *Shard, key string) {
-			if err := s.store.Blobs.Put(t.Context(), key, strings.NewReader("other bytes"), 11); err != nil {
+			if err := s.store.Blobs.Put(t.Context(), key, []byte("other bytes")); err != nil {
 				t.Fatal(err)
 			}
 		},

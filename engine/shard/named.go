@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,7 +22,7 @@ import (
 // names. Else its error is damage.
 func (o *Options) whole(ctx context.Context, from blobs.Blobs, r *machine.Record,
 	fn func(key string, b []byte) error) error {
-	b, sum := r.Details().Blobs, sha256.New()
+	b, sum, size := r.Details().Blobs, sha256.New(), uint64(0)
 	var list []blob
 	for _, key := range stored.Keys(o.ID, r.Seq, &b.Blobs, r.Attached) {
 		part, err := blobs.All(ctx, from, key)
@@ -34,9 +33,10 @@ func (o *Options) whole(ctx context.Context, from blobs.Blobs, r *machine.Record
 			return err
 		}
 		sum.Write(part)
+		size += uint64(len(part))
 		list = append(list, blob{key, part})
 	}
-	if [32]byte(sum.Sum(nil)) != b.Sum {
+	if size != b.Size || b.Sum != journal.NoBlobSum && [32]byte(sum.Sum(nil)) != b.Sum {
 		return o.Store.Lacks("the bytes of submission " + r.ID.String() +
 			": its blobs are not those that its insert names, which")
 	}
@@ -93,7 +93,7 @@ func (p *Prepared) fetchBlobs(ctx context.Context) error {
 	o := &p.options
 	for _, r := range p.lacking {
 		err := o.whole(ctx, o.Copies.Blobs, r, func(key string, b []byte) error {
-			return o.Store.Blobs.Put(ctx, key, bytes.NewReader(b), int64(len(b)))
+			return o.Store.Blobs.Put(ctx, key, b)
 		})
 		if err != nil {
 			return err

@@ -121,7 +121,7 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 func putBlob(t *testing.T, s *Shard, seq uint32, text string) {
 	t.Helper()
 	key := blobs.Key(s.options.ID, s.m.Epoch, seq, 0)
-	if err := s.store.Blobs.Put(context.Background(), key, strings.NewReader(text), int64(len(text))); err != nil {
+	if err := s.store.Blobs.Put(context.Background(), key, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -106,13 +106,12 @@ func flag(is bool) int64 {
 // Put implements blobs.Blobs. Puts at the same time share a commit.
 // One call's refusal (its key has other bytes already) must not fail the commit that others share, so it goes
 // around the transaction's error.
-func (x *Blobs) Put(ctx context.Context, key string, r io.Reader, n int64) error {
-	b, err := blobs.Read(key, r, n)
-	if err != nil {
+func (x *Blobs) Put(ctx context.Context, key string, b []byte) error {
+	if err := blobs.Check(key, len(b)); err != nil {
 		return wrap("put blob", err)
 	}
 	var refused error // of this one: those who share the commit do not fail with it
-	err = x.s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) (err error) {
+	err := x.s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) (err error) {
 		refused, err = w.newBlob(x.s, key, b)
 		return err
 	}})

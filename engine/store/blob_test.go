@@ -61,10 +61,10 @@ func TestChunksInBlobs(t *testing.T) {
 	}
 	s := fresh(t)
 	for number, rest := 0, chunks; len(rest) > 0; number++ {
-		b, n := PackBlob(rest)
+		b, n := PackBlob(nil, rest)
 		kept, put := blobs.Key(1, 2, 3, number), blobs.Key(1, 3, 3, number)
 		s.Memtable.KeepBlob(kept, b)
-		must(t, s.Blobs.Put(ctx, put, bytes.NewReader(b), int64(len(b))))
+		must(t, s.Blobs.Put(ctx, put, b))
 		readsChunks(t, s, kept, rest[:n], rnd)
 		readsChunks(t, s, put, rest[:n], rnd)
 		if all, err := s.Blobs.ReadAll(ctx, kept); err != nil || !bytes.Equal(all, b) {

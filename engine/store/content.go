@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/quern-queue/quern/engine/blobs"
@@ -30,14 +31,15 @@ func PackContent(chunks [][]byte) []journal.Page {
 }
 
 // PackBlob packs chunks, from the first on, into the pages of one blob, and says for how
-// many there was room: for one in any case.
-func PackBlob(chunks [][]byte) (b []byte, n int) {
+// many there was room: for one in any case. The blob is in the memory of `in`, which is
+// empty, if it has enough.
+func PackBlob(in []byte, chunks [][]byte) (b []byte, n int) {
 	const most = 8 // bytes that describe a chunk, with its share of the page
 	size := 0
 	for ; n < len(chunks) && (n == 0 || size+len(chunks[n])+most <= blobs.MaxBytes); n++ {
 		size += len(chunks[n]) + most
 	}
-	b = make([]byte, 0, size)
+	b = slices.Grow(in, size)
 	for rest := chunks[:n]; len(rest) > 0; {
 		page := cut(len(rest), func(i int) int { return len(rest[i]) + 2 })
 		b = appendContentPage(b, rest[:page])

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -30,12 +31,8 @@ const (
 var errGone = errors.New("the blob was deleted meanwhile")
 
 // Put implements blobs.Blobs.
-func (x blobRows) Put(ctx context.Context, key string, r io.Reader, n int64) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	b, err := blobs.Read(key, r, n)
-	if err != nil {
+func (x blobRows) Put(ctx context.Context, key string, b []byte) error {
+	if err := cmp.Or(ctx.Err(), blobs.Check(key, len(b))); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(b)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/cluster"
@@ -13,7 +12,7 @@ import (
 )
 
 func putBlob(b *Backend, key, content string) error {
-	return b.Blobs().Put(ctx, key, strings.NewReader(content), int64(len(content)))
+	return b.Blobs().Put(ctx, key, []byte(content))
 }
 
 // Batches up to the largest are read as they were appended, among small ones, though a page of a Read has none of them whole.

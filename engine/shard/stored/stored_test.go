@@ -38,13 +38,13 @@ func inBlobs(t *testing.T, lost ...int) (Bytes, *machine.Record) {
 	parts := [][]byte{nil, nil, nil, []byte("attached")}
 	all := contents(9)
 	for i, n := range []int{4, 4, 1} {
-		parts[i], _ = store.PackBlob(all[b.Firsts[i]:][:n])
+		parts[i], _ = store.PackBlob(nil, all[b.Firsts[i]:][:n])
 	}
 	keys := Keys(shard, 5, b, true)
 	for i, part := range parts {
 		b.Size += uint64(len(part))
 		if len(lost) == 0 || lost[0] != i {
-			if err := x.Store.Blobs.Put(t.Context(), keys[i], bytes.NewReader(part), int64(len(part))); err != nil {
+			if err := x.Store.Blobs.Put(t.Context(), keys[i], part); err != nil {
 				t.Fatal(err)
 			}
 		}

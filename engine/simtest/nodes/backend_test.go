@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -170,16 +171,12 @@ func (l *link) Journals(ctx context.Context) (map[string]journal.Position, error
 // blobRows are the blobs of the database. What its calls do may be done twice, so they are made until it is known that they were.
 type blobRows struct{ *link }
 
-func (b blobRows) Put(ctx context.Context, key string, r io.Reader, n int64) error {
-	if err := ctx.Err(); err != nil {
+func (b blobRows) Put(ctx context.Context, key string, bytes []byte) error {
+	if err := cmp.Or(ctx.Err(), blobs.Check(key, len(bytes))); err != nil {
 		return err
 	}
-	bytes, err := blobs.Read(key, r, n)
-	if err != nil {
-		return err
-	}
-	put := blob{bytes, sha256.Sum256(bytes)}
-	_, err = patiently(ctx, b.link, func(d *database) (none struct{}, err error) {
+	put := blob{slices.Clone(bytes), sha256.Sum256(bytes)}
+	_, err := patiently(ctx, b.link, func(d *database) (none struct{}, err error) {
 		if was, there := d.blobs[key]; there && was.sum != put.sum {
 			return none, fmt.Errorf("blob %s: %w", key, blobs.ErrExists)
 		}
