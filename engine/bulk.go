@@ -84,6 +84,9 @@ func (q *Queue) validBulk(r *queue.BulkRequest) error {
 	if f.Dead.Oldest > queue.MaxOldest {
 		return queue.Invalid("/filter/oldest", "must be at most %d; leave it out for all", queue.MaxOldest)
 	}
+	if r.Limit > queue.MaxOldest {
+		return queue.Invalid("/limit", "must be at most %d; leave it out for all", queue.MaxOldest)
+	}
 	if !r.Action.OnChunks() && (f.Dead.Fingerprint != "" || f.Dead.Timed()) {
 		return queue.Invalid("/filter", "has fingerprint, died_before or died_after, which are about chunks: the action %s takes "+
 			"whole submissions", r.Action)

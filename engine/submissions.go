@@ -106,6 +106,34 @@ func (p Submissions) Failing(ctx context.Context, meta queue.Meta) (api.RetryGro
 	return p.q.shard.Submissions.Failing(ctx, machine.Filter{Meta: meta})
 }
 
+// RetryRequest says which chunks that failed and wait for their next try to list.
+type RetryRequest struct {
+	Meta        queue.Meta
+	Fingerprint string // of the last error; "": any
+	Cursor      string // Next of the page before; "" for the first
+	Limit       int    // 1 to queue.MaxListLimit; 0: 100
+}
+
+// Retries lists the chunks that failed and wait for their next try: those of the newest submission first, and of one submission by
+// index. A page may be short, or empty, before the end: go on while Next is not empty.
+func (p Submissions) Retries(ctx context.Context, r RetryRequest) (page Page[queue.Retry], err error) {
+	limit, err := validLimit(r.Limit)
+	if err != nil {
+		return page, err
+	}
+	from, err := readCursorOf("t", r.Cursor, 63, 32)
+	if err != nil {
+		return page, err
+	}
+	var next queue.ChunkID
+	page.Items, next, err = p.q.shard.Submissions.Retries(ctx, machine.Filter{Meta: r.Meta}, r.Fingerprint,
+		queue.ChunkID{Submission: queue.SubmissionID(from[0]), Index: uint32(from[1])}, limit)
+	if next.Submission != 0 {
+		page.Next = cursor("t", uint64(next.Submission), uint64(next.Index))
+	}
+	return page, err
+}
+
 // Chunks returns a submission's chunks by index. With a sparse state a page may be short before the end: go on while Next
 // is not empty.
 func (p Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from string,

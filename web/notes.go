@@ -80,6 +80,7 @@ var (
 		"Chunk":           "The chunks, by index",
 		"Consumer":        "The consumers, by name",
 		"DeadLetter":      "The dead letters",
+		"Retry":           "The chunks",
 		"HeldReservation": "The reservations, in the order that was asked for",
 		"Ledger":          "The ledgers, by branch, the outer ones first",
 		"MetaKey":         "The keys, by name",

@@ -48,10 +48,14 @@ func (x submissions) routes(r *router) {
 	registerIn(r, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: submissionList().document()}, x.list)
+	registerIn(r, operation{id: "list-retries", method: "GET", path: "/v1/queues/{queue}/retries",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "List chunks that failed and will be tried again", about: listRetriesAbout,
+		params: retryList().document()}, x.retries)
 	registerIn(r, operation{id: "list-retry-groups", method: "GET", path: "/v1/queues/{queue}/retries/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "Group chunks that failed and will be tried again by their errors", about: retriesAbout,
-		params: retryList().document()}, x.failing)
+		params: retryGroupList().document()}, x.failing)
 	registerIn(r, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
@@ -191,17 +195,46 @@ const retriesAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs
 	"action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of " +
 	"the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments."
 
-// retryList are the parameters of groups of failed tries.
-func retryList() parameters[queue.Meta] {
-	return parameters[queue.Meta]{metaParameter(func(m *queue.Meta) *queue.Meta { return m })}
+const listRetriesAbout = "Those of the newest submission first, and of one submission by index. " +
+	"`meta.KEY=VALUE` takes only submissions with this value. " + shortPages
+
+// retryGroupList are the parameters of groups of failed tries.
+func retryGroupList() parameters[engine.RetryRequest] {
+	return parameters[engine.RetryRequest]{metaParameter(func(r *engine.RetryRequest) *queue.Meta { return &r.Meta })}
+}
+
+// retryList are the parameters of a list of failed tries.
+func retryList() parameters[engine.RetryRequest] {
+	return append(append(retryGroupList(),
+		textParameter("error", "Only chunks whose last error has this fingerprint", fingerprintLength,
+			func(r *engine.RetryRequest) *string { return &r.Fingerprint })),
+		pageParameters(func(r *engine.RetryRequest) *string { return &r.Cursor },
+			func(r *engine.RetryRequest) *int { return &r.Limit })...)
+}
+
+func (x submissions) retries(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.Retry]], error) {
+	var request engine.RetryRequest
+	if err := retryList().read(in.raw, &request); err != nil {
+		return nil, err
+	}
+	request.Meta = ownMeta(ctx, request.Meta)
+	page, err := q.Submissions.Retries(ctx, request)
+	return answeredPage(page, err, apiRetry)
+}
+
+func apiRetry(x *queue.Retry) api.Retry {
+	return api.Retry{
+		Submission: x.Chunk.Submission.String(), Index: x.Chunk.Index, Meta: x.Meta.Object(), Attempts: uint32(x.Attempts),
+		Error: x.Error, Fingerprint: x.Fingerprint, FailedAt: x.Failed.API(), NextAt: x.Next.API(),
+	}
 }
 
 func (x submissions) failing(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.RetryGroups], error) {
-	var meta queue.Meta
-	if err := retryList().read(in.raw, &meta); err != nil {
+	var request engine.RetryRequest
+	if err := retryGroupList().read(in.raw, &request); err != nil {
 		return nil, err
 	}
-	groups, err := q.Submissions.Failing(ctx, ownMeta(ctx, meta))
+	groups, err := q.Submissions.Failing(ctx, ownMeta(ctx, request.Meta))
 	return answered(groups, err, asIs)
 }
 

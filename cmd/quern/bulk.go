@@ -64,7 +64,7 @@ func bulkRunCommand(a *app) *cobra.Command {
 		Use:   "run ACTION",
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
 		Long: "Apply ACTION to everything in a queue that matches the flags. redrive, delete and forward apply to dead letters, " +
-			"retry to chunks\n" +
+			"retry and give_up to chunks\n" +
 			"that wait for a retry, cancel and reprioritize to open submissions. The operation continues after a restart of " +
 			"the server. An interrupt\n" +
 			"cancels it.",
@@ -101,12 +101,13 @@ func bulkRunCommand(a *app) *cobra.Command {
 	f.StringVar(&o.createdAfter, "created-after", "", "only from submissions inserted after this time, or within "+
 		"this duration (24h)")
 	f.StringVar(&o.Filter.Fingerprint, "fingerprint", "", "only chunks whose last error has this fingerprint, as "+
-		"dead groups shows it")
+		"dead groups and retries groups show it")
 	f.StringVar(&o.diedBefore, "died-before", "", "only chunks whose last attempt ended before this time, or "+
 		"longer ago than this (24h)")
 	f.StringVar(&o.diedAfter, "died-after", "", "only chunks whose last attempt ended after this time, or within "+
 		"this duration (24h)")
 	f.Uint32Var(&o.Filter.Oldest, "oldest", 0, "at most this many dead letters, the ones that died first (0: all)")
+	f.Uint32Var(&o.Limit, "limit", 0, "change at most this many matches, the newest submissions first (0: all)")
 	f.StringVar(&o.To, "to", "", "forward: the queue to move dead letters to")
 	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
 	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most this many chunks or submissions per second (0: no limit)")

@@ -12,18 +12,19 @@ import (
 // BulkAction is what a bulk operation does with everything that its filter means.
 type BulkAction uint8
 
-// The actions. Redrive, Delete and Forward are about dead letters, Retry about chunks that wait for a retry, Cancel and
-// Reprioritize about open submissions.
+// The actions. Redrive, Delete and Forward are about dead letters, Retry and GiveUp about chunks that wait for a retry, Cancel
+// and Reprioritize about open submissions.
 const (
 	BulkRedrive BulkAction = iota
 	BulkDelete
 	BulkForward
 	BulkRetry
+	BulkGiveUp
 	BulkCancel
 	BulkReprioritize
 )
 
-var bulkActions = [...]string{"redrive", "delete", "forward", "retry", "cancel", "reprioritize"}
+var bulkActions = [...]string{"redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"}
 
 func (a BulkAction) String() string { return bulkActions[a] }
 
@@ -36,11 +37,14 @@ func ParseBulkAction(name string) (BulkAction, bool) {
 // BulkActions are the names of all actions.
 func BulkActions() []string { return slices.Clone(bulkActions[:]) }
 
-// OnLetters says that the action is about dead letters, OnChunks that it is about chunks: those, or waiting ones.
+// OnLetters says that the action is about dead letters.
 func (a BulkAction) OnLetters() bool { return a <= BulkForward }
 
+// OnRetries says that the action is about chunks that wait for a retry.
+func (a BulkAction) OnRetries() bool { return a == BulkRetry || a == BulkGiveUp }
+
 // OnChunks says that the action takes chunk by chunk; the others take whole submissions.
-func (a BulkAction) OnChunks() bool { return a <= BulkRetry }
+func (a BulkAction) OnChunks() bool { return a <= BulkGiveUp }
 
 // BulkState is where a bulk operation stands. Every state but BulkRunning is final.
 type BulkState uint8
@@ -92,6 +96,7 @@ type BulkRequest struct {
 	To       string // of BulkForward: the queue
 	Priority int64  // of BulkReprioritize
 	Actor    string // who asks, as he said; at most MaxActorBytes
+	Limit    uint32 // do it with so many matches, and end; 0: with all
 	Rate     uint32 // chunks or submissions per second at most; 0: as fast as it goes
 	DryRun   bool   // count what would become of each, and change nothing
 }

@@ -19,7 +19,7 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 	n := m.Backlog.Rules.Amounts()
 	stats := queue.Stats{
 		Stats: api.Stats{
-			Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked,
+			Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked, Retrying: c.Waiting,
 			Reserved: uint64(m.Holds.Len()) - c.Orphaned, Dead: c.Dead,
 			Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
 			Outgoing: uint64(s.parts.letters.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,

@@ -89,9 +89,25 @@ func (m *model) page(b *modelBulk, most int, now queue.Time) (groups []bulkGroup
 		if at := x.asked.DeadDeadline; b.Action == queue.BulkRedrive && x.state != queue.Open && at != 0 && at <= now {
 			g.counts.Done, g.counts.Refused, g.chunks = 0, g.counts.Done, nil
 		}
+		if b.Action == queue.BulkGiveUp {
+			g.giveUp(m, b.DryRun)
+		}
 		groups = append(groups, g)
 	}
 	return groups, n
+}
+
+// giveUp leaves those chunks in a group that can be given up: they had a try, and none before them ends the submission.
+func (g *bulkGroup) giveUp(m *model, dry bool) {
+	var dying []*modelChunk
+	for _, c := range g.chunks {
+		ended := !dry && len(dying) > 0 && m.endsSubmission(g.x, uint32(len(dying)-1))
+		if c.attempts > 0 && !ended {
+			dying = append(dying, c)
+		}
+	}
+	g.chunks, g.counts.Done = dying, uint64(len(dying))
+	g.counts.Unchanged = g.counts.Matched - g.counts.Done
 }
 
 // pageOfSubmissions is page for what takes whole submissions.
@@ -156,6 +172,10 @@ func (s *sim) bulkDoes(b *modelBulk, g *bulkGroup) {
 			s.m.forward(g.x, c, b.To)
 		case queue.BulkRetry:
 			c.state, c.notBefore, c.shelved = queue.ChunkReady, 0, false
+		case queue.BulkGiveUp:
+			s.m.totals.failed++
+			c.notBefore, c.shelved = 0, false
+			s.m.kill(g.x, c, c.err, s.now)
 		}
 	}
 	for _, x := range g.subs {
@@ -169,8 +189,9 @@ func (s *sim) bulkDoes(b *modelBulk, g *bulkGroup) {
 
 func (s *sim) drawBulk() queue.BulkRequest {
 	r := queue.BulkRequest{
-		Action:   pickOf(s, queue.BulkRedrive, queue.BulkRedrive, queue.BulkDelete, queue.BulkDelete, queue.BulkForward, queue.BulkForward, queue.BulkRetry, queue.BulkRetry, queue.BulkRetry, queue.BulkCancel, queue.BulkReprioritize),
+		Action:   pickOf(s, queue.BulkRedrive, queue.BulkRedrive, queue.BulkDelete, queue.BulkDelete, queue.BulkForward, queue.BulkForward, queue.BulkRetry, queue.BulkRetry, queue.BulkRetry, queue.BulkGiveUp, queue.BulkCancel, queue.BulkReprioritize),
 		DryRun:   s.chance(25),
+		Limit:    pickOf[uint32](s, 0, 0, 0, 3),
 		Rate:     pickOf[uint32](s, 0, 0, 1, 100),
 		Priority: int64(s.r.IntN(5) - 2),
 		To:       "third",
@@ -261,24 +282,28 @@ func (s *sim) endBulk(b *modelBulk) {
 
 // stepBulk takes an operation one page further. Two commits may tell of a page; of those before the one that fails all holds.
 func (s *sim) stepBulk(b *modelBulk) {
-	most := pickOf(s, 1, 2, 3, 7, 200)
+	asked := pickOf(s, 1, 2, 3, 7, 200)
+	most := asked
 	var groups []bulkGroup
 	want := 0
-	if b.State == queue.BulkRunning {
+	if b.Limit > 0 {
+		most = min(most, int(b.Limit)-int(b.Counts.Matched))
+	}
+	if b.State == queue.BulkRunning && most > 0 {
 		groups, want = s.m.page(b, most, s.now)
 	}
 	s.log.add("bulk operation %s (%s, %s) by %d: %d are meant", b.ID, b.Action, b.State, most, want)
-	n, more, err := s.shard.Bulks.Step(ctx, b.ID, most)
+	n, more, err := s.shard.Bulks.Step(ctx, b.ID, asked)
 	failed, written := false, false
 	if b.State != queue.BulkRunning {
 		s.must("step of an operation that ended", err)
 	} else {
 		failed, written = s.commitFailed("step of a bulk operation", err)
 	}
-	if !failed && (n != want || more != (b.State == queue.BulkRunning && n == most)) {
+	if !failed && (n != want || more != (b.State == queue.BulkRunning && most > 0 && n == most)) {
 		s.fail("a page of %d: got %d, more %v, want %d", most, n, more, want)
 	}
-	ends := b.State == queue.BulkRunning && want < most
+	ends := b.State == queue.BulkRunning && (want < most || most == 0)
 	s.takeEffect([]func(){func() {
 		got, _ := s.shard.Bulks.Get(b.ID)
 		earlier := int(got.Counts.Unchanged - b.Counts.Unchanged)

@@ -183,6 +183,46 @@ func TestBulkRetry(t *testing.T) {
 	}
 }
 
+// What waits after a failed try gets no other one, also over a kill: what on_exhausted says happens to it, and the first one of a
+// submission that fails by it takes the others along. A limit is exact. What was released for a while is no failed try.
+func TestBulkGiveUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		policy        queue.OnExhausted
+		limit         uint32
+		done          uint64
+		dead, skipped uint32
+	}{{queue.DeadLetter, 0, 6, 6, 0}, {queue.DeadLetter, 3, 3, 3, 0}, {queue.Skip, 0, 6, 0, 6}, {queue.FailSubmission, 0, 1, 1, 7}} {
+		for kind := range killMoments {
+			b := openBox(t, relaxed())
+			n := prefixed(8)
+			n.OnExhausted = c.policy
+			id := mustInsert(t, b, n).ID
+			held := mustReserve(t, b, "OldestFirst", 7)
+			b.mustFail(held[:6], func(f *queue.FailItem) { f.HasRetry, f.RetryAfter = true, queue.Time(time.Hour/time.Millisecond) })
+			if results, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held[6].Token, Delay: queue.Time(time.Hour / time.Millisecond)}}, nil); err != nil || results[0].Outcome != queue.OutcomeOK {
+				t.Fatal(results, err)
+			}
+			b.clock.pass(time.Second)
+			op := b.finishBulk(t, b.startBulk(t, queue.BulkRequest{Action: queue.BulkGiveUp, Limit: c.limit}), 2)
+			matched := uint64(7)
+			if c.limit > 0 {
+				matched = uint64(c.limit)
+			} else if c.policy == queue.FailSubmission {
+				matched = 2
+			}
+			if want := (queue.BulkCounts{Matched: matched, Done: c.done, Unchanged: matched - c.done}); op.Counts != want || op.State != queue.BulkCompleted {
+				t.Errorf("%s, limit %d: got %s %+v, want completed %+v", c.policy, c.limit, op.State, op.Counts, want)
+			}
+			b.kill(t, kind)
+			got, err := b.shard.Submissions.Get(ctx, id)
+			if err != nil || got.Dead != c.dead || got.Skipped != c.skipped {
+				t.Errorf("%s, limit %d, files %d: %d dead and %d skipped, %v; want %d and %d", c.policy, c.limit, kind, got.Dead, got.Skipped, err, c.dead, c.skipped)
+			}
+		}
+	}
+}
+
 // Ended operations are forgotten beyond a bound, the oldest first; running ones are not, and more of them than a bound are refused.
 func TestBulksAreBounded(t *testing.T) {
 	t.Parallel()

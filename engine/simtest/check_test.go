@@ -198,6 +198,7 @@ func (s *sim) checkStats() {
 		want.Paused += uint64(info.Paused)
 		want.Blocked += uint64(info.Blocked)
 		want.Waiting += uint64(info.Waiting)
+		want.Retrying += uint64(x.count(queue.ChunkWaiting))
 		want.Reserved += uint64(info.Reserved)
 		want.Dead += uint64(info.Dead)
 		want.Done += uint64(info.Done)

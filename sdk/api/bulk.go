@@ -1,12 +1,13 @@
 package api
 
-// The values of BulkRequest.Action. Redrive, delete and forward are about dead letters, retry about chunks that wait for a retry, cancel
-// and reprioritize about open submissions.
+// The values of BulkRequest.Action. Redrive, delete and forward are about dead letters, retry and give_up about chunks that wait for a
+// retry, cancel and reprioritize about open submissions.
 const (
 	BulkRedrive      = "redrive"
 	BulkDelete       = "delete"
 	BulkForward      = "forward"
 	BulkRetry        = "retry"
+	BulkGiveUp       = "give_up"
 	BulkCancel       = "cancel"
 	BulkReprioritize = "reprioritize"
 )
@@ -36,6 +37,8 @@ type BulkRequest struct {
 	To     string     `json:"to,omitempty"` // Target queue of the dead letters, for forward
 	// The new priority, for reprioritize
 	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"`
+	// Change at most this many matches, the newest submissions first; 0 or absent: all
+	Limit uint32 `json:"limit,omitempty" limit:"0..MaxOldest"`
 	// Most chunks or submissions per second; 0: no limit
 	RatePerSecond uint32 `json:"rate_per_second,omitempty" limit:"0..MaxRate"`
 	DryRun        bool   `json:"dry_run,omitempty"` // Count the matches, and change nothing
@@ -70,6 +73,8 @@ type BulkOperation struct {
 	// Of forward: the queue that dead letters go on to
 	To       string `json:"to,omitempty"`
 	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"` // Of reprioritize: the new priority
+	// Most matches that it changes; absent: all
+	Limit uint32 `json:"limit,omitempty" limit:"0..MaxOldest"`
 	// Most chunks or submissions per second; 0: as fast as it goes
 	RatePerSecond uint32 `json:"rate_per_second" limit:"0..MaxRate"`
 	// Count what would come of it, and change nothing

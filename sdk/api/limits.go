@@ -79,7 +79,7 @@ var limits = map[string]float64{
 var names = map[string][]string{
 	"actions":      {ActionPause, ActionBlock},
 	"breakers":     {BreakerClosed, BreakerStarting, BreakerOpen, BreakerHalfOpen, BreakerThrottled, BreakerQuarantined, BreakerHeld},
-	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkCancel, BulkReprioritize},
+	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkGiveUp, BulkCancel, BulkReprioritize},
 	"bulk states":  {BulkRunning, BulkCompleted, BulkCancelled, BulkFailed},
 	"causes":       {CauseLimit, CauseRule, CauseNotDue, CauseDead, CauseEmpty, CauseUnasked, CauseNone},
 	"chunk states": {ChunkReady, ChunkWaiting, ChunkReserved, ChunkDone, ChunkDead, ChunkSkipped, ChunkForwarded},

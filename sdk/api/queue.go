@@ -119,6 +119,7 @@ type QueueSettingsInput struct {
 type Stats struct {
 	Ready    uint64 `json:"ready"`    // Chunks that can be reserved now
 	Waiting  uint64 `json:"waiting"`  // Chunks that wait for a retry or for run_at
+	Retrying uint64 `json:"retrying"` // Those of them that wait for another attempt
 	Reserved uint64 `json:"reserved"` // Chunks held by consumers
 	Paused   uint64 `json:"paused"`   // Chunks that pause rules hold back
 	Blocked  uint64 `json:"blocked"`  // Chunks that block rules hold back

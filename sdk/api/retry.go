@@ -1,5 +1,17 @@
 package api
 
+// Retry is a chunk whose last try failed and that will be tried again.
+type Retry struct {
+	Submission  string `json:"submission"`         // Its submission
+	Index       uint32 `json:"index"`              // Index of the chunk
+	Meta        Meta   `json:"meta,omitempty"`     // Meta of its submission
+	Attempts    uint32 `json:"attempts"`           // Failed attempts
+	Error       string `json:"error,omitempty"`    // The last error; absent if none was reported
+	Fingerprint string `json:"fingerprint"`        // Name of the kind of error, as in the filter of a bulk operation
+	FailedAt    Time   `json:"failed_at,omitzero"` // End of the last attempt
+	NextAt      Time   `json:"next_at,omitzero"`   // Time of the next attempt
+}
+
 // RetryGroups is the answer of .../retries/groups: chunks that failed and wait for their next try, by the kind of their last error.
 type RetryGroups struct {
 	Items  []RetryGroup `json:"items"`  // Kinds of errors, those with the most chunks first; at most 1,000

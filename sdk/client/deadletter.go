@@ -22,6 +22,21 @@ func (c *Client) DeadGroups(ctx context.Context, queue string, f api.DeadFilter)
 		func(page *api.DeadGroups) (*[]api.DeadGroup, *string) { return &page.Items, &page.Next })
 }
 
+// Retries goes through the chunks of a queue that failed and will be tried again: those of the newest submission first. errorKind
+// is the fingerprint of their last error, "" for any. It ends after the first error.
+func (c *Client) Retries(ctx context.Context, queue, errorKind string, meta api.Meta) iter.Seq2[api.Retry, error] {
+	query := given("error", errorKind)
+	addMeta(query, meta)
+	return pages[api.Retry](ctx, c, "retries", queuePath(queue, "/retries"), query)
+}
+
+// RetryGroups groups them by the fingerprint of their errors, the largest group first.
+func (c *Client) RetryGroups(ctx context.Context, queue string, meta api.Meta) (*api.RetryGroups, error) {
+	query := url.Values{}
+	addMeta(query, meta)
+	return get[api.RetryGroups](ctx, c, "retry groups", queried(queuePath(queue, "/retries/groups"), query))
+}
+
 func deadQuery(f api.DeadFilter) url.Values {
 	query := given("submission", f.Submission, "fingerprint", f.Fingerprint)
 	for name, at := range map[string]api.Time{"died_before": f.DiedBefore, "died_after": f.DiedAfter} {

@@ -111,10 +111,13 @@ func (b *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, 
 // the next call goes on where the last commit was. most is at most journal.MaxRedrive.
 func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
 	p := page{Bulks: b, id: id, most: most}
-	runs := false
+	runs, left := false, most
 	b.Look(func(*machine.Machine) {
 		if x := b.Part().find(id); x != nil && x.Plan.State == queue.BulkRunning {
 			runs, p.step, p.after, p.request = true, x.Plan.Step, x.Plan.After, x.Request
+			if limit := uint64(x.Request.Limit); limit > 0 {
+				left = int(min(uint64(most), limit-min(limit, x.Plan.Counts.Matched)))
+			}
 		}
 	})
 	if !runs {
@@ -122,19 +125,22 @@ func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mor
 	}
 	p.filter = p.request.Filter
 	p.seen.Started = p.started()
+	p.most = left
 	b.history.Lock()
 	defer b.history.Unlock()
 	switch {
+	case left == 0: // it has reached its limit
 	case p.request.Action.OnLetters():
 		n, err = p.deadLetters(ctx)
-	case p.request.Action == queue.BulkRetry:
+	case p.request.Action.OnRetries():
 		n, err = p.retries()
 	default:
 		n, err = p.submissions()
 	}
-	paused := p.seen.Spent() && n < most
+	whole := n == left && left > 0 // there may be more
+	paused := p.seen.Spent() && !whole
 	switch {
-	case err != nil || n == most || p.overtaken:
+	case err != nil || whole || p.overtaken:
 	case paused:
 		err = p.pause()
 	default:
@@ -143,5 +149,5 @@ func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mor
 	if failed := b.Wait(p.waits); failed != nil {
 		err = failed // what came behind it may only say that the shard reloads because of it
 	}
-	return n, err == nil && (n == most || paused) && !p.overtaken, err
+	return n, err == nil && (whole || paused) && !p.overtaken, err
 }

@@ -194,13 +194,16 @@ func (p *page) changeOne(m *machine.Machine, r *machine.Record, now queue.Time) 
 	return true
 }
 
-// retries offers the next chunks that wait for a retry.
+// retries offers the next chunks that wait for a retry, or gives them up.
 func (p *page) retries() (n int, err error) {
 	list := p.waiting()
 	return len(list), p.bySubmission(list, func(id queue.SubmissionID, indexes []uint32, seen uint64) error {
-		return p.change(func(_ *machine.Machine, now queue.Time) {
+		return p.change(func(m *machine.Machine, now queue.Time) {
 			last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
 			p.note(now, len(indexes), last, seen, func() (done, refused int) {
+				if p.request.Action == queue.BulkGiveUp {
+					return m.Tries.GiveUp(id, indexes, p.request.DryRun, now), 0
+				}
 				return p.Part().tries.Hasten(id, indexes, p.request.DryRun, now), 0
 			})
 		})

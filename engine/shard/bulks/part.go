@@ -220,7 +220,7 @@ func (p *Part) present(r *queue.BulkRequest) uint64 {
 		switch {
 		case r.Action.OnLetters():
 			return m.Stats.Dead + m.Stats.EndedLetters
-		case r.Action == queue.BulkRetry:
+		case r.Action.OnRetries():
 			return m.Stats.Waiting
 		}
 		return uint64(m.Backlog.Len())
@@ -231,7 +231,7 @@ func (p *Part) present(r *queue.BulkRequest) uint64 {
 		return uint64(p.tries.Of(id))
 	case x == nil:
 		return 0
-	case r.Action == queue.BulkRetry:
+	case r.Action.OnRetries():
 		return uint64(x.Delays.Len())
 	}
 	return 1

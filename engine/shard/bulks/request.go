@@ -24,6 +24,7 @@ type bulkRow struct {
 	CreatedAfter  queue.Time          `json:"created_after,omitempty"`
 	To            string              `json:"to,omitempty"`
 	Priority      int64               `json:"priority,omitempty"`
+	Limit         uint32              `json:"limit,omitempty"`
 	Rate          uint32              `json:"rate_per_second,omitempty"`
 	DryRun        bool                `json:"dry_run,omitempty"`
 	Actor         string              `json:"actor,omitempty"`
@@ -44,7 +45,7 @@ func writeBulkRequest(r *queue.BulkRequest) (string, error) {
 		Action: r.Action.String(), Submission: f.Dead.Submission, Fingerprint: f.Dead.Fingerprint,
 		DiedBefore: f.Dead.DiedBefore, DiedAfter: f.Dead.DiedAfter, Meta: journal.MetaFields(f.Meta),
 		CreatedBefore: f.CreatedBefore, CreatedAfter: f.CreatedAfter, To: r.To, Priority: r.Priority,
-		Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor, Oldest: f.Dead.Oldest,
+		Limit: r.Limit, Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor, Oldest: f.Dead.Oldest,
 	}
 	if u := f.Dead.Until; u != (queue.DeadAge{}) {
 		row.Until = &ageRow{u.Died, u.Chunk.Submission, u.Chunk.Index}
@@ -64,8 +65,8 @@ func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 		return r, err
 	}
 	action, ok := queue.ParseBulkAction(row.Action)
-	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun,
-		Actor: row.Actor}
+	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Limit: row.Limit, Rate: row.Rate,
+		DryRun: row.DryRun, Actor: row.Actor}
 	f := &r.Filter
 	f.Dead = queue.DeadFilter{Submission: row.Submission, Fingerprint: row.Fingerprint,
 		DiedBefore: row.DiedBefore, DiedAfter: row.DiedAfter, Oldest: row.Oldest}

@@ -110,6 +110,33 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	m.Encode(now).Return(op)
 }
 
+// GiveUp encodes that chunks that wait for another try get none, as if the one before had been
+// their last, and says how many; of a dry run, it would be. No one can reserve them until then.
+func (p *tries) GiveUp(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) (n int) {
+	m := p.m
+	r := m.Live(id)
+	for _, index := range indexes {
+		if r == nil || r.Ending {
+			break // the chunk before failed its submission
+		}
+		t := r.Tries[index]
+		if t == nil || !t.Waiting || t.Attempts == 0 || m.IsHeld(r, index) {
+			continue
+		}
+		if n++; dry {
+			continue
+		}
+		token := queue.Token{Submission: id, Index: index, Epoch: t.epoch, Sequence: t.sequence}
+		slot, _ := m.Tokens.claim(r, &token, waiting, now) // it is bounded for chunks that are free only
+		m.Batch.Mark(slot, t.sequence)
+		p.exhausted(r, journal.Returned{
+			Seq: r.Seq, Index: index, Epoch: t.epoch, Sequence: t.sequence, Attempts: t.Attempts,
+			Expiries: t.Expiries, Error: t.Err,
+		}, now)
+	}
+	return n
+}
+
 // snooze encodes that a consumer gives a chunk back until then. What is known of its tries stays.
 func (p *tries) snooze(r *Record, t *queue.Token, until, now queue.Time) {
 	op := journal.Returned{

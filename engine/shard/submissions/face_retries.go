@@ -21,10 +21,12 @@ const (
 
 // failing is a chunk that waits for its next try.
 type failing struct {
-	chunk queue.ChunkID
-	err   string
-	tries uint32
-	next  queue.Time
+	chunk  queue.ChunkID
+	meta   queue.Meta
+	err    string
+	tries  uint16
+	failed queue.Time // the last try
+	next   queue.Time
 }
 
 // kinds counts them by error.
@@ -85,35 +87,80 @@ func (k *kinds) list() []api.RetryGroup {
 // says how many chunks these were.
 func (s *Submissions) Failing(ctx context.Context, f machine.Filter) (out api.RetryGroups, err error) {
 	found := kinds{of: map[string]*kind{}}
+	_, err = s.eachFailing(ctx, &f, queue.ChunkID{}, func(x *failing) bool {
+		found.add(x)
+		out.Examined++
+		return true
+	})
+	out.Items, out.Others = found.list(), found.others
+	return out, err
+}
+
+// Retries lists up to limit of these chunks whose last error has a fingerprint ("": any), from one on
+// (zero: the first): those of the newest submission first, and of one submission by index. next is
+// where the next page begins, zero if there is none. A page may be short.
+func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint string, from queue.ChunkID,
+	limit int) (list []queue.Retry, next queue.ChunkID, err error) {
+	bytes := 0
+	next, err = s.eachFailing(ctx, &f, from, func(x *failing) bool {
+		kind := queue.Fingerprint(x.err)
+		if fingerprint != "" && fingerprint != kind {
+			return true
+		}
+		if len(list) == limit || bytes > queue.MaxAnswerBytes {
+			return false
+		}
+		bytes += len(x.err) + x.meta.Bytes()
+		list = append(list, queue.Retry{Chunk: x.chunk, Meta: x.meta, Attempts: x.tries, Error: x.err, Fingerprint: kind,
+			Failed: x.failed, Next: x.next})
+		return true
+	})
+	return list, next, err
+}
+
+// eachFailing visits the chunks that failed and wait for their next try, from one on, in slices, until
+// visit says no or it has looked at MostWeighed submissions or MostRetries chunks. It tells with which
+// chunk it would go on; zero: it has visited all.
+func (s *Submissions) eachFailing(ctx context.Context, f *machine.Filter, from queue.ChunkID,
+	visit func(*failing) bool) (next queue.ChunkID, err error) {
 	before := queue.SubmissionID(math.MaxInt64)
+	if from.Submission != 0 {
+		before = from.Submission + 1
+	}
 	var ids []queue.SubmissionID
-	visit := func(r *machine.Record) bool {
+	collect := func(r *machine.Record) bool {
 		if r.Sub != nil && r.Waiting > 0 && f.Matches(r) {
 			ids = append(ids, r.ID)
 		}
 		return true
 	}
-	for looked := 0; before != 0 && looked < MostWeighed && out.Examined < MostRetries; looked += machine.ListSlice {
-		if err := ctx.Err(); err != nil {
-			return out, err
+	left := MostRetries
+	for looked := 0; before != 0; looked += machine.ListSlice {
+		if err := ctx.Err(); err != nil || looked >= MostWeighed {
+			return queue.ChunkID{Submission: before - 1}, err
 		}
-		s.Look(func(m *machine.Machine) { before = m.Order.Before(before, machine.ListSlice, visit) })
+		s.Look(func(m *machine.Machine) { before = m.Order.Before(before, machine.ListSlice, collect) })
 		for _, id := range ids {
-			out.Examined += s.failingOf(id, &found, MostRetries-out.Examined)
+			at := queue.ChunkID{Submission: id}
+			if id == from.Submission {
+				at = from
+			}
+			if stopped := s.failingOf(at, &left, visit); stopped.Submission != 0 {
+				return stopped, nil
+			}
 		}
 		ids = ids[:0]
 	}
-	out.Items, out.Others = found.list(), found.others
-	return out, nil
+	return queue.ChunkID{}, nil
 }
 
-// failingOf adds the chunks of one submission, in slices.
-func (s *Submissions) failingOf(id queue.SubmissionID, found *kinds, most uint64) (n uint64) {
+// failingOf visits the chunks of one submission, from one on, in slices. It tells at which it stopped; zero: at none.
+func (s *Submissions) failingOf(at queue.ChunkID, left *int, visit func(*failing) bool) (stopped queue.ChunkID) {
 	var list []failing
-	for from, more := uint64(0), true; more && n < most; {
+	for from, more := uint64(at.Index), true; more; {
 		list = list[:0]
 		s.Look(func(m *machine.Machine) {
-			r := m.Live(id)
+			r := m.Live(at.Submission)
 			if more = r != nil && r.Waiting > 0; !more {
 				return
 			}
@@ -121,18 +168,17 @@ func (s *Submissions) failingOf(id queue.SubmissionID, found *kinds, most uint64
 			more = len(indexes) == machine.LookMost
 			for _, index := range indexes {
 				from = uint64(index) + 1
-				if t := r.Tries[index]; t != nil && t.Attempts+uint16(t.Expiries) > 0 {
-					chunk := queue.ChunkID{Submission: id, Index: index}
-					list = append(list, failing{chunk, t.Err, uint32(t.Attempts), t.NotBefore})
+				if t := r.Tries[index]; t != nil && t.Attempts > 0 {
+					chunk := queue.ChunkID{Submission: r.ID, Index: index}
+					list = append(list, failing{chunk, r.Meta(), t.Err, t.Attempts, t.Died(), t.NotBefore})
 				}
 			}
 		})
 		for i := range list { // without the mutex
-			if n < most {
-				found.add(&list[i])
-				n++
+			if *left--; *left < 0 || !visit(&list[i]) {
+				return list[i].chunk
 			}
 		}
 	}
-	return n
+	return stopped
 }

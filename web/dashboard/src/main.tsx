@@ -140,6 +140,7 @@ function Badge({ of }: { of: string }) {
   if (of === 'rules' && rules.value?.data?.items.length) return <span class="n">{short(rules.value.data.items.length)}</span>
   if (of === 'reservations' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
   if (of === 'consumers' && now && now.consumers_attached > 0) return <span class="n" title="attached">{short(now.consumers_attached)}</span>
+  if (of === 'failing' && now && now.retrying > 0) return <span class="n">{short(now.retrying)}</span>
   if (of === 'dead-letters' && now && now.dead_letters > 0) return <span class="n">{short(now.dead_letters)}</span>
   if (of === 'keys' && keys.value) return <span class="n">{short(keys.value.keys.length + keys.value.left)}</span>
   return null

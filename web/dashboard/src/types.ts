@@ -5,7 +5,7 @@ export type MetaValue = string | number | bigint
 export type Meta = Record<string, MetaValue>
 
 export interface Stats {
-  ready: number; waiting: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
+  ready: number; waiting: number; retrying: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
   submissions_open: number; consumers_attached: number; consumers_waiting: number; oldest_ready_seconds: number
   inserted_total: number; reserved_total: number; done_total: number; failed_total: number; expired_total: number; released_total: number
   journal_bytes: number; store_bytes: number; disk_full: number; forecast: Forecast | null
@@ -123,7 +123,7 @@ export interface DeadFilter { submission?: string; fingerprint?: string; died_be
 /** What a bulk operation is about; everything given has to fit. */
 export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
 export interface BulkOperation {
-  id: string; queue: string; action: string; actor?: string; filter?: BulkFilter; to?: string; priority?: number; rate_per_second: number; dry_run: boolean; state: string
+  id: string; queue: string; action: string; actor?: string; filter?: BulkFilter; to?: string; priority?: number; limit?: number; rate_per_second: number; dry_run: boolean; state: string
   created_at: string; finished_at?: string; matched: number; done: number; unchanged?: number; refused: number; failure?: string
   examined?: number; to_examine?: number; percent?: number; remaining_ms?: number; cancelled_by?: string
 }

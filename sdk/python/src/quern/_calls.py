@@ -541,6 +541,13 @@ class Calls:
         """
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
+    def list_retries(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None, error: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Retry]:
+        """List chunks that failed and will be tried again. Those of the newest submission first, and of one submission by index.
+        `meta.KEY=VALUE` takes only submissions with this value. A page may have fewer items than its limit, or none, and still
+        have a `next`: the server examines only so many items per page, and a page has a maximum size.
+        """
+        return self._pages("list retries", path("/v1/queues/{}/retries", queue), {"meta": meta, "error": error, "limit": limit})
+
     def list_retry_groups(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.RetryGroups:
         """Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids,
         UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with
@@ -805,8 +812,9 @@ class Calls:
 
     def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
-        in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now,
-        cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do.
+        in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, or
+        give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It
+        continues after a restart where it was. A dry run counts what it would do.
         """
         found: types.BulkOperation = self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
@@ -1374,6 +1382,13 @@ class AsyncCalls:
         """
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
+    def list_retries(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None, error: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Retry]:
+        """List chunks that failed and will be tried again. Those of the newest submission first, and of one submission by index.
+        `meta.KEY=VALUE` takes only submissions with this value. A page may have fewer items than its limit, or none, and still
+        have a `next`: the server examines only so many items per page, and a page has a maximum size.
+        """
+        return self._pages("list retries", path("/v1/queues/{}/retries", queue), {"meta": meta, "error": error, "limit": limit})
+
     async def list_retry_groups(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.RetryGroups:
         """Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids,
         UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with
@@ -1638,8 +1653,9 @@ class AsyncCalls:
 
     async def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
-        in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now,
-        cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do.
+        in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, or
+        give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It
+        continues after a restart where it was. A dry run counts what it would do.
         """
         found: types.BulkOperation = await self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found

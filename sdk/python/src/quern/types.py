@@ -111,6 +111,7 @@ __all__ = [
     "PagePluginScores",
     "PagePluginVersion",
     "PageQueue",
+    "PageRetry",
     "PageRule",
     "PageSchedule",
     "PageSubmission",
@@ -165,6 +166,7 @@ __all__ = [
     "Result",
     "ResultsAnswer",
     "Retried",
+    "Retry",
     "RetryGroup",
     "RetryGroups",
     "RetryTries",
@@ -410,7 +412,7 @@ class BulkFilter(TypedDict, total=False):
 
 class _BulkOperationRequired(TypedDict):
     #: What is done with each
-    action: Literal["redrive", "delete", "forward", "retry", "cancel", "reprioritize"]
+    action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"]
     #: Start of the operation, which ignores everything that comes later
     created_at: str
     #: Number of changes; in a dry run, of those that it would make
@@ -448,6 +450,8 @@ class BulkOperation(_BulkOperationRequired, total=False):
     filter: BulkFilter
     #: Time of its end
     finished_at: str
+    #: Most matches that it changes; absent: all
+    limit: int
     #: Share of the items examined, rounded down; 100 only when it has completed
     percent: int
     #: Of reprioritize: the new priority
@@ -464,7 +468,7 @@ class BulkOperation(_BulkOperationRequired, total=False):
 
 class _BulkRequestRequired(TypedDict):
     #: Action on each match
-    action: Literal["redrive", "delete", "forward", "retry", "cancel", "reprioritize"]
+    action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"]
     #: The queue
     queue: str
 
@@ -477,6 +481,8 @@ class BulkRequest(_BulkRequestRequired, total=False):
     dry_run: bool
     #: The matches must satisfy every given field; an empty filter matches everything
     filter: BulkFilter
+    #: Change at most this many matches, the newest submissions first; 0 or absent: all
+    limit: int
     #: The new priority, for reprioritize
     priority: int
     #: Most chunks or submissions per second; 0: no limit
@@ -1866,6 +1872,17 @@ class PageQueue(_PageQueueRequired, total=False):
     next: str
 
 
+class _PageRetryRequired(TypedDict):
+    #: The chunks
+    items: list[Retry]
+
+
+class PageRetry(_PageRetryRequired, total=False):
+    """PageRetry: see the server's OpenAPI document."""
+    #: Cursor of the next page; absent on the last
+    next: str
+
+
 class _PageRuleRequired(TypedDict):
     #: The rules
     items: list[Rule]
@@ -2773,6 +2790,29 @@ class Retried(TypedDict):
     retried: int
 
 
+class _RetryRequired(TypedDict):
+    #: Failed attempts
+    attempts: int
+    #: Name of the kind of error, as in the filter of a bulk operation
+    fingerprint: str
+    #: Index of the chunk
+    index: int
+    #: Its submission
+    submission: str
+
+
+class Retry(_RetryRequired, total=False):
+    """Retry: see the server's OpenAPI document."""
+    #: The last error; absent if none was reported
+    error: str
+    #: End of the last attempt
+    failed_at: str
+    #: Meta of its submission
+    meta: Meta
+    #: Time of the next attempt
+    next_at: str
+
+
 class _RetryGroupRequired(TypedDict):
     #: Chunks that wait after this error
     count: int
@@ -3300,6 +3340,8 @@ class Stats(TypedDict):
     reserved: int
     #: Chunks reserved
     reserved_total: int
+    #: Those of them that wait for another attempt
+    retrying: int
     #: Reservations taken from attached consumers, which were told
     revoked_total: int
     #: Skipped chunks of open submissions

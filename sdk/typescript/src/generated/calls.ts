@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -72,7 +72,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { cursor, queue: options.queue } }))
   }
 
-  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do. Needs the scope operate. */
+  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, or give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do. Needs the scope operate. */
   startBulkOperation(body: BulkRequest, options: CallOptions = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "start bulk operation", method: "POST", path: `/v1/bulk-operations`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -526,6 +526,18 @@ export class Calls {
   /** Give chunks back without working on them. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. Needs the scope consume. */
   release(queue: string, body: ReleaseRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "release", method: "POST", path: `/v1/queues/${part(queue)}/reservations/release`, safe: true, signal: options.signal, body: jsonBody(body) })
+  }
+
+  /** List chunks that failed and will be tried again. Those of the newest submission first, and of one submission by index. `meta.KEY=VALUE` takes only submissions with this value. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
+  listRetries(queue: string, options: CallOptions & {
+    /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
+    meta?: Meta
+    /** Only chunks whose last error has this fingerprint */
+    error?: string
+    /** Most items of one page */
+    limit?: number
+  } = {}): AsyncIterableIterator<Retry> {
+    return pages((cursor) => this.connection.json<PageRetry>({ what: "list retries", method: "GET", path: `/v1/queues/${part(queue)}/retries`, safe: true, signal: options.signal, query: { meta: options.meta, error: options.error, cursor, limit: options.limit } }))
   }
 
   /** Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments. Needs the scope read. */

@@ -134,7 +134,7 @@ export type BulkFilter = {
 
 export type BulkOperation = {
   /** What is done with each */
-  action: "redrive" | "delete" | "forward" | "retry" | "cancel" | "reprioritize"
+  action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize"
   /** Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
   actor?: string
   /** Name of the caller that cancelled it */
@@ -155,6 +155,8 @@ export type BulkOperation = {
   finished_at?: string
   /** Id of the operation */
   id: string
+  /** Most matches that it changes; absent: all */
+  limit?: number
   /** Number of matches so far: done, unchanged and refused together */
   matched: number
   /** Share of the items examined, rounded down; 100 only when it has completed */
@@ -181,13 +183,15 @@ export type BulkOperation = {
 
 export type BulkRequest = {
   /** Action on each match */
-  action: "redrive" | "delete" | "forward" | "retry" | "cancel" | "reprioritize"
+  action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize"
   /** Name of the access token; on an open server, the name in the request, at most 128 bytes */
   actor?: string
   /** Count the matches, and change nothing */
   dry_run?: boolean
   /** The matches must satisfy every given field; an empty filter matches everything */
   filter?: BulkFilter
+  /** Change at most this many matches, the newest submissions first; 0 or absent: all */
+  limit?: number
   /** The new priority, for reprioritize */
   priority?: number
   /** The queue */
@@ -1333,6 +1337,13 @@ export type PageQueue = {
   next?: string
 }
 
+export type PageRetry = {
+  /** The chunks */
+  items: Retry[]
+  /** Cursor of the next page; absent on the last */
+  next?: string
+}
+
 export type PageRule = {
   /** The rules */
   items: Rule[]
@@ -2098,6 +2109,25 @@ export type Retried = {
   retried: number
 }
 
+export type Retry = {
+  /** Failed attempts */
+  attempts: number
+  /** The last error; absent if none was reported */
+  error?: string
+  /** End of the last attempt */
+  failed_at?: string
+  /** Name of the kind of error, as in the filter of a bulk operation */
+  fingerprint: string
+  /** Index of the chunk */
+  index: number
+  /** Meta of its submission */
+  meta?: Meta
+  /** Time of the next attempt */
+  next_at?: string
+  /** Its submission */
+  submission: string
+}
+
 export type RetryGroup = {
   /** Chunks that wait after this error */
   count: number
@@ -2563,6 +2593,8 @@ export type Stats = {
   reserved: number
   /** Chunks reserved */
   reserved_total: number
+  /** Those of them that wait for another attempt */
+  retrying: number
   /** Reservations taken from attached consumers, which were told */
   revoked_total: number
   /** Skipped chunks of open submissions */

@@ -132,7 +132,7 @@ export function BulkList({ name, items, scope, done, keys }: { name: string; ite
     <List name={name} items={items} id={(b) => b.id} scope={scope} keys={keys ?? false}
       columns={[{ name: 'What' }, { name: 'State' }, { name: 'Came to' }, { name: 'Done', right: true }, { name: 'Unchanged', right: true, title: 'another caller was first, or nothing was left to do' }, { name: 'Refused', right: true, title: 'what does not allow it' }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
       cells={(b) => [
-        <td class="what"><b>{b.action}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" key={text}><Clamp text={text} /></span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
+        <td class="what"><b>{b.action.replace('_', ' ')}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.limit !== undefined && <> of at most {exact(b.limit)}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" key={text}><Clamp text={text} /></span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
         <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.cancelled_by && <div class="note">by <Clamp text={b.cancelled_by} /></div>}<Progress b={b} />{b.failure && <p class="note wrap error">{b.failure}</p>}</td>,
         <td><div class="bar" role="img" aria-label={`${exact(b.done)} done, ${exact(b.unchanged ?? 0)} unchanged, ${exact(b.refused)} refused of ${exact(b.matched)}`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div><span class="note"><Count n={b.matched} /> {b.state === 'running' ? 'so far' : 'in all'}</span></td>,
         <td class="r"><Count n={b.done} /></td>, <td class="r"><Count n={b.unchanged ?? 0} /></td>, <td class="r"><Count n={b.refused} /></td>,
@@ -156,7 +156,7 @@ function Progress({ b }: { b: BulkOperation }) {
 }
 
 /** The command that starts the same operation again. */
-const again = (b: BulkOperation) => quern('bulk', 'run', b.action, ...bulkFlags(b.filter ?? {}), ...(b.to ? ['--to', b.to] : []), ...(b.priority === undefined ? [] : ['--priority', b.priority]), ...(b.rate_per_second > 0 ? ['--rate', b.rate_per_second] : []), ...(b.dry_run ? ['--dry-run'] : []), '--queue', b.queue)
+const again = (b: BulkOperation) => quern('bulk', 'run', b.action, ...bulkFlags(b.filter ?? {}), ...(b.to ? ['--to', b.to] : []), ...(b.priority === undefined ? [] : ['--priority', b.priority]), ...(b.limit ? ['--limit', b.limit] : []), ...(b.rate_per_second > 0 ? ['--rate', b.rate_per_second] : []), ...(b.dry_run ? ['--dry-run'] : []), '--queue', b.queue)
 
 /** How long one that ended is of interest beside the list that it was started from. */
 const recent = 15 * 60_000
