@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard"
@@ -32,25 +33,26 @@ type QueueInfo struct {
 // Queue is a queue that serves: one shard for now. Once it is deleted, or the engine is closed, its calls fail.
 type Queue struct {
 	resources
-	e       *Engine
-	name    string
-	id      queue.ShardID
-	created queue.Time
-	config  atomic.Pointer[queue.Settings]
-	store   *store.Store
-	shard   *shard.Shard
-	empty   emptyCounts
-	named   named
-	inUse   inUse
-	answer  queueAnswer
-	values  values
-	pace    pace
-	frames  frames
-	counts  *counts
-	files   watched
-	lost    bool                               // files are gone; watch alone looks at it
-	fair    atomic.Pointer[backlog.LedgerSums] // as they were added up last; nil: not yet
-	past    ledgerPast
+	e         *Engine
+	name      string
+	id        queue.ShardID
+	created   queue.Time
+	config    atomic.Pointer[queue.Settings]
+	store     *store.Store
+	shard     *shard.Shard
+	empty     emptyCounts
+	named     named
+	inUse     inUse
+	answer    queueAnswer
+	values    values
+	pace      pace
+	frames    frames
+	counts    *counts
+	durations *durations.Kept // how long chunks took lately
+	files     watched
+	lost      bool                               // files are gone; watch alone looks at it
+	fair      atomic.Pointer[backlog.LedgerSums] // as they were added up last; nil: not yet
+	past      ledgerPast
 }
 
 // Name is the name of the queue.
@@ -123,7 +125,8 @@ func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name)}
+	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name),
+		durations: new(durations.Kept)}
 	q.config.Store(&row.Settings)
 	var err error
 	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{Identity: id}); err != nil {
@@ -138,7 +141,7 @@ func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
 		Set: q.set, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
-		Seconds: shard.Seconds{Wait: q.counts.waited, Run: q.counts.held}, Born: row.Created, Posted: e.posted,
+		Seconds: shard.Seconds{Wait: q.counts.waited, Run: q.counts.held, Lately: q.durations}, Born: row.Created, Posted: e.posted,
 		CheckpointBytes: e.options.CheckpointBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), Audit: shard.AuditLog{Last: e.lastAct(row.Shard), Put: e.putActs(row.Shard, row.Name)},
 	}

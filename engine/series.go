@@ -108,6 +108,11 @@ func (q *Queue) Series(step time.Duration, after time.Time) api.Series {
 	return out
 }
 
+// Durations tell how long chunks of the queue waited and ran lately or, with an entry, those of the submissions with this value.
+func (q *Queue) Durations(entry *queue.MetaEntry) api.Durations {
+	return q.durations.Of(entry, queue.At(q.e.options.Now()))
+}
+
 // appendTo appends the points after a moment. Rates are counted from the point before, if it is known.
 func (r *ring) appendTo(out *api.Series, after time.Time) {
 	for i := range r.points {

@@ -30,8 +30,8 @@ import (
 
 const bulkAbout = "Applies an action to everything in a queue that matches the filter, in the background: " +
 	"redrive, delete or forward (to another queue) dead letters, " +
-	"retry chunks that wait for a retry now, or give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It continues after a restart " +
-	"where it was. A dry run counts what it would do."
+	"retry now, or give_up, chunks that wait for a retry, cancel or reprioritize open submissions. " +
+	"It continues after a restart where it was. A dry run counts what it would do."
 
 // bulks are the handlers of bulk operations.
 type bulks struct {
@@ -102,7 +102,8 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*creation[api.Bul
 // bulkRequest turns a request into the engine's words. A priority is refused for other actions rather than ignored:
 // the sender meant it to do something.
 func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
-	r = queue.BulkRequest{To: asked.To, Limit: asked.Limit, Rate: asked.RatePerSecond, DryRun: asked.DryRun, Actor: asked.Actor}
+	r = queue.BulkRequest{To: asked.To, Limit: asked.Limit, Rate: asked.RatePerSecond, DryRun: asked.DryRun,
+		Actor: asked.Actor}
 	var ok bool
 	if r.Action, ok = queue.ParseBulkAction(asked.Action); !ok {
 		return r, queue.Invalid("/action", "must be %s", strings.Join(queue.BulkActions(), ", "))

@@ -73,6 +73,10 @@ func (x queues) routes(r *router) {
 		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagQueues, compress: true,
 		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, x.keySeries)
+	registerIn(r, operation{id: "get-durations", method: "GET", path: "/v1/queues/{queue}/durations",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues, freeform: true,
+		summary: "Read how long chunks waited and ran", about: durationsAbout,
+		params: durationsQuery().document()}, x.durations)
 	registerIn(r, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the indexes of strategies, with their memory", about: viewsAbout}, x.views)

@@ -212,7 +212,8 @@ func retryList() parameters[engine.RetryRequest] {
 			func(r *engine.RetryRequest) *int { return &r.Limit })...)
 }
 
-func (x submissions) retries(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.Retry]], error) {
+func (x submissions) retries(ctx context.Context, q *engine.Queue,
+	in *queueQuery) (*output[api.Page[api.Retry]], error) {
 	var request engine.RetryRequest
 	if err := retryList().read(in.raw, &request); err != nil {
 		return nil, err
@@ -224,8 +225,9 @@ func (x submissions) retries(ctx context.Context, q *engine.Queue, in *queueQuer
 
 func apiRetry(x *queue.Retry) api.Retry {
 	return api.Retry{
-		Submission: x.Chunk.Submission.String(), Index: x.Chunk.Index, Meta: x.Meta.Object(), Attempts: uint32(x.Attempts),
-		Error: x.Error, Fingerprint: x.Fingerprint, FailedAt: x.Failed.API(), NextAt: x.Next.API(),
+		Submission: x.Chunk.Submission.String(), Index: x.Chunk.Index, Meta: x.Meta.Object(),
+		Attempts: uint32(x.Attempts), Error: x.Error, Fingerprint: x.Fingerprint,
+		FailedAt: x.Failed.API(), NextAt: x.Next.API(),
 	}
 }
 

@@ -19,6 +19,32 @@ const (
 		"among those with the most in flight. -1 means unknown, because the value was not among them."
 )
 
+const durationsAbout = "From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this " +
+	"value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about " +
+	"last: a value that it did not measure so far, it measures from this call on, and `since` says so."
+
+// durationsQuery are the parameters of durations.
+func durationsQuery() parameters[queue.Meta] {
+	return parameters[queue.Meta]{metaParameter(func(m *queue.Meta) *queue.Meta { return m })}
+}
+
+func (x queues) durations(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Durations], error) {
+	var meta queue.Meta
+	if err := durationsQuery().read(in.raw, &meta); err != nil {
+		return nil, err
+	}
+	meta = ownMeta(ctx, meta)
+	if len(meta) > 1 {
+		return nil, queue.Invalid("/query/meta."+string(meta[1].Key), "is a second value: durations are kept of "+
+			"the queue, and of single values")
+	}
+	var entry *queue.MetaEntry
+	if len(meta) == 1 {
+		entry = &meta[0]
+	}
+	return &output[api.Durations]{q.Durations(entry)}, nil
+}
+
 type seriesInput struct {
 	QueuePath
 	Step  string `query:"step" enum:"second,minute,hour" default:"second" doc:"Time from point to point"`

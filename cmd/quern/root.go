@@ -74,7 +74,7 @@ func (a *app) newRoot() *cobra.Command {
 		outputsCommand(a), priorityCommand(a),
 		cancelCommand(a), deadCommand(a), retriesCommand(a), bulkCommand(a), rulesCommand(a), lifecycleCommand(a),
 		consumersCommand(a), reservationsCommand(a),
-		statsCommand(a), queueCommand(a), keysCommand(a), strategyCommand(a), pluginCommand(a),
+		statsCommand(a), durationsCommand(a), queueCommand(a), keysCommand(a), strategyCommand(a), pluginCommand(a),
 		previewCommand(a), explainCommand(a), whyCommand(a), diagnoseCommand(a), compareCommand(a))
 	add(root, groupLook, schedulesCommand(a), ledgersCommand(a), viewsCommand(a), mapCommand(a), tokenCommand(a), auditCommand(a),
 		nodesCommand(a), moveCommand(a))

@@ -135,7 +135,8 @@ func (p *Prepared) sweep(ctx context.Context) error {
 // no one can hold anything.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
-	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
+	m.Roster, m.Ran, m.Lately = s.roster, s.options.Seconds.Run, s.options.Seconds.Lately
+	parts.settings.Report = s.options.Set
 	switch {
 	case p.before != nil:
 		m.Recovery.Carry(p.before, now)

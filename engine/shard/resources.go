@@ -102,7 +102,7 @@ func (r *resources) of(s *Shard) {
 		Pack: s.contents.pack, Blobs: emitted{&s.contents}, Trace: s.options.Emitting,
 	})
 	r.Rules = rules.Face(door(s, func() *rules.Part { return s.parts.rules }), book)
-	r.Answers = answers.New(d, d.queue(), s.options.Key, r.Rules, s.options.Seconds.Wait)
+	r.Answers = answers.New(d, d.queue(), s.options.Key, r.Rules, s.options.Seconds.Wait, s.options.Seconds.Lately)
 	if s.options.Own != nil {
 		r.Answers.Owned = s.owned
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/blobs"
 	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/measure"
@@ -106,6 +107,8 @@ type AuditLog struct {
 type Seconds struct {
 	Wait *measure.Histogram // from a chunk's insert, or its run_at, to its first reservation
 	Run  *measure.Histogram // from a reservation to its completion or failure
+
+	Lately *durations.Kept // both of the last half hour, also by value
 }
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.

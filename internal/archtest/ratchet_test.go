@@ -16,11 +16,11 @@ var tooLarge = map[string]sizes{
 	"engine/shard/machine.Record": {methods: 16, fields: 36},
 	// What an answer tells is flat on purpose: these are the documented shapes.
 	"engine/queue.Submission": {methods: 0, fields: 33},
-	"sdk/api.Stats":           {methods: 0, fields: 36},
+	"sdk/api.Stats":           {methods: 0, fields: 37},
 	"sdk/api.Submission":      {methods: 0, fields: 33},
 	"sdk/wire.Submission":     {methods: 2, fields: 32},
 	// One method for each operation of the API, so that a caller finds all of them in one place.
-	"sdk/client.Client": {methods: 130, fields: 9},
+	"sdk/client.Client": {methods: 133, fields: 9},
 }
 
 // sizes count a type's methods, the struct's fields, and the methods that an interface asks for.

@@ -44,11 +44,12 @@ const (
 	MaxBackfill = 1000      // ticks that one backfill makes
 	MaxRecent   = 24        // emissions of a schedule that are kept
 
-	MaxPicks         = 100       // of one preview or comparison
-	MaxSeed          = 1<<53 - 1 // exact in every JSON implementation
-	MaxDiffering     = 50        // picks of each side that a comparison names
-	MaxCells         = 1000      // of a map of chunks
-	MaxLedgerTenants = 1000
+	MaxPicks           = 100       // of one preview or comparison
+	MaxSeed            = 1<<53 - 1 // exact in every JSON implementation
+	MaxDiffering       = 50        // picks of each side that a comparison names
+	MaxCells           = 1000      // of a map of chunks
+	MaxDurationBuckets = 37        // powers of two milliseconds, up to two years
+	MaxLedgerTenants   = 1000
 
 	MaxFrameConsumers = 100 // that one frame names
 	MaxFrameSchedules = 200
@@ -70,7 +71,8 @@ var limits = map[string]float64{
 	"MaxReservationMS": MaxReservationMS, "MaxLimited": MaxLimited, "MaxOverdue": MaxOverdue, "MaxOldest": MaxOldest,
 	"MaxDelayMS": MaxDelayMS,
 	"MaxRate":    MaxRate, "MaxTicks": MaxTicks, "MaxBackfill": MaxBackfill, "MaxRecent": MaxRecent, "MaxPicks": MaxPicks,
-	"MaxSeed": MaxSeed, "MaxDiffering": MaxDiffering, "MaxCells": MaxCells, "MaxLedgerTenants": MaxLedgerTenants,
+	"MaxSeed": MaxSeed, "MaxDiffering": MaxDiffering, "MaxCells": MaxCells,
+	"MaxDurationBuckets": MaxDurationBuckets, "MaxLedgerTenants": MaxLedgerTenants,
 	"MaxFrameConsumers": MaxFrameConsumers, "MaxFrameSchedules": MaxFrameSchedules, "MaxPluginRows": MaxPluginRows,
 	"MaxPluginWant": MaxPluginWant, "MaxPluginBins": MaxPluginBins,
 }

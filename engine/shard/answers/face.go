@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
@@ -16,11 +17,12 @@ import (
 // Answers fill the answers of reserves.
 type Answers struct {
 	shell.Shell
-	Waits *measure.Histogram // from a chunk's insert, or its run_at, to its first reservation; nil: no one measures
-	Bytes Bytes
-	queue shell.Queue
-	key   reserver.Key
-	rules Rules
+	Waits  *measure.Histogram // from a chunk's insert, or its run_at, to its first reservation; nil: no one measures
+	Lately *durations.Kept    // the same lately, also by value; nil: no one measures
+	Bytes  Bytes
+	queue  shell.Queue
+	key    reserver.Key
+	rules  Rules
 
 	Owned func() error // why no answer may be given any more; nil: it may
 }
@@ -37,8 +39,9 @@ type Rules interface {
 }
 
 // New are the answers of a shard, whose tokens are signed with the key.
-func New(s shell.Shell, q shell.Queue, key reserver.Key, rules Rules, waits *measure.Histogram) *Answers {
-	return &Answers{Shell: s, Waits: waits, queue: q, key: key, rules: rules}
+func New(s shell.Shell, q shell.Queue, key reserver.Key, rules Rules, waits *measure.Histogram,
+	lately *durations.Kept) *Answers {
+	return &Answers{Shell: s, Waits: waits, Lately: lately, queue: q, key: key, rules: rules}
 }
 
 // ErrAgain tells Reserve to retry: the state that it was decided on has changed.
@@ -104,6 +107,8 @@ func (a *Answers) waited(picks []machine.Pick) {
 				n++
 			}
 		}
-		a.Waits.Observe(first.At.Sub(max(first.R.ID.Time(), first.R.Details().RunAt)).Seconds(), n)
+		took := first.At.Sub(max(first.R.ID.Time(), first.R.Details().RunAt))
+		a.Waits.Observe(took.Seconds(), n)
+		a.Lately.Wait(first.Meta, took, n, first.At)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
@@ -34,7 +35,7 @@ func open(t *testing.T) *desk {
 	s.Machine.Joined = machine.Joined{Parts: []machine.Part{part}, Rules: part}
 	q := s.Queue()
 	r := rules.Face(shelltest.Door(s, part), trouble.New(q.Logger, q.Seed))
-	a := New(s, q, key, r, measure.New([]float64{1}))
+	a := New(s, q, key, r, measure.New([]float64{1}), new(durations.Kept))
 	a.Bytes = fromStore{s.Store()}
 	return &desk{s, a, r}
 }

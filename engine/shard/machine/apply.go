@@ -113,7 +113,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	}
 	m.Counting.Changing(r)
 	if slot, held := m.Holds.Find(c.Seq, c.Index); held {
-		m.timed(slot)
+		m.timed(r, slot)
 		m.concluded(r, slot)
 	} else if t := r.Tries[c.Index]; t != nil && (t.Waiting || t.Gone()) {
 		if t.Gone() {
@@ -180,7 +180,7 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 				m.Tries.unworked(r, slot, op)
 				return nil
 			}
-			m.timed(slot)
+			m.timed(r, slot)
 		case reserver.Expiring, reserver.Dying:
 			if m.Stats.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
 				m.Roster.Lost++

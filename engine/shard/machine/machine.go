@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
@@ -49,8 +50,9 @@ type Machine struct {
 	Storage Storage
 	brought brought
 
-	Stats Stats
-	Ran   *measure.Histogram // Options.Seconds.Run
+	Stats  Stats
+	Ran    *measure.Histogram // Options.Seconds.Run
+	Lately *durations.Kept    // Options.Seconds.Lately
 }
 
 // Stats are what the backlog and the reserver do not count themselves. The totals count
@@ -208,8 +210,9 @@ func (m *Machine) concluded(r *Record, slot uint32) {
 }
 
 // timed measures how long the reservation was held by someone who tells now what came of it.
-func (m *Machine) timed(slot uint32) {
+func (m *Machine) timed(r *Record, slot uint32) {
 	if h := m.Holds.At(slot); h.Counted {
 		m.Ran.Observe(m.Now.Sub(h.Reserved).Seconds(), 1)
+		m.Lately.Run(r.Meta(), m.Now.Sub(h.Reserved), m.Now)
 	}
 }

@@ -111,8 +111,8 @@ func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint
 			return false
 		}
 		bytes += len(x.err) + x.meta.Bytes()
-		list = append(list, queue.Retry{Chunk: x.chunk, Meta: x.meta, Attempts: x.tries, Error: x.err, Fingerprint: kind,
-			Failed: x.failed, Next: x.next})
+		list = append(list, queue.Retry{Chunk: x.chunk, Meta: x.meta, Attempts: x.tries, Error: x.err,
+			Fingerprint: kind, Failed: x.failed, Next: x.next})
 		return true
 	})
 	return list, next, err

@@ -307,6 +307,14 @@ class Calls:
         found: types.DeadLetter = self._fetch(_request("get dead letter", "GET", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index), safe=True))
         return found
 
+    def get_durations(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.Durations:
+        """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with
+        this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a
+        value that it did not measure so far, it measures from this call on, and `since` says so.
+        """
+        found: types.Durations = self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
+        return found
+
     def get_key_timeseries(self, queue: str, key: str) -> types.KeySeries:
         """Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds,
         for the values that were among those with the most in flight. -1 means unknown, because the value was not among them.
@@ -812,9 +820,9 @@ class Calls:
 
     def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
-        in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, or
-        give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It
-        continues after a restart where it was. A dry run counts what it would do.
+        in the background: redrive, delete or forward (to another queue) dead letters, retry now, or give_up, chunks that wait for
+        a retry, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it
+        would do.
         """
         found: types.BulkOperation = self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
@@ -1146,6 +1154,14 @@ class AsyncCalls:
     async def get_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int]) -> types.DeadLetter:
         """Read a dead letter with its last 10 attempts."""
         found: types.DeadLetter = await self._fetch(_request("get dead letter", "GET", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index), safe=True))
+        return found
+
+    async def get_durations(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.Durations:
+        """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with
+        this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a
+        value that it did not measure so far, it measures from this call on, and `since` says so.
+        """
+        found: types.Durations = await self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
 
     async def get_key_timeseries(self, queue: str, key: str) -> types.KeySeries:
@@ -1653,9 +1669,9 @@ class AsyncCalls:
 
     async def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
-        in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, or
-        give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It
-        continues after a restart where it was. A dry run counts what it would do.
+        in the background: redrive, delete or forward (to another queue) dead letters, retry now, or give_up, chunks that wait for
+        a retry, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it
+        would do.
         """
         found: types.BulkOperation = await self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found

@@ -40,6 +40,9 @@ __all__ = [
     "DeadGroups",
     "DeadLetter",
     "Diagnosis",
+    "DurationBucket",
+    "DurationCounts",
+    "Durations",
     "Emission",
     "EndsGap",
     "ExceptBlock",
@@ -884,6 +887,38 @@ class Diagnosis(_DiagnosisRequired, total=False):
     first_reserved_at: str
     #: The longest reservation; absent if there is none
     oldest: Holding
+
+
+class DurationBucket(TypedDict):
+    """DurationBucket: see the server's OpenAPI document."""
+    #: Upper bound, a power of two; the first is 1
+    below_ms: int
+    #: Durations below it, and in no bucket before
+    count: int
+
+
+class DurationCounts(TypedDict):
+    """DurationCounts: see the server's OpenAPI document."""
+    #: How many were how long, from the first bucket that has any to the last
+    buckets: list[DurationBucket]
+    #: Number of durations
+    count: int
+    #: The longest
+    max_ms: int
+    #: Half of them were shorter, to within a tenth
+    p50_ms: int
+    #: 95 % of them were shorter, to within a tenth
+    p95_ms: int
+
+
+class Durations(TypedDict):
+    """Durations: see the server's OpenAPI document."""
+    #: From a reservation to its completion or failure
+    run: DurationCounts
+    #: Beginning of what is counted: half an hour to an hour ago, or the start of the server or of the measuring
+    since: str
+    #: From the insert, or from run_at, to the first reservation
+    wait: DurationCounts
 
 
 class Emission(TypedDict):

@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -72,7 +72,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { cursor, queue: options.queue } }))
   }
 
-  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, or give_up their other tries (what `on_exhausted` says happens to them), cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do. Needs the scope operate. */
+  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background: redrive, delete or forward (to another queue) dead letters, retry now, or give_up, chunks that wait for a retry, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do. Needs the scope operate. */
   startBulkOperation(body: BulkRequest, options: CallOptions = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "start bulk operation", method: "POST", path: `/v1/bulk-operations`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -393,6 +393,14 @@ export class Calls {
   /** Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind them, and it does not know what the filters of strategies refuse. Needs the scope read. */
   diagnoseQueue(queue: string, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose queue", method: "GET", path: `/v1/queues/${part(queue)}/diagnosis`, safe: true, signal: options.signal })
+  }
+
+  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a value that it did not measure so far, it measures from this call on, and `since` says so. Needs the scope read. */
+  getDurations(queue: string, options: CallOptions & {
+    /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
+    meta?: Meta
+  } = {}): Promise<Durations> {
+    return this.connection.json<Durations>({ what: "get durations", method: "GET", path: `/v1/queues/${part(queue)}/durations`, safe: true, signal: options.signal, query: { meta: options.meta } })
   }
 
   /** List the Fair blocks in use. Needs the scope read. */

@@ -535,6 +535,35 @@ export type Diagnosis = {
   submissions: number
 }
 
+export type DurationBucket = {
+  /** Upper bound, a power of two; the first is 1 */
+  below_ms: number
+  /** Durations below it, and in no bucket before */
+  count: number
+}
+
+export type DurationCounts = {
+  /** How many were how long, from the first bucket that has any to the last */
+  buckets: DurationBucket[]
+  /** Number of durations */
+  count: number
+  /** The longest */
+  max_ms: number
+  /** Half of them were shorter, to within a tenth */
+  p50_ms: number
+  /** 95 % of them were shorter, to within a tenth */
+  p95_ms: number
+}
+
+export type Durations = {
+  /** From a reservation to its completion or failure */
+  run: DurationCounts
+  /** Beginning of what is counted: half an hour to an hour ago, or the start of the server or of the measuring */
+  since: string
+  /** From the insert, or from run_at, to the first reservation */
+  wait: DurationCounts
+}
+
 export type Emission = {
   /** Time of the tick */
   at: string

@@ -9,6 +9,7 @@ import { quern, queuePath } from '../api'
 import { PastPicker, usePast, zoom } from '../past'
 import { link, queue, refine, route } from '../state'
 import { keys, stats } from '../stream'
+import { HowLong } from './durations'
 import type { Diagnosis, KeysFrame, Page, StatsFrame, Submission } from '../types'
 
 export function Overview() {
@@ -24,6 +25,7 @@ export function Overview() {
       <HeldBack frame={frame} keyed={keys.value} />
       <Strips keyed={keys.value} />
       <Largest />
+      <HowLong />
     </>
   )
 }

@@ -16,6 +16,7 @@ import { Sentence } from '../text'
 import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
 import { actorOf } from '../told'
 import { Change, UndoOf, What } from './activity'
+import { HowLong } from './durations'
 import { AtLimit, Edit, NewValue, newer } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
@@ -53,6 +54,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       {own.length > 0 && <section class="card w12"><header><h2>Rules</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
       {!boundTo() && <Standing of={name} value={value} />}
       <Held key={changed} filters={{ ['meta.' + name]: valueText(value), limit: '10' }} name="Holders" none="No consumer holds a chunk of it." changed={again} few />
+      <HowLong value={{ key: name, text: valueText(value) }} />
       <Submissions of={name} text={valueText(value)} />
       <Failures of={name} text={valueText(value)} />
       {may('admin') && <ChangesOf key={changed} target={target} none="The audit log has no change of its limit or weight." />}
