@@ -70,7 +70,7 @@ test-pure: prepare
 test-processes: prepare
 	$(INSTALL) postgresql
 	$(TEST) -parallel 3 $$(internal/kind.sh processes) # they wait for much of their time
-	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestScene|^TestScripts$$' ./web -args -nodes 3 # the same behaviours, of a cluster
+	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestScene|^TestCrew|^TestScripts$$' ./web -args -nodes 3 # the same behaviours, of a cluster
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 dashboard-check: dashboard-tools

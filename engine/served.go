@@ -40,6 +40,9 @@ func (n *Nodes) Others() (list []Elsewhere) {
 	return list
 }
 
+// Self is the name of this node.
+func (n *Nodes) Self() string { return n.node.Name }
+
 // Named is the other node of this name; nil: it is this one.
 func (n *Nodes) Named(name string) (*Elsewhere, error) {
 	if name == n.node.Name {

@@ -62,6 +62,7 @@ type auth struct {
 	limits   access.Limits // of each token
 	answers  access.Answers
 	sessions sessions
+	far      *farSessions
 	guesses  guesses
 	hops     *hops // nil: there is no cluster
 }
@@ -237,7 +238,10 @@ func (a *auth) authenticate(table *access.Table, r *http.Request,
 			by.subject = subject
 			return by, token, nil
 		}
-		if by.session = a.sessionOf(r, now); by.session == nil && subject != "" {
+		if by.session, err = a.sessionOf(r, now); err != nil {
+			return by, nil, err
+		}
+		if by.session == nil && subject != "" {
 			return by, nil, newProblem(codeUnauthorized, "No access token that is good has the certificate_subject "+
 				strconv.Quote(subject)+", which is that of the client's certificate. Make one, or send a token.")
 		}

@@ -66,6 +66,11 @@ func stopDatabase() {
 	}
 }
 
+// alwaysPlayed says that a test is not only drawn.
+func alwaysPlayed(name string) bool {
+	return strings.HasPrefix(name, "TestScripts/") || strings.HasPrefix(name, "TestCrew")
+}
+
 // shortStarts is how often a behaviour may start its nodes with -short.
 const shortStarts = 3
 
@@ -73,7 +78,7 @@ const shortStarts = 3
 func newCrew(t testing.TB, seed uint64) *crew {
 	t.Helper()
 	draws := rand.New(rand.NewPCG(seed, 1))
-	if testing.Short() && !strings.HasPrefix(t.Name(), "TestScripts/") && draws.IntN(3) > 0 {
+	if testing.Short() && !alwaysPlayed(t.Name()) && draws.IntN(3) > 0 {
 		t.Skip("with -short, one behaviour in three is drawn")
 	}
 	database.once.Do(func() { database.server, database.err = pgtest.Start("max_connections=400") })
@@ -157,18 +162,24 @@ func (c *crew) settled() {
 func (c *crew) stop() {
 	c.Helper()
 	for _, n := range c.list {
-		n.stop()
-		n.still()
-		if c.dead {
-			continue
-		}
-		ctx, done := context.WithTimeout(context.Background(), time.Minute)
-		if err := errors.Join(n.place.Leave(ctx), n.shared.Close()); err != nil {
-			c.Errorf("stop: %v", err)
-		}
-		done()
+		c.end(n)
 	}
 	c.list = nil
+}
+
+// end ends a node, which hands nothing over.
+func (c *crew) end(n *crewNode) {
+	c.Helper()
+	n.stop()
+	n.still()
+	if c.dead {
+		return
+	}
+	ctx, done := context.WithTimeout(context.Background(), time.Minute)
+	defer done()
+	if err := errors.Join(n.place.Leave(ctx), n.shared.Close()); err != nil {
+		c.Errorf("stop: %v", err)
+	}
 }
 
 // kill takes the database from the nodes, and ends them: they write nothing more, as after kill -9.

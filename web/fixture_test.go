@@ -30,6 +30,7 @@ type fixture struct {
 	client  *http.Client
 	log     *lockedBuffer
 	draws   atomic.Uint64
+	crew    *crew // the nodes that stand for the server; nil: it is alone
 }
 
 // newFixture opens the engine in a fresh directory. The seed of its draws is printed when the test fails.
@@ -47,6 +48,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	f.draws.Store(seed)
 	if *nodeCount > 0 {
 		crew := newCrew(t, seed)
+		f.crew = crew
 		f.engine, f.address = crew.start(func(dir string, in *engine.Cluster, at net.Listener) (*engine.Engine, func()) {
 			return f.serverOn(dir, in, at, change...)
 		}), "127.0.0.1" // the crew's transport finds a node

@@ -183,6 +183,10 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
 	h := hop{From: f.auth.fromOf(r)}
 	if by := f.auth.credentialOf(r); by != nil {
 		h.Proof, h.Subject = &by.proof, by.subject
+		// A stream ends with its session, of which the other node does not know.
+		if by.session != nil && r.Method == http.MethodGet && f.auth.waits.enter(c.Response(), by, 0) {
+			defer f.auth.waits.leave(c.Response())
+		}
 	}
 	// The id of the request survives the hop: both nodes log the call under the same one.
 	id := header.Get(headerRequestID)

@@ -154,6 +154,7 @@ func New(o Options) (*Server, error) {
 	s.auth = &auth{engine: o.Engine, clock: s.clock, waits: s.waits, limits: o.Limits,
 		answers: access.Answers{Most: maxAnswers}}
 	s.forwarding = newForwarding(o.Engine.Nodes(), s.auth, o.Logger)
+	s.auth.far = &farSessions{nodes: o.Engine.Nodes(), through: s.forwarding, clock: s.clock}
 	if nodes := o.Engine.Nodes(); nodes != nil {
 		s.auth.hops = &hops{nodes.HopKey()}
 	}
@@ -173,6 +174,7 @@ func New(o Options) (*Server, error) {
 	if s.auth.hops != nil {
 		lettersRoutes(s.echo, o.Engine, s.auth.hops)
 		pluginUsersRoute(s.echo, o.Engine, s.auth.hops)
+		farSessionsRoute(s.echo, s.auth)
 	}
 	if err := s.routes(&o); err != nil {
 		return nil, err

@@ -50,8 +50,11 @@ type session struct {
 	proof access.Proof // it ends with the secret that opened it
 	until time.Time    // this and used are readings of the monotonic clock, too
 
+	far *farSession // what this node knows of it, if another one has it; nil: it is one of this node
+
 	mu   sync.Mutex
 	used time.Time
+	good time.Time // until when the answer of the node that has it counts
 }
 
 // sessions are all that are open, by the hash of their id: what is in memory is no cookie.
@@ -65,7 +68,7 @@ type sessions struct {
 func (l *sessions) lives(s *session, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return now.Before(s.until) && now.Before(s.used.Add(sessionIdle))
+	return now.Before(s.until) && now.Before(s.used.Add(sessionIdle)) && (s.far == nil || now.Before(s.good))
 }
 
 // use notes a request of the session.
@@ -150,21 +153,28 @@ func (l *sessions) drop(good func(*session) bool) {
 	}
 }
 
-// sessionOf is the session that a request's cookie names. A cookie counts only for requests of
+// sessionOf is the session that a request's cookie names; nil: there is none. A cookie counts only for requests of
 // a page of this server: browsers send it along from pages of other ports of the same host too.
-func (a *auth) sessionOf(r *http.Request, now time.Time) *session {
+func (a *auth) sessionOf(r *http.Request, now time.Time) (*session, error) {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return nil
+		return nil, nil
 	}
 	cookie, err := r.Cookie(sessionCookie)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	found := a.sessions.find(cookie.Value, now)
+	home, id, away := a.far.split(cookie.Value)
+	switch {
+	case away:
+		return nil, newProblem(codeUnauthorized, "The node at which you logged in is gone: log in again.")
+	case home != nil:
+		return a.far.find(r.Context(), home, id)
+	}
+	found := a.sessions.find(id, now)
 	if found != nil {
 		found.use(now)
 	}
-	return found
+	return found, nil
 }
 
 // expelEvery is how often tokens and sessions that are over end what waits by them.
@@ -192,11 +202,18 @@ func (s *Server) tidy(ctx context.Context) {
 func (a *auth) expel() {
 	now := a.clock.now()
 	table := a.engine.Tokens().At(queue.At(now))
+	far := map[*farSession]bool{}
 	a.waits.each(func(by *credential) {
-		if by.session != nil {
+		switch {
+		case by.session == nil:
+		case by.session.far != nil:
+			far[by.session.far] = true
+		default:
 			by.session.use(now) // who looks at a stream is there
 		}
 	})
+	a.far.renew(far, func() { a.waits.end(a.good) })
+	a.far.tidy(now)
 	a.sessions.drop(func(l *session) bool {
 		_, ok := table.Find(&l.proof, queue.At(now))
 		return ok && a.sessions.lives(l, now)
@@ -236,7 +253,7 @@ func (t *tokens) openSession(c echo.Context) error {
 				"They end after an hour without a request; log out where you are logged in.")
 	}
 	token.Note(queue.At(now))
-	c.SetCookie(sessionCookieOf(c.Request(), id, int(sessionMost/time.Second)))
+	c.SetCookie(sessionCookieOf(c.Request(), t.auth.far.cookie(id), int(sessionMost/time.Second)))
 	return answerWhoami(c, whoamiOf(token, opened))
 }
 
@@ -251,7 +268,12 @@ func answerWhoami(c echo.Context, who api.Whoami) error {
 // closeSession is DELETE /v1/session.
 func (t *tokens) closeSession(c echo.Context) error {
 	if cookie, err := c.Request().Cookie(sessionCookie); err == nil {
-		t.auth.sessions.close(cookie.Value)
+		home, id, _ := t.auth.far.split(cookie.Value)
+		if home == nil {
+			t.auth.sessions.close(id)
+		} else if err := t.auth.far.close(c.Request().Context(), home, id); err != nil {
+			return err
+		}
 		t.auth.expel()
 	}
 	c.SetCookie(sessionCookieOf(c.Request(), "", -1))

@@ -1,0 +1,252 @@
+package web
+
+// Sessions that other nodes of a cluster have.
+//
+//	cookie quern_session=NODE.ID ─► this node? sessions.find(ID)
+//	                                another one? ask it over a sealed hop, and believe the answer for a second
+//
+// A session stays with the node that opened it, its home, which counts the idle time and ends it. So a log-out is in
+// force everywhere when the answers that the other nodes have are a second old. If the home is gone, so are its
+// sessions, as after a restart of a server that is alone.
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+const (
+	// sessionsPath is where nodes ask each other. It is no part of the API.
+	sessionsPath = "/cluster/session"
+	// farFresh is how long an answer of the home counts for a new request.
+	farFresh = time.Second
+	// farStale is how long it counts for a stream: the home is asked again each second, and may take askMost to answer.
+	farStale = farFresh + expelEvery + askMost
+)
+
+// farSessions are the sessions of other nodes that this node has asked for, by the hash of their cookies.
+type farSessions struct {
+	nodes   *engine.Nodes // nil: the server is alone
+	through *forwarding
+	clock   *clock
+
+	mu    sync.Mutex
+	known map[access.Hash]*farSession
+}
+
+// farSession is what this node knows of one.
+type farSession struct {
+	home engine.Elsewhere
+	id   string
+
+	asking sync.Mutex // held while the home is asked, so that the requests of a page ask once
+	seen   time.Time  // when it answered last; zero: never
+	failed time.Time  // when it did not answer last
+	is     *session   // nil: there is no such session
+}
+
+// askedSession is what a node asks the home of a session, and sessionAnswer what that one answers.
+type (
+	askedSession struct {
+		ID  string
+		End bool // log out
+	}
+	sessionAnswer struct {
+		Proof *access.Proof // nil: there is no such session, or it is over
+		Left  time.Duration // until it ends, however busy
+	}
+)
+
+// farSessionsRoute answers for the sessions of this node.
+func farSessionsRoute(e *echo.Echo, a *auth) {
+	e.POST(sessionsPath, func(c echo.Context) error {
+		if a.hops.of(c.Request()) == nil {
+			return newProblem(codeForbidden, "Only nodes of this cluster ask this.")
+		}
+		var asked askedSession
+		if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxSessionBody)).Decode(&asked); err != nil {
+			return newProblem(codeMalformed, "The session cannot be read: "+err.Error())
+		}
+		if asked.End {
+			a.sessions.close(asked.ID)
+			a.expel()
+		}
+		var answer sessionAnswer
+		now := a.clock.now()
+		if found := a.sessions.find(asked.ID, now); found != nil {
+			found.use(now)
+			answer = sessionAnswer{&found.proof, found.until.Sub(now)}
+		}
+		return c.JSON(http.StatusOK, answer)
+	})
+}
+
+// split is the other node that a cookie names, and the id of the session there; nil: the session is one of this node,
+// or of a node that is gone (away).
+func (f *farSessions) split(cookie string) (home *engine.Elsewhere, id string, away bool) {
+	at := strings.LastIndexByte(cookie, '.')
+	if f.nodes == nil || at < 0 {
+		return nil, cookie, false
+	}
+	name, id := cookie[:at], cookie[at+1:]
+	if name == f.nodes.Self() {
+		return nil, id, false
+	}
+	home, err := f.nodes.Named(name)
+	return home, id, err != nil
+}
+
+// cookie is the text of the cookie of a session of this node.
+func (f *farSessions) cookie(id string) string {
+	if f.nodes == nil {
+		return id
+	}
+	return f.nodes.Self() + "." + id
+}
+
+// errAway says that the home of a session does not answer.
+func errAway(node string) error {
+	return newProblem(codeUnauthorized, fmt.Sprintf("Node %s, at which you logged in, does not answer: log in again.", node))
+}
+
+// find is a session of another node, if it is still good.
+func (f *farSessions) find(ctx context.Context, home *engine.Elsewhere, id string) (*session, error) {
+	if len(id) != sessionIDLength {
+		return nil, nil
+	}
+	known := f.entry(home, id)
+	if known == nil {
+		return nil, tooMuch("There are as many sessions of other nodes as this one keeps.", farFresh)
+	}
+	return f.ask(ctx, known)
+}
+
+// entry is what this node knows of a session; nil: it knows too many.
+func (f *farSessions) entry(home *engine.Elsewhere, id string) *farSession {
+	hash := access.Hash(sha256.Sum256([]byte(home.Node + "." + id)))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.known[hash]
+	if known == nil && len(f.known) < maxSessions {
+		if f.known == nil {
+			f.known = map[access.Hash]*farSession{}
+		}
+		known = &farSession{home: *home, id: id}
+		f.known[hash] = known
+	}
+	return known
+}
+
+// ask asks the home of a session, unless it has answered just now.
+func (f *farSessions) ask(ctx context.Context, s *farSession) (*session, error) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	now := f.clock.now()
+	if !s.seen.IsZero() && now.Before(s.seen.Add(farFresh)) {
+		return s.is, nil
+	}
+	if now.Before(s.failed.Add(farFresh)) {
+		return nil, errAway(s.home.Node)
+	}
+	answer, err := f.call(context.WithoutCancel(ctx), &s.home, askedSession{ID: s.id}) // others wait for the same answer
+	if err != nil {
+		s.failed = f.clock.now()
+		return nil, errAway(s.home.Node)
+	}
+	s.seen = now
+	switch {
+	case answer.Proof == nil:
+		if s.is != nil {
+			s.is.end()
+		}
+		s.is = nil
+	case s.is == nil:
+		s.is = &session{proof: *answer.Proof, until: now.Add(answer.Left), used: now, far: s, good: now.Add(farStale)}
+	default:
+		s.is.confirm(now)
+	}
+	return s.is, nil
+}
+
+// confirm notes that the home has the session still.
+func (s *session) confirm(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used, s.good = now, now.Add(farStale)
+}
+
+func (f *farSessions) call(ctx context.Context, home *engine.Elsewhere, asked askedSession) (answer sessionAnswer, err error) {
+	ctx, done := context.WithTimeout(ctx, askMost)
+	defer done()
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return answer, err
+	}
+	text, err := farLetterbox{f.through, ""}.call(ctx, http.MethodPost, home.URL+sessionsPath, bytes.NewReader(body))
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		f.through.warn(&part{at: *home, err: err})
+	}
+	return answer, err
+}
+
+// close ends a session at its home. What other nodes know of it is a second old at most.
+func (f *farSessions) close(ctx context.Context, home *engine.Elsewhere, id string) error {
+	known := f.entry(home, id)
+	if _, err := f.call(ctx, home, askedSession{ID: id, End: true}); err != nil {
+		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, at which you logged in, does not answer. "+
+			"The session may go on there: log out again in a moment.", home.Node)}
+	}
+	if known != nil {
+		known.asking.Lock()
+		defer known.asking.Unlock()
+		if known.is != nil {
+			known.is.end()
+		}
+		known.is, known.seen = nil, f.clock.now()
+	}
+	return nil
+}
+
+// renew asks again for the sessions that streams and waits have. It waits for no answer; ended is called after each.
+func (f *farSessions) renew(inUse map[*farSession]bool, ended func()) {
+	for s := range inUse {
+		if !s.asking.TryLock() {
+			continue // it is just asked for
+		}
+		s.asking.Unlock()
+		go func() {
+			if is, err := f.ask(context.Background(), s); err == nil && is == nil {
+				ended()
+			}
+		}()
+	}
+}
+
+// tidy forgets the sessions that no one asked for of late.
+func (f *farSessions) tidy(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for hash, s := range f.known {
+		if s.asking.TryLock() {
+			if now.After(s.seen.Add(farStale)) {
+				delete(f.known, hash)
+			}
+			s.asking.Unlock()
+		}
+	}
+}
