@@ -22,30 +22,17 @@ type ScheduleGuard = schedules.Guard
 
 // List lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
 // page is the `after` of the following one, also where fewer fit into an answer.
-func (p Schedules) List(after string, limit int) (page Page[queue.ScheduleInfo], err error) {
-	if limit < 1 || limit > queue.MaxListLimit {
-		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
-	}
-	if after != "" && !strategyName(after) {
-		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
-	}
+func (p Schedules) List(after string, limit int) (Page[queue.ScheduleInfo], error) {
 	all := p.q.shard.Schedules.List()
-	all = slices.DeleteFunc(all, func(s queue.ScheduleInfo) bool { return after != "" && s.Name <= after })
 	slices.SortFunc(all, func(a, b queue.ScheduleInfo) int { return strings.Compare(a.Name, b.Name) })
-	n := 0
-	for bytes := 0; n < min(limit, len(all)) && bytes < queue.MaxAnswerBytes; n++ {
-		t := &all[n].Schedule.Template
-		bytes += t.Meta.Bytes() + len(t.Chunks.Template) + len(t.Attachment)
+	return pageByName(all, after, limit, queue.MaxAnswerBytes, func(s *queue.ScheduleInfo) (string, int) {
+		t := &s.Schedule.Template
+		bytes := t.Meta.Bytes() + len(t.Chunks.Template) + len(t.Attachment)
 		for _, chunk := range t.Chunks.Inline {
 			bytes += len(chunk)
 		}
-	}
-	if n < len(all) {
-		all = all[:n]
-		page.Next = all[n-1].Name
-	}
-	page.Items = all
-	return page, nil
+		return s.Name, bytes
+	})
 }
 
 // Get is one of them.

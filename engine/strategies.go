@@ -96,26 +96,13 @@ func strategyName(name string) bool {
 
 // List lists a queue's named strategies by name, from the one after `after` on: at most limit (1 to
 // queue.MaxListLimit), and no more once their texts pass a mebibyte. Next of the page is the `after` of the following one.
-func (p Strategies) List(after string, limit int) (page Page[api.NamedStrategy], err error) {
-	if limit < 1 || limit > queue.MaxListLimit {
-		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
+func (p Strategies) List(after string, limit int) (Page[api.NamedStrategy], error) {
+	var all []api.NamedStrategy
+	named := p.q.named.all()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		all = append(all, named[name].NamedStrategy)
 	}
-	if after != "" && !strategyName(after) {
-		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
-	}
-	all, bytes := p.q.named.all(), 0
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if after != "" && name <= after {
-			continue
-		}
-		if len(page.Items) == limit || bytes >= maxListedText {
-			page.Next = page.Items[len(page.Items)-1].Name
-			break
-		}
-		page.Items = append(page.Items, all[name].NamedStrategy)
-		bytes += len(all[name].Strategy)
-	}
-	return page, nil
+	return pageByName(all, after, limit, maxListedText, func(s *api.NamedStrategy) (string, int) { return s.Name, len(s.Strategy) })
 }
 
 // maxListedText ends a page of strategies: a thousand of the longest would be 64 MiB.

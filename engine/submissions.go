@@ -204,6 +204,31 @@ func readCursorOf(list, text string, bits ...int) (numbers []uint64, err error) 
 	return numbers, nil
 }
 
+// pageByName is the page of a list by name that begins behind `after`: at most limit items, and no more once they have so many bytes. Its Next
+// is the `after` of the following page.
+func pageByName[T any](list []T, after string, limit, most int, of func(*T) (name string, bytes int)) (page Page[T], err error) {
+	if limit, err = validLimit(limit); err != nil {
+		return page, err
+	}
+	if after != "" && !strategyName(after) {
+		return page, badCursor()
+	}
+	taken := 0
+	for i := range list {
+		name, bytes := of(&list[i])
+		if name <= after {
+			continue
+		}
+		if len(page.Items) == limit || taken >= most {
+			page.Next, _ = of(&page.Items[len(page.Items)-1])
+			break
+		}
+		page.Items = append(page.Items, list[i])
+		taken += bytes
+	}
+	return page, nil
+}
+
 func badCursor() error {
 	return queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 }

@@ -279,7 +279,7 @@ func (p Values) Keys(_ context.Context, after string, limit int) (page Page[api.
 		return page, err
 	}
 	if after != "" && queue.ValidMetaKey(after) != nil {
-		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
+		return page, badCursor()
 	}
 	for _, key := range p.q.keys() {
 		if key <= after {

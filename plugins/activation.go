@@ -32,7 +32,7 @@ func (x Rollout) refusesNone(ctx context.Context, p *plugin, v *version) error {
 			if len(tried) == maxTried {
 				break
 			}
-			why = x.whyRefused(ctx, p, v, blockOf(p, &u))
+			why = x.whyRefused(ctx, v, blockOf(p, &u))
 			tried[about] = why
 		}
 		if why != "" {
@@ -47,7 +47,7 @@ func (x Rollout) refusesNone(ctx context.Context, p *plugin, v *version) error {
 }
 
 // whyRefused is why a version does not take a block; "" if it takes it, or that cannot be known now.
-func (x Rollout) whyRefused(ctx context.Context, p *plugin, v *version, b *strategy.Scored) string {
+func (x Rollout) whyRefused(ctx context.Context, v *version, b *strategy.Scored) string {
 	if b.Window > v.manifest.WindowMax {
 		return fmt.Sprintf("the window is %d, and it takes at most %d candidates", b.Window, v.manifest.WindowMax)
 	}

@@ -82,7 +82,7 @@ func (r *registry) opened() (Store, error) {
 }
 
 // enter adds a version to those that there are. registry.mu is held.
-func (r *registry) enter(v *version) *plugin {
+func (r *registry) enter(v *version) {
 	p := r.plugins[v.Name]
 	if p == nil {
 		p = newPlugin(v.Name, &r.limits)
@@ -94,7 +94,6 @@ func (r *registry) enter(v *version) *plugin {
 	r.versions[v.SHA256] = v
 	p.versions = append(p.versions, v)
 	r.bytes += v.Size
-	return p
 }
 
 // named is the plugin of a name, or nil.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -37,12 +36,12 @@ var fullCluster = clusterScale{
 // clusterSuite measures three nodes on two PostgreSQL servers, a primary and its synchronous standby. All are processes of this machine.
 func clusterSuite(ctx context.Context, r *run) error { return clusterFigures(ctx, r, fullCluster) }
 
-func clusterFigures(ctx context.Context, r *run, scale clusterScale) (err error) {
+func clusterFigures(ctx context.Context, r *run, scale clusterScale) error {
 	c, err := r.startCluster(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop()) }()
+	defer c.stop()
 	r.progress(fmt.Sprintf("a backlog of %d submissions of %d chunks", scale.submissions, scale.chunks))
 	if err := c.backlog(ctx, scale); err != nil {
 		return err

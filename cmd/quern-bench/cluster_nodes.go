@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,7 +66,8 @@ func (r *run) startCluster(ctx context.Context) (*clusterBed, error) {
 		_, err = c.owner(ctx, engine.DefaultQueue)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.stop())
+		c.stop()
+		return nil, err
 	}
 	return c, nil
 }
@@ -139,7 +139,7 @@ func (n *clusterNode) end(signal os.Signal) {
 }
 
 // stop ends all processes. Their folders are in that of the run.
-func (c *clusterBed) stop() error {
+func (c *clusterBed) stop() {
 	c.client.CloseIdleConnections()
 	for _, n := range c.nodes {
 		n.end(syscall.SIGKILL)
@@ -149,7 +149,6 @@ func (c *clusterBed) stop() error {
 			database.Stop()
 		}
 	}
-	return nil
 }
 
 // owner is the node that owns a queue.

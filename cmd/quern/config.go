@@ -52,37 +52,33 @@ func (a *app) configFlags(c *cobra.Command) {
 
 // loadConfig puts the configuration together: defaults, then the file, then the environment, then the flags. It
 // reports every value that is not allowed, not only the first.
-func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
+func (a *app) loadConfig(flags *pflag.FlagSet) (Config, error) {
 	path, err := flags.GetString("config")
 	if err != nil {
-		return Config{}, nil, err
+		return Config{}, err
 	}
 	path = cmp.Or(path, a.getenv("QUERN_CONFIG"))
 	all := options()
 	merged, sources, err := a.layers(flags, path, all)
 	if err != nil {
-		return Config{}, nil, err
+		return Config{}, err
 	}
-	var (
-		config   Config
-		settings []setting
-		wrong    []error
-	)
+	var config Config
+	var wrong []error
 	for _, o := range all {
 		s := setting{option: o, text: textOf(merged.Get(o.key())), source: sources[o.key()]}
 		if err := o.set(&config, s.text); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s is %q (from the %s) but %w", o.name, o.shown(s.text), s.source, err))
 		}
-		settings = append(settings, s)
+		config.settings = append(config.settings, s)
 	}
 	if len(wrong) == 0 {
 		wrong = append(wrong, config.checkListening(), config.checkCopies(), config.checkCluster())
 	}
 	if err := errors.Join(wrong...); err != nil {
-		return Config{}, nil, usageError{err}
+		return Config{}, usageError{err}
 	}
-	config.settings = settings
-	return config, settings, nil
+	return config, nil
 }
 
 // layers reads the four layers and says for each key which one had the last word.
@@ -167,7 +163,7 @@ func serverOptions(a *app, cmd *cobra.Command, running bool) ([]api.ServerOption
 		}
 		return c.ServerOptions(cmd.Context())
 	}
-	config, _, err := a.loadConfig(cmd.Flags())
+	config, err := a.loadConfig(cmd.Flags())
 	return config.shown(), err
 }
 

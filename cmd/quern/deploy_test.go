@@ -189,7 +189,7 @@ func TestKubernetesFitsTheServer(t *testing.T) {
 	if err := serve.ParseFlags(flags); err != nil {
 		t.Fatal(err)
 	}
-	config, _, err := a.loadConfig(serve.Flags())
+	config, err := a.loadConfig(serve.Flags())
 	if err != nil {
 		t.Fatalf("the server would not start: %v", err)
 	}
@@ -240,7 +240,7 @@ func nodeOf(t *testing.T, where string, args []string, env map[string]string) Co
 	if err := serve.ParseFlags(flags); err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
-	config, _, err := a.loadConfig(serve.Flags())
+	config, err := a.loadConfig(serve.Flags())
 	if err != nil {
 		t.Fatalf("%s: the server would not start: %v", where, err)
 	}
@@ -384,11 +384,11 @@ func TestConfigurationExampleIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, settings, err := a.loadConfig(c.Flags())
+		config, err := a.loadConfig(c.Flags())
 		if err != nil {
 			t.Fatalf("%v, of\n%s", err, text)
 		}
-		return settings
+		return config.settings
 	}
 	load(out.String())
 	all := regexp.MustCompile(`(?m)^# ([a-z_]+: )`).ReplaceAllString(out.String(), "$1")

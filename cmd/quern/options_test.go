@@ -27,7 +27,7 @@ func load(t *testing.T, file string, env, args []string) (Config, error) {
 	if err := c.ParseFlags(args); err != nil {
 		t.Fatalf("flags %q: %v", args, err)
 	}
-	config, _, err := a.loadConfig(c.Flags())
+	config, err := a.loadConfig(c.Flags())
 	return config, err
 }
 

@@ -26,7 +26,7 @@ func pluginCommand(a *app) *cobra.Command {
 			"  quern plugin build deadline-first\n" +
 			"  quern plugin push deadline-first/deadline-first.wasm --activate\n\n" +
 			"VERSION is a version text, or 8 or more digits of a sha256.",
-	}, append(pluginResources(a), pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(a), pluginCheckCommand(a),
+	}, append(pluginResources(a), pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(), pluginCheckCommand(a),
 		pluginRunCommand(a), pluginBenchCommand(a), pluginPushCommand(a), pluginDryRunCommand(a), pluginLogsCommand(a),
 		pluginSettingsCommand(a), pluginStatsCommand(a), pluginRecordingsCommand(a), pluginReplayCommand(a), pluginScoresCommand(a),
 		pluginDownloadCommand(a))...)

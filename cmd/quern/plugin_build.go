@@ -121,7 +121,7 @@ func runTool(ctx context.Context, a *app, dir string, env []string, name string,
 	return nil
 }
 
-func pluginPackCommand(a *app) *cobra.Command {
+func pluginPackCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "pack MODULE.wasm MANIFEST.json",

@@ -37,7 +37,7 @@ func serveCommand(a *app) *cobra.Command {
 			"line with its address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, _, err := a.loadConfig(cmd.Flags())
+			config, err := a.loadConfig(cmd.Flags())
 			if err != nil {
 				return err
 			}

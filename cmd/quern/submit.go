@@ -214,7 +214,7 @@ func submitWait(ctx context.Context, a *app, c *client.Client, inserted []api.Su
 	var before int64
 	var bad error
 	for i := range inserted {
-		s, err := followSubmission(ctx, a, c, inserted[i].ID, func(s api.Submission) {
+		s, err := followSubmission(ctx, c, inserted[i].ID, func(s api.Submission) {
 			bar.Set(before+int64(s.Done), submissionNote(s))
 		})
 		if err != nil {

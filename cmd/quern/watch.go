@@ -49,7 +49,7 @@ func watchSubmission(ctx context.Context, a *app, c *client.Client, id string) e
 		return err
 	}
 	bar := a.goOn("chunks", int64(first.Chunks), int64(first.Done), time.Now)
-	s, err := followSubmission(ctx, a, c, id, func(s api.Submission) { bar.Set(int64(s.Done), submissionNote(s)) })
+	s, err := followSubmission(ctx, c, id, func(s api.Submission) { bar.Set(int64(s.Done), submissionNote(s)) })
 	bar.End()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func watchSubmission(ctx context.Context, a *app, c *client.Client, id string) e
 }
 
 // followSubmission waits until the submission ends. show gets every state seen, the first and the last included.
-func followSubmission(ctx context.Context, a *app, c *client.Client, id string, show func(api.Submission)) (*api.Submission, error) {
+func followSubmission(ctx context.Context, c *client.Client, id string, show func(api.Submission)) (*api.Submission, error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {

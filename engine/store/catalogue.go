@@ -54,7 +54,7 @@ type QueueRow struct {
 // is a *queue.FormatError and stays as it was.
 func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
 	c := &Catalogue{path: path}
-	if err := c.open(ctx); err != nil {
+	if err := c.open(); err != nil {
 		if c.conn != nil {
 			c.conn.Close()
 		}
@@ -63,7 +63,7 @@ func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
 	return c, nil
 }
 
-func (c *Catalogue) open(ctx context.Context) error {
+func (c *Catalogue) open() error {
 	err := ensure(c.path, CatalogueKind)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func (s *scanner) instruction(at place, r *decode.Reader) bool {
 	case decode.Block, decode.Loop, decode.If, decode.Else, decode.End:
 		return s.structure(at, r)
 	case decode.Br, decode.BrIf, decode.BrTable:
-		s.branch(at, r)
+		s.branch(at)
 	case decode.Call:
 		s.functionIndex(at, in.A, r)
 		if t := s.typeOf(int(in.A)); t >= 0 {
@@ -191,7 +191,7 @@ func (s *scanner) structure(at place, r *decode.Reader) bool {
 }
 
 // branch checks that every target is an open block, and adds up what the branches carry.
-func (s *scanner) branch(at place, r *decode.Reader) {
+func (s *scanner) branch(at place) {
 	b, in := &s.body, &s.body.in
 	if in.Op == decode.BrIf {
 		b.conditions++

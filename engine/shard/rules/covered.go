@@ -11,18 +11,19 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// coveringRecord is the rule that counts for a submission, false if none covers it.
-func (p *Part) coveringRecord(r *machine.Record) (queue.Rule, bool) {
+// covers says that a rule covers a submission.
+func (p *Part) covers(r *machine.Record) bool {
 	if p.Len() == 0 {
-		return queue.Rule{}, false
+		return false
 	}
-	return p.Covering(r.ID, r.Meta())
+	_, covered := p.Covering(r.ID, r.Meta())
+	return covered
 }
 
 // Spares says that the dead_deadline of a submission ends nothing now: a rule covers it,
 // or one that did was lifted so short a time ago that no one can have worked on it since.
 func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
-	if _, covered := p.coveringRecord(r); covered {
+	if p.covers(r) {
 		marks.Hit("a dead_deadline passes under a pause")
 		p.spared = append(p.spared, r)
 		return true
@@ -42,7 +43,7 @@ func (p *Part) reconsider(most int, now queue.Time) (n int) {
 		p.again--
 		r := p.spared[p.again]
 		if r.Sub != nil {
-			if _, covered := p.coveringRecord(r); covered {
+			if p.covers(r) {
 				continue
 			}
 			p.m.Lifecycle.Schedule(machine.KindDeadDeadline,

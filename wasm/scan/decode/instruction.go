@@ -145,7 +145,7 @@ func (r *Reader) control(in *Instruction, op byte) {
 		}
 		r.ValueType()
 	case MemorySize, MemoryGrow:
-		r.zero("memory index")
+		r.memoryIndex()
 	case RefNull:
 		if t := r.Byte(); t != FuncRef && t != ExternRef {
 			r.Fail(Malformed, in.Start, "ref.null of 0x%02x, which is no reference type", t)
@@ -173,10 +173,10 @@ func (r *Reader) ValueType() byte {
 	return t
 }
 
-func (r *Reader) zero(what string) {
+func (r *Reader) memoryIndex() {
 	at := r.at
 	if b := r.Byte(); b != 0 {
-		r.Fail(Malformed, at, "the %s is %d; there is only 0", what, b)
+		r.Fail(Malformed, at, "the memory index is %d; there is only 0", b)
 	}
 }
 
@@ -200,14 +200,14 @@ func (r *Reader) miscellaneous(in *Instruction) {
 	switch in.Op {
 	case MemoryInit:
 		in.A = r.U32()
-		r.zero("memory index")
+		r.memoryIndex()
 	case DataDrop, ElemDrop, TableGrow, TableSize, TableFill:
 		in.A = r.U32()
 	case MemoryCopy:
-		r.zero("memory index")
-		r.zero("memory index")
+		r.memoryIndex()
+		r.memoryIndex()
 	case MemoryFill:
-		r.zero("memory index")
+		r.memoryIndex()
 	case TableInit, TableCopy:
 		in.A, in.B = r.U32(), r.U32()
 	}
