@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // DeadRequest says which dead letters of a queue to list.
@@ -117,4 +121,13 @@ func (p DeadLetters) in(id queue.ChunkID) error {
 func unknownDead(id queue.ChunkID) error {
 	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
 		" is no dead letter of this queue: it never was one, or it was redriven, deleted or forwarded."}
+}
+
+// Groups are the dead letters of the queue that the filter means by the fingerprint of their errors, the largest group first.
+func (p DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (api.DeadGroups, error) {
+	list, err := p.q.shard.DeadLetters.Groups(ctx, f)
+	slices.SortFunc(list.Items, func(a, b api.DeadGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	return list, err
 }

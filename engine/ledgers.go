@@ -2,6 +2,9 @@ package engine
 
 import (
 	"context"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
@@ -34,4 +37,120 @@ func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder,
 	list.At = api.At(q.e.options.Now())
 	list.LatelySince = q.past.tell(id, &list).API()
 	return list, found, err
+}
+
+// How much is kept of the past of ledgers, to say what tenants received and were entitled to lately: of each of the ledgers that were in
+// use, the tenants that received most, once a minute. That is half a megabyte for a ledger with many tenants.
+const (
+	ledgerEvery = time.Minute
+	ledgerKept  = 11 // readings: ten minutes
+	ledgersKept = 8
+	tenantsKept = 1000
+)
+
+// ledgerPast are the readings of a queue's ledgers, by id.
+type ledgerPast struct {
+	mu    sync.Mutex
+	of    map[string][]ledgerReading
+	taken uint64 // reservations until the last reading: without new ones nothing changed
+}
+
+type ledgerReading struct {
+	at    queue.Time
+	whole bool                        // the ledger had no other tenants
+	sum   api.TenantLately            // of all tenants
+	of    map[string]api.TenantLately // since a tenant was first heard of, by its latelyKey
+}
+
+// latelyKey names a tenant among those of its ledger.
+func latelyKey(t *api.LedgerTenant) string {
+	var b strings.Builder
+	write := func(value *queue.MetaValue) {
+		if value != nil {
+			b.WriteString("=" + value.Quoted())
+		}
+		b.WriteByte(0)
+	}
+	for i := range t.Around {
+		write(t.Around[i].Value)
+	}
+	write(t.Value)
+	return b.String()
+}
+
+// readLedgers notes how tenants stand in the ledgers of queues.
+func readLedgers(ctx context.Context, queues []*Queue, now queue.Time) {
+	for _, q := range queues {
+		taken := q.shard.Stats().ReservedTotal
+		q.past.mu.Lock()
+		idle := taken == q.past.taken && len(q.past.of) == 0
+		q.past.taken = taken
+		q.past.mu.Unlock()
+		if idle {
+			continue
+		}
+		ledgers, err := q.shard.Inspect.Ledgers(ctx)
+		if err != nil {
+			continue // it closes, or is asked too much: there is another minute
+		}
+		fresh := map[string]ledgerReading{}
+		for i := range ledgers[:min(len(ledgers), ledgersKept)] {
+			if r, found := q.readLedger(ctx, ledgers[i].ID, now); found {
+				fresh[ledgers[i].ID] = r
+			}
+		}
+		q.past.add(fresh)
+	}
+}
+
+func (q *Queue) readLedger(ctx context.Context, id string, now queue.Time) (r ledgerReading, found bool) {
+	list, found, err := q.shard.Inspect.Tenants(ctx, id, inspect.ByReceived, nil, tenantsKept)
+	if err != nil || !found {
+		return r, false
+	}
+	r = ledgerReading{at: now, whole: list.Whole && list.Tenants == len(list.Items),
+		sum: api.TenantLately{Received: list.Received, Entitled: list.Entitled}, of: make(map[string]api.TenantLately, len(list.Items))}
+	for i := range list.Items {
+		t := &list.Items[i]
+		r.of[latelyKey(t)] = api.TenantLately{Received: t.Received, Entitled: t.Entitled}
+	}
+	return r, true
+}
+
+// add keeps the readings of the ledgers that are in use, and forgets the others.
+func (p *ledgerPast) add(fresh map[string]ledgerReading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := make(map[string][]ledgerReading, len(fresh))
+	for id, r := range fresh {
+		list := append(p.of[id], r)
+		of[id] = list[max(0, len(list)-ledgerKept):]
+	}
+	p.of = of
+}
+
+// tell says of tenants what they received and were entitled to lately, and since when: that is the oldest reading that is kept; 0: there
+// is none. A tenant that was not there then begins at nothing, if it is known that it was not there; one that was forgotten and came
+// back does too.
+func (p *ledgerPast) tell(id string, list *api.LedgerTenants) (since queue.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	readings := p.of[id]
+	if len(readings) == 0 {
+		return 0
+	}
+	first := readings[0]
+	list.Lately = &api.TenantLately{Received: max(0, list.Received-first.sum.Received), Entitled: max(0, list.Entitled-first.sum.Entitled)}
+	for i := range list.Items {
+		t := &list.Items[i]
+		was, there := first.of[latelyKey(t)]
+		if !there && !first.whole {
+			continue
+		}
+		if t.Received < was.Received {
+			was = api.TenantLately{}
+		}
+		t.Lately = &api.TenantLately{Received: t.Received - was.Received, Entitled: max(0, t.Entitled-was.Entitled)}
+	}
+	return first.at
 }

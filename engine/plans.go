@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // plans remembers what strategies compiled to, by the raw JSON they came as and by their canonical text, so that every
@@ -202,4 +203,11 @@ func (p *plans) kept() int {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.bytes
+}
+
+// Views are the standing views of a queue, the largest first, and what those of all queues take and may take.
+func (q *Queue) Views() api.Views {
+	use := q.e.shared.views.Use()
+	use.Items = q.shard.Views.List()
+	return use
 }

@@ -204,9 +204,10 @@ func readCursorOf(list, text string, bits ...int) (numbers []uint64, err error) 
 	return numbers, nil
 }
 
-// pageByName is the page of a list by name that begins behind `after`: at most limit items, and no more once they have so many bytes. Its Next
-// is the `after` of the following page.
-func pageByName[T any](list []T, after string, limit, most int, of func(*T) (name string, bytes int)) (page Page[T], err error) {
+// pageByName is the page of a list by name that begins behind `after`: at most limit items, and no more once they have
+// so many bytes. Its Next is the `after` of the following page.
+func pageByName[T any](list []T, after string, limit, most int,
+	of func(*T) (name string, bytes int)) (page Page[T], err error) {
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}

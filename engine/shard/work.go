@@ -4,6 +4,7 @@ package shard
 // counters that are kept anyway: the question costs the same however much is due.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -133,4 +134,22 @@ func (s *Shard) Health() error {
 		return fmt.Errorf("the life-cycle worker is %s behind; up to %s is well", lag.Round(time.Second), lagMost)
 	}
 	return nil
+}
+
+// CatchUp ticks until nothing is due any more and what followed from it is committed. What is
+// due again because of a commit, like a chunk that expired and needs no back-off, is done too.
+func (s *Shard) CatchUp(ctx context.Context) error {
+	for {
+		s.Worker.Tick()
+		b, err := (*doors)(s).Begin(func(*machine.Machine, queue.Time) error { return nil })
+		if err != nil || b == nil {
+			return err
+		}
+		if err := b.Wait(); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }

@@ -92,3 +92,18 @@ func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 func (c *Client) Nodes(ctx context.Context) iter.Seq2[api.Node, error] {
 	return pages[api.Node](ctx, c, "nodes", "/v1/nodes", nil)
 }
+
+// Lifecycle tells how the life-cycle worker of a queue is doing.
+func (c *Client) Lifecycle(ctx context.Context, queue string) (*api.Lifecycle, error) {
+	return get[api.Lifecycle](ctx, c, "lifecycle", queuePath(queue, "/lifecycle"))
+}
+
+// RetryParked has all parked life-cycle actions of a queue tried again, and says how many there were.
+func (c *Client) RetryParked(ctx context.Context, queue string) (int, error) {
+	got, err := fetch[api.Retried](ctx, c, "retry parked",
+		&request{method: http.MethodPost, path: queuePath(queue, "/lifecycle/retry"), safe: true})
+	if err != nil {
+		return 0, err
+	}
+	return got.Retried, nil
+}

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 )
 
@@ -176,4 +180,18 @@ func (c *Compiler) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// runtimeConfig is the same for child and parent: what differs would make other code.
+func runtimeConfig(pages uint32) wazero.RuntimeConfig {
+	return wazero.NewRuntimeConfigCompiler().
+		WithCoreFeatures(api.CoreFeaturesV2).
+		WithDebugInfoEnabled(false).
+		WithMemoryLimitPages(pages)
+}
+
+// Supported says whether there is a compiler for this processor and system. The interpreter is 40 times slower and is not used.
+func Supported() bool {
+	return slices.Contains([]string{"amd64", "arm64"}, runtime.GOARCH) &&
+		slices.Contains([]string{"linux", "darwin", "freebsd", "netbsd", "dragonfly", "windows"}, runtime.GOOS)
 }

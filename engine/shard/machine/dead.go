@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"encoding/binary"
+
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -91,4 +93,13 @@ func (p *deaths) Reclose(r *Record, finished queue.Time) {
 	if r.Dead == 0 {
 		m.Endings.free(finished)
 	}
+}
+
+// finalState is the state in the changing part of a history row, which begins with the reason of the end.
+func finalState(final []byte) ([]byte, error) {
+	n, size := binary.Uvarint(final)
+	if size <= 0 || n > uint64(len(final)-size) {
+		return nil, ErrSnapshot
+	}
+	return final[size+int(n):], nil
 }

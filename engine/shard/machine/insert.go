@@ -36,3 +36,12 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 // nearNow is how close a run_at has to be to count as now (Querator's rule): less would be
 // a wait for nothing.
 const nearNow = 100 * time.Millisecond
+
+// Insert encodes a submission, and before it the bytes that it carries, if any.
+func (m *Machine) Insert(op *journal.Insert, carried *journal.Contents, now queue.Time) {
+	if carried != nil {
+		carried.Seq = op.Seq
+		m.Encode(now).Contents(carried)
+	}
+	m.Encode(now).Insert(op)
+}

@@ -10,3 +10,9 @@ const LookMost = 1000
 
 // Looks are how much one hold of the mutex has looked at.
 type Looks int
+
+// TopMost is how many values and tenants are named, mostValues how many values of one block are told apart.
+const (
+	TopMost    = 10
+	MostValues = 10_000
+)

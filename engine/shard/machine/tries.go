@@ -17,6 +17,7 @@ package machine
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -307,4 +308,15 @@ func backoff(b queue.Backoff, tries int, now queue.Time, rnd *rand.Rand) queue.T
 		delay = min(delay, float64(b.Cap))
 	}
 	return now.Add(time.Duration(rnd.Int64N(int64(delay)+1))) + 1
+}
+
+// PastOf lists the tries of a chunk that ended, the oldest first.
+func (r *Record) PastOf(index uint32) ([]queue.Attempt, error) {
+	if index >= r.Chunks {
+		return nil, queue.Invalid("/path/index", "is past the submission's last chunk")
+	}
+	if t := r.Tries[index]; t != nil {
+		return slices.Clone(t.Past), nil
+	}
+	return nil, nil
 }
