@@ -17,6 +17,7 @@ type group struct {
 	reported state
 }
 
+// none and not 0, because gate 0 exists.
 func (g *group) clear() { *g = group{first: none, free: none} }
 
 // top ranks the gates of a group.
@@ -66,6 +67,8 @@ type pool struct{ sampler }
 
 func (p *pool) empty() bool { return len(p.entries) == 0 }
 
+// Without it a queue that was large once would keep the memory of its largest pools for ever; with nothing kept, a
+// gate that goes empty and fills again with every chunk would allocate each time.
 // emptied is an empty pool that has a little of the memory of this one.
 func (p *pool) emptied() (fresh pool) {
 	if cap(p.entries) <= emptiedCap {
@@ -90,6 +93,8 @@ func (g *gate) isOpen() bool { return g.watched == nil || !g.tally().counter().r
 
 // home is the gate for a submission of a view without cells: one that is shut, so that no
 // pick examines it for nothing; otherwise that of its first limit.
+// A submission with several limits is in one gate only. If that opens and another limit is reached by then, a pick
+// finds it and moves it behind the other (the worst case of nested limits in docs/STRATEGIES.md).
 func (f *frame) home(s *Submission, group uint32) uint32 {
 	if t := f.obstacle(s, queue.NoLimit); t.term != nil {
 		return f.gateFor(group, t)
@@ -128,6 +133,7 @@ func (f *frame) freeGate(group uint32) uint32 {
 }
 
 // addGate adds a gate to a group. From the second on the group has a top.
+// A group with one gate needs no top: its first submission is the gate's. Most tenants have one gate.
 func (f *frame) addGate(group uint32) (number uint32) {
 	if last := len(f.freeGates) - 1; last >= 0 {
 		number, f.freeGates = f.freeGates[last], f.freeGates[:last]
@@ -176,6 +182,7 @@ func (f *frame) relimit(number, limit uint32) (max uint32) {
 }
 
 // dropGate gives up an empty gate.
+// The list of gates of a group is linked both ways, so that a gate in the middle leaves in constant time.
 func (f *frame) dropGate(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]
@@ -200,6 +207,8 @@ func (f *frame) dropGate(number uint32) {
 }
 
 // put enters a submission, whose member at `at` this is, into a gate, or in a view of cells into a cell.
+// The member of a submission in a frame is where it stands: the gate and the place within it. Whatever moves an
+// entry has to update that, or a later take would remove another's.
 func (f *frame) put(s *Submission, at, number uint32) {
 	p := f.poolOf(number)
 	f.groups[f.groupAt(number)].size++
@@ -251,6 +260,8 @@ func (f *frame) take(s *Submission, at uint32) {
 }
 
 // pull removes the entry of a member, and does not update the place that held it.
+// For Random the last entry of a bucket takes the free place, so the member of that one moves. Heaps tell of moves
+// themselves (moved).
 func (f *frame) pull(m member, exp uint8) {
 	p := f.poolOf(m.gate)
 	if f.order != strategy.Random {
@@ -298,6 +309,8 @@ func (f *frame) counted(number uint32) {
 
 // refresh puts a gate into its group's top, takes it out or moves it there, after its
 // content or its counter changed.
+// offered is what is known outside of the gate: the group's count and the waiters. It changes here only, so both
+// agree.
 func (f *frame) refresh(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]

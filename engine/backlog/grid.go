@@ -62,6 +62,8 @@ type dimension struct {
 // valueRef marks the number of a value in gateRef.gate.
 const valueRef = 1 << 31
 
+// Rows stand in one slice, each of the width of all keys: a row of its own per cell would cost a pointer and a
+// header more than its few numbers.
 func (g *grid) rowOf(number uint32) []uint32 {
 	width := uint32(len(g.dims))
 	return g.rows[number*width : (number+1)*width]
@@ -80,6 +82,7 @@ func hash(group uint32, row []uint32) uint64 {
 }
 
 // cellFor is the group's cell of the scratch row; made when there is none.
+// The hash alone does not decide: cells with one hash are compared number by number.
 func (g *grid) cellFor(group uint32) (number uint32) {
 	width := len(g.dims)
 	row, further := g.row[:width], g.row[width:]
@@ -152,6 +155,7 @@ func (g *grid) drop(number uint32) {
 }
 
 // obstacleOf is a value of the cell that is shut, none if there is none; of several the scarcest.
+// Of several obstacles the scarcest is chosen, so that the cell is looked at again as rarely as possible.
 func (g *grid) obstacleOf(number uint32) uint32 {
 	found := uint32(none)
 	for i, x := range g.rowOf(number) {
@@ -212,6 +216,7 @@ func (g *grid) dropValue(number uint32) {
 }
 
 // countValue counts a cell of the value that comes or, by ^0, goes.
+// by is ^0 for minus one: the counters are unsigned, and adding the largest number subtracts one.
 func (g *grid) countValue(number, by uint32) {
 	x := &g.values[number]
 	before := x.cells
@@ -226,6 +231,7 @@ func (g *grid) countValue(number, by uint32) {
 }
 
 // listValue has a value listed exactly while it is open and some cell has it.
+// Removing swaps with the last one, so the order of open values means nothing; search visits all of them anyway.
 func (g *grid) listValue(number uint32) {
 	x := &g.values[number]
 	d := &g.dims[x.dim]
@@ -247,6 +253,7 @@ func (g *grid) listValue(number uint32) {
 
 // combinations is how many rows there are of values that are not shut, among them all rows
 // of cells of the group from which something may be taken. The cell is one of the group.
+// More than 2^32 are as good as endless: the caller searches only when there are few.
 func (g *grid) combinations(like uint32) uint64 {
 	count := uint64(1)
 	for i := range g.dims {
@@ -270,6 +277,8 @@ func (g *grid) combinations(like uint32) uint64 {
 
 // search finds the group's cells from which something may be taken, by looking up every
 // combination. The cell is one of the group. What it finds is valid until a cell changes.
+// Looking up every combination beats walking over all cells when few values are open: with 10,000 companies at
+// their limit and 3 that are not, three look-ups find what is left.
 func (g *grid) search(like uint32) (found []uint32) {
 	g.found, g.row = g.found[:0], g.row[:len(g.dims)]
 	if g.combinations(like) > 0 {
@@ -300,6 +309,7 @@ func (g *grid) searchFrom(dim int, like uint32) {
 }
 
 // lookUp adds the cells of the scratch row to what was found.
+// examined counts looks, so that tests can say how many a pick may take.
 func (g *grid) lookUp(group uint32) {
 	g.meter.examined++
 	number, ok := g.first[hash(group, g.row)]
@@ -324,6 +334,7 @@ func (g *grid) relimit(number, limit uint32) (max uint32) {
 }
 
 // shed lets go of the last value.
+// A frame that is dropped gives its values up one by one, in slices, as each is watched by a term.
 func (g *grid) shed() {
 	last := uint32(len(g.values) - 1)
 	if t := g.values[last].tally(); t.term != nil {

@@ -1,5 +1,12 @@
 package deadletters
 
+// Two sources have dead letters: open submissions in memory, and ended ones in memory or in the history. Both are
+// listed by submission, the newest first, and merged:
+//
+//	memory:   90  70  40 ...          page of 200 ids each; what is below the shorter page's end waits
+//	history:  85  60 │                for the next round, because the other source may have one there
+//	merged:   90  85  70  60
+
 import (
 	"cmp"
 	"context"
@@ -22,6 +29,7 @@ func (l *Letters) List(ctx context.Context, f queue.BulkFilter, after queue.Chun
 // Page is a list that looks at a bounded number of dead letters, and has as many as fit
 // into an answer: it may have fewer than `limit`, or none, before the end. next is what
 // the following page begins behind; zero: there is none.
+// It may break off anywhere, and the cursor is the last letter that was looked at, shown or not.
 func (l *Letters) Page(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk,
 	next queue.ChunkID, err error) {
 	var seen survey.Survey
@@ -51,6 +59,8 @@ func (l *Letters) Survey(ctx context.Context, f *queue.BulkFilter, after queue.C
 }
 
 // walk goes over what is behind `after`.
+// The submission of the cursor is looked at again from the chunk behind it: it may have been reopened or have ended
+// since.
 func (l *Letters) walk(ctx context.Context, after queue.ChunkID, w *survey.Walk) (err error) {
 	of := w.Filter.Dead.Submission
 	ids, more := []queue.SubmissionID{of}, false
@@ -85,6 +95,7 @@ func (l *Letters) walk(ctx context.Context, after queue.ChunkID, w *survey.Walk)
 const deadPage = 200
 
 // submissions are ids of submissions below `before` (0: all) that have dead letters, the newest first.
+// Ids, not letters: a submission may have millions of them, and most filters already decide by the submission.
 func (l *Letters) submissions(ctx context.Context,
 	before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
 	if before == 0 {
@@ -116,6 +127,8 @@ func (l *Letters) submissions(ctx context.Context,
 }
 
 // of goes over the dead letters of one submission from an index on, wherever it is.
+// The loop reads from memory while the submission is open. When it ends in between, the rest comes from its row,
+// from the same index on.
 func (l *Letters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *survey.Walk) error {
 	for open := true; open; {
 		var slice []queue.DeadChunk
@@ -153,6 +166,7 @@ func (l *Letters) of(ctx context.Context, id queue.SubmissionID, from uint64, w 
 
 // slice is the next of the dead letters of an open submission, at most shell.SliceItems,
 // without their fingerprints: those are worked out without the mutex. open: it is open.
+// Fingerprints cost a hash per error, and so are worked out by the caller, without the lock.
 func (l *Letters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
 	seen *survey.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	next = from

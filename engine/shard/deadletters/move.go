@@ -1,5 +1,14 @@
 package deadletters
 
+// What is done to dead letters, as ops. An op names a submission, the indexes, and what becomes of them. It passes
+// over a chunk that is no longer dead, because another op may have come first in the same batch.
+//
+//	redrive   dead ─► ready, attempts 0         a submission that has ended opens again
+//	offer     waiting ─► ready                  (the bulk action retry)
+//	discard   dead ─► skipped                   a submission that has ended stays so, with its old end
+//	forward   dead ─► forwarded, in the outbox  the same
+//	delivered, stuck, renumber                  about the outbox alone
+
 import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
@@ -9,6 +18,7 @@ import (
 )
 
 // redrive offers dead chunks again, and opens their submission if it has ended with dead ones.
+// At a replay the row of the history may be younger than the op, and then the op is in effect already.
 func (p *Part) redrive(op journal.Redrive) error {
 	m := p.m
 	r := m.LiveSeq(op.Seq)
@@ -40,6 +50,8 @@ func (p *Part) redrive(op journal.Redrive) error {
 }
 
 // move does what a Move says with every chunk that is still as it was when it was decided.
+// For discard and forward an ended submission is opened, changed and closed again within one op. No one can see it
+// open, as the machine is locked, and its end keeps its time.
 func (p *Part) move(op journal.Move) error {
 	m := p.m
 	switch op.Kind {
@@ -114,6 +126,7 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 
 // reopen brings an ended submission back, from what endedFor found. Its letters are in
 // their groups already, or will be.
+// From here on memory has it, and knows better than the history until a checkpoint has written it again.
 func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 	if old := p.m.Endings.ByID[row.ID]; old != nil {
 		marks.Hit("a submission is opened again before the history has it")
@@ -131,6 +144,8 @@ func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 }
 
 // idOf finds the id of a submission that has ended, when it is in memory; 0: it is not.
+// At a replay only the number is known. In operation `moving` has the id, as the caller read the row before it
+// decided.
 func (p *Part) idOf(seq uint32) queue.SubmissionID {
 	m := p.m
 	if !m.Replay {

@@ -25,6 +25,7 @@ import (
 var _ journal.Applier = (*Machine)(nil)
 
 // ApplyEpoch starts a new life: tokens of earlier ones are told by their epoch.
+// The first op of a life. A token of an earlier epoch is of a reservation that only memory knew.
 func (m *Machine) ApplyEpoch(epoch uint32) error {
 	m.Epoch = max(m.Epoch, epoch)
 	for _, began := range m.Joined.Began {
@@ -34,6 +35,7 @@ func (m *Machine) ApplyEpoch(epoch uint32) error {
 }
 
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
+// At a replay it checks what an insert checked before it was encoded: these ops come from the disk.
 func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	for _, inserting := range m.Joined.Inserting {
 		inserting(s)
@@ -72,6 +74,7 @@ func specOf(s *journal.Insert) backlog.Spec {
 }
 
 // adopt joins a record with its chunks and offers them.
+// NextSeq and LastID only grow, whatever order ops come in: a number that was given out must never be again.
 func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	r.Sub, sub.Data = sub, r
 	m.NextSeq = max(m.NextSeq, r.Seq)

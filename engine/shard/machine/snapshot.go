@@ -24,6 +24,8 @@ import (
 //
 // docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as
 // available: reservations end with the process, and what waits is told by its try.
+// The version is in every row, not in the file: rows of several versions may stand beside each other while a newer
+// server writes them again one by one.
 const SnapshotVersion = 1
 
 // The flags: some chunk has an output, and it is told how many; each try is followed by
@@ -56,6 +58,7 @@ type cursors interface {
 }
 
 // appendSnapshot appends the snapshot of a record whose chunks are in sub, and of which these are held.
+// A chunk that waits is written as available because its try says until when it waits; a cursor cannot.
 func (r *Record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
 	out := held
 	for index, t := range r.Tries {
@@ -108,6 +111,8 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 	return dst
 }
 
+// The epoch and the sequence are of the token whose attempt this was: a completion that comes late with it still
+// counts.
 func (t *Try) append(dst []byte) []byte {
 	dst = append(dst, byte(t.Reason))
 	dst = binary.AppendUvarint(dst, uint64(t.Attempts))
@@ -130,6 +135,8 @@ const (
 	pastLost
 )
 
+// The last attempt usually has the error of the try itself, and is the longest text of the row, so it is written
+// once.
 func (t *Try) appendPast(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(t.Redrives))
 	dst = binary.AppendUvarint(dst, uint64(len(t.Past)))
@@ -160,6 +167,8 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
+// Bounds are checked while reading: a row is not trusted, although its checksum matched, because another version
+// may have written it.
 func (t *Try) restorePast(d *fields) {
 	t.Redrives = uint16(d.within(math.MaxUint16))
 	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
@@ -190,6 +199,7 @@ func SnapshotPosition(state []byte) (journal.Position, error) {
 }
 
 // restore reads a snapshot into r and returns the rest, which is the backlog's.
+// Counts that follow from the tries (skips, forwards) are not in the row. What is stored twice can disagree.
 func (r *Record) restore(b []byte) ([]byte, error) {
 	if len(b) < 2 || b[0] != SnapshotVersion {
 		return nil, ErrSnapshot
@@ -237,6 +247,8 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 }
 
 // fields reads varints; after damage it is bad and gives zeroes.
+// Errors are looked at once, at the end: a bad field empties the rest, so every later read gives zero and ends its
+// loop.
 type fields struct {
 	b   []byte
 	bad bool
@@ -284,6 +296,8 @@ func (d *fields) skip(size int) {
 
 // consistent checks a row against itself: every chunk is available, done, dead or skipped
 // in it, and a chunk with a try is available unless it is dead or skipped.
+// It is the last guard before a row counts: an inconsistent one would make a submission that never ends, or ends
+// too early.
 func (r *Record) consistent(sub *backlog.Submission) error {
 	if sub.Available()+r.Done+r.Dead+r.Skips != r.Chunks {
 		return fmt.Errorf("%w: of %d chunks %d are available, %d done, %d dead and %d skipped", ErrSnapshot, r.Chunks,

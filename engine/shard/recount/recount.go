@@ -1,5 +1,14 @@
 package recount
 
+// A round, in slices of about 500 steps, with other work in between:
+//
+//	idle ─► submissions ─► totals ─► values ─► idle
+//	         each by itself  of the queue   of meta keys
+//
+// How can numbers be compared while they change? A submission: what changes of it during its own count is added to
+// the count as well (Counting). Totals: what changes behind the walk is added, what is ahead of it will be met
+// (backlog.Recount). Record 22 has the proof.
+
 import (
 	"reflect"
 
@@ -49,6 +58,8 @@ func New(m *machine.Machine, others map[Counter]Total) *Part {
 func (p *Part) Idle() bool { return p.stage == idle }
 
 // Slice takes about `most` steps of a round, and says how many; over: the round is.
+// The three stages have an order: a submission whose own counters are wrong would make the totals look wrong, too,
+// so it is corrected before they are compared.
 func (p *Part) Slice(most int) (steps int, over bool) {
 	m := p.m
 	for steps < most {
@@ -80,6 +91,7 @@ func (p *Part) Slice(most int) (steps int, over bool) {
 }
 
 // Progress is how much of the round is done, from 0 to 1.
+// Half of it is for the submissions, half for the totals; values are short and count as done.
 func (p *Part) Progress() float64 {
 	switch {
 	case p.stage == submissions && p.end > 0:
@@ -126,6 +138,8 @@ func (p *Part) submissions(most int) (steps int) {
 }
 
 // begin begins with a submission.
+// A range over a map cannot be left and entered again, which slices need. MapIter can, and may meet an entry that
+// was added meanwhile or not: Meets sorts that out.
 func (p *Part) begin(r *machine.Record) {
 	p.m.Counting.Begin(r)
 	if p.tries = nil; len(r.Tries) > 0 {
@@ -136,6 +150,7 @@ func (p *Part) begin(r *machine.Record) {
 }
 
 // try looks at the next try.
+// A try that came after the count began is counted by what put it there.
 func (p *Part) try() {
 	if !p.tries.Next() {
 		p.tries = nil

@@ -19,6 +19,15 @@ import (
 )
 
 // Submissions are what has been inserted, open and ended, with their chunks and outputs.
+// Where a submission is, in the order in which it is looked for:
+//
+//	open     memory (machine.Record)
+//	ended    memory, until a checkpoint has written it (Endings)
+//	ended    the history in the store
+//	unknown  its retention is over, or its id was never given out
+//
+// It moves down that list, and back to the top by a redrive. A reader that finds nothing in memory looks into the
+// history afterwards, never the other way round: so it cannot miss one that moves meanwhile.
 type Submissions struct {
 	shell.Shell
 	queue   string
@@ -113,6 +122,7 @@ func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	for n < min(limit, len(all)) && (answer.Fits(queue.SubmissionBytes(&all[n])) || n == 0) {
 		n++
 	}
+	// What was cut off begins the next page: next is the last id that is in this one.
 	if n < len(all) {
 		all, next = all[:n], all[n-1].ID
 	}
@@ -122,6 +132,8 @@ func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	return all, next, nil
 }
 
+// It looks at a slice at a time and lets the lock go in between. A submission that is inserted meanwhile is newer
+// than those that are looked at, and on no later page.
 func (s *Submissions) listMemory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
 	limit int) (list []queue.Submission, to queue.SubmissionID) {
 	answer, full, over := access.Gather(ctx), false, false
@@ -150,6 +162,8 @@ func EndStates() []queue.SubmissionState {
 		queue.Expired}
 }
 
+// The filter is given to the store, which passes over pages without such a value: most of a long history is never
+// read for a rare one.
 func (s *Submissions) listHistory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
 	limit int) (list []queue.Submission, to queue.SubmissionID, err error) {
 	scan := store.EndedScan{Before: before, States: f.States, Meta: f.Meta, Limit: limit, Bytes: queue.MaxAnswerBytes,
@@ -189,6 +203,7 @@ func (s *Submissions) remembers(id queue.SubmissionID) (is bool) {
 // Chunks returns up to `limit` chunks from index `from` on whose state is one of `states`
 // (empty: all), as many as fit into an answer, and the index to go on from: a page may hold
 // fewer than `limit`, or none, before the end. next is the number of chunks at the end.
+// The number of slices is bounded, because a filter by state may match nothing in four billion chunks.
 func (s *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
 	limit int) (list []queue.Chunk, next uint32, err error) {
 	next = from
@@ -204,6 +219,7 @@ func (s *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states 
 	return list, next, nil
 }
 
+// A submission may end between two slices. The next slice then comes from the history, at the same index.
 func (s *Submissions) chunkSlice(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
 	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
 	open := false
@@ -235,6 +251,7 @@ func (s *Submissions) endedChunks(ctx context.Context, id queue.SubmissionID, st
 }
 
 // EndedRow is the history row of an ended submission, also when it is not written yet.
+// One that just ended may still hold reservations, which are removed in slices (Drain): its row tells of none.
 func (s *Submissions) EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error) {
 	var of *machine.Machine
 	var r *machine.Record

@@ -59,6 +59,7 @@ func (o *outcome) record() *machine.Record {
 }
 
 // isDone says whether a chunk is done.
+// No try and not available means done: a chunk is available, has a try, or is finished.
 func (o *outcome) isDone(ctx context.Context, index uint32) (bool, error) {
 	if o.live != nil {
 		open, is := false, false
@@ -110,6 +111,8 @@ type missingOutputs struct {
 }
 
 // read calls fn for every output of done chunks in index order, and says what is missing.
+// The counts are taken before and after. If they are equal, nothing was completed meanwhile, and any difference to
+// what was found is a loss. If not, only too few can be told.
 func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte) error) (m missingOutputs, err error) {
 	_, counted := o.outputs() // what is done meanwhile may have been passed already
 	var found machine.OutputCount
@@ -131,6 +134,8 @@ func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte)
 
 // missed is the error of what is missing. Before, it looks whether the submission is still
 // there: retention removes outputs first.
+// It holds the lock of the history, so that retention cannot take the submission away between the look and the
+// answer.
 func (o *outcome) missed(ctx context.Context, what string) error {
 	if what == "" {
 		return nil
@@ -200,6 +205,8 @@ func (s *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index 
 }
 
 // counted are submissions whose outputs were all found in this life.
+// It forgets all at countedMost. Which to keep is not worth knowing: to count once more costs one walk over the
+// outputs.
 type counted struct {
 	mu  sync.Mutex
 	ids map[queue.SubmissionID]struct{}

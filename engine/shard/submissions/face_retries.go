@@ -1,5 +1,9 @@
 package submissions
 
+// Chunks that failed and wait for their next attempt: what is failing right now, before anything is dead. There is
+// no index of them by error, because they come and go with every failure. So each question walks over submissions
+// that have waiting chunks, within the bounds below, and says how many it looked at.
+
 import (
 	"cmp"
 	"context"
@@ -42,6 +46,8 @@ type kind struct {
 	next  queue.Time
 }
 
+// Example, submission and index are those of the first chunk that was met, which is one of the newest submission:
+// the one that an operator can still find in his logs.
 func (k *kinds) add(f *failing) {
 	fingerprint := queue.Fingerprint(f.err)
 	x := k.of[fingerprint]
@@ -121,6 +127,7 @@ func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint
 // eachFailing visits the chunks that failed and wait for their next try, from one on, in slices, until
 // visit says no or it has looked at MostWeighed submissions or MostRetries chunks. It tells with which
 // chunk it would go on; zero: it has visited all.
+// Ids are collected under the lock, and each submission is looked up again later, as it may have ended in between.
 func (s *Submissions) eachFailing(ctx context.Context, f *machine.Filter, from queue.ChunkID,
 	visit func(*failing) bool) (next queue.ChunkID, err error) {
 	before := queue.SubmissionID(math.MaxInt64)
@@ -155,6 +162,7 @@ func (s *Submissions) eachFailing(ctx context.Context, f *machine.Filter, from q
 }
 
 // failingOf visits the chunks of one submission, from one on, in slices. It tells at which it stopped; zero: at none.
+// A waiting chunk without attempts was snoozed or waits for its run_at: it did not fail.
 func (s *Submissions) failingOf(at queue.ChunkID, left *int, visit func(*failing) bool) (stopped queue.ChunkID) {
 	var list []failing
 	for from, more := uint64(at.Index), true; more; {

@@ -1,5 +1,12 @@
 package submissions
 
+// What `quern check` reads of one submission: everything that is kept of it, each thing once, as a client would get
+// it. Reading through the ordinary ways is the point: a way of its own could find a content that the server does
+// not.
+//
+//	attachment ─► contents, by 1,000 ─► outputs ─► compared with what the journal counted of them
+//	                    └ one of them fails: each by itself, so that the others are still checked
+
 import (
 	"context"
 	"fmt"
@@ -41,6 +48,7 @@ type verifying struct {
 
 // Verify reads everything that is kept of a submission, and tells what is damaged or
 // missing, unless a repair has told of it. The error is one that kept it from looking.
+// An error of the submission itself is told like any other damage, and the check goes on with the next one.
 func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *Kept, tell func(Wrong)) error {
 	if err := kept.load(ctx, s.Store()); err != nil {
 		tell(Wrong{Chunk: NoChunk, What: err.Error()})
@@ -71,6 +79,8 @@ func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *K
 	return ctx.Err()
 }
 
+// Outputs that are missing can only be found by counting: the journal says how many there are and the sum of their
+// indexes, not which.
 func (v *verifying) outputs(ctx context.Context, o *outcome) {
 	found := map[uint32]bool{}
 	missing, err := o.read(ctx, func(index uint32, output []byte) error {
@@ -92,6 +102,8 @@ func (v *verifying) outputs(ctx context.Context, o *outcome) {
 }
 
 // without are the chunks whose outputs are missing; nil when that cannot be told, as others never had one.
+// One missing output is named by the sum. Several can only be named if each done chunk had an output: then those
+// without one are they, and the sum has to agree.
 func (o *outcome) without(ctx context.Context, found map[uint32]bool, missing *missingOutputs) (list []uint32) {
 	if missing.number == 1 {
 		return []uint32{missing.sum}
@@ -111,6 +123,7 @@ func (o *outcome) without(ctx context.Context, found map[uint32]bool, missing *m
 }
 
 // wrong tells of something, unless a repair has.
+// A repair notes what it could not keep, so that a check afterwards does not report it as new damage.
 func (v *verifying) wrong(w Wrong) {
 	if w.Loss.Kind != 0 {
 		w.Loss.Seq = v.seq
@@ -126,6 +139,8 @@ func (v *verifying) wrong(w Wrong) {
 const verifySlice = 1000
 
 // contents reads contents together, and one by one when one of them cannot be read.
+// When one of a slice cannot be read, all of the slice is read one by one: the batch reader stops at the first bad
+// page and would leave the others unread.
 func (v *verifying) contents(ctx context.Context, first, n uint32) {
 	indexes := make([]uint32, n)
 	for i := range indexes {
