@@ -43,7 +43,7 @@ func (d *Diagnosis) cause(c *Cause) api.Cause {
 		Until: c.Until.API()}
 	if c.Limit.Key != "" {
 		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
-		if c.Obstacle != queue.ObstacleGrace {
+		if c.Obstacle != queue.ObstacleGrace && c.Obstacle != queue.ObstacleRate {
 			out.InFlight = &c.InFlight
 		}
 	}
@@ -59,7 +59,8 @@ func (d *Diagnosis) cause(c *Cause) api.Cause {
 
 // usedBy is the strategy that a cause is about.
 func (d *Diagnosis) usedBy(c *Cause) *api.StrategyUse {
-	if c.Obstacle != queue.NoObstacle && c.Obstacle != queue.ObstacleLimit || c.Plan >= len(d.Used) {
+	byPlan := c.Obstacle == queue.NoObstacle || c.Obstacle == queue.ObstacleLimit || c.Obstacle == queue.ObstacleRate
+	if !byPlan || c.Plan >= len(d.Used) {
 		return nil
 	}
 	return &d.Used[c.Plan]
@@ -70,6 +71,7 @@ var causeKinds = map[queue.Obstacle]string{
 	queue.ObstacleWaiting: api.CauseNotDue, queue.ObstacleNotDue: api.CauseNotDue,
 	queue.ObstaclePaused: api.CauseRule, queue.ObstacleBlocked: api.CauseRule, queue.ObstacleFilter: api.CauseUnasked,
 	queue.ObstacleGrace: api.CauseLimit, queue.ObstacleLimit: api.CauseLimit, queue.ObstacleValueLimit: api.CauseLimit,
+	queue.ObstacleRate: api.CauseRate,
 }
 
 // causeHeads are the first words of the sentence, by its first cause.
@@ -77,6 +79,7 @@ var causeHeads = map[queue.Obstacle]string{
 	queue.NoObstacle: "Ready", queue.ObstacleDead: "Dead", queue.ObstacleWaiting: "Waiting", queue.ObstacleNotDue: "Not due",
 	queue.ObstaclePaused: "Paused", queue.ObstacleBlocked: "Blocked", queue.ObstacleFilter: "Not asked for",
 	queue.ObstacleGrace: "Held", queue.ObstacleLimit: "Held", queue.ObstacleValueLimit: "Held",
+	queue.ObstacleRate: "At its rate",
 }
 
 // sentenceCauses is how many causes the sentence names.
@@ -162,6 +165,12 @@ func (d *Diagnosis) causeClause(c *Cause) string {
 		return d.unaskedClause(n)
 	case queue.ObstacleGrace:
 		return are(n, "waits", "wait") + " for the end of the restart grace " + d.ahead(c.Until)
+	case queue.ObstacleRate:
+		text := are(n, "waits", "wait") + " for the rate of " + c.Limit.Rate()
+		if c.Limit.Key != "" {
+			text += " for " + entryText(queue.MetaEntry{Key: c.Limit.Key, Value: c.Value})
+		}
+		return text
 	}
 	return d.limitClause(c)
 }

@@ -305,7 +305,7 @@ func (q *Queue) foresee(d *Diagnosis) {
 // cause is the part of the work that waits for the same as the chunks of a cause; false if a tenant may not know of it.
 func (o *outlook) cause(c *Cause, d *Diagnosis) (part forecast.Part, known bool) {
 	entry := cmp.Or(d.own, c.Rule.Match.Entry, d.Entry)
-	limited := c.Obstacle == queue.ObstacleValueLimit || c.Obstacle == queue.ObstacleLimit
+	limited := c.Obstacle == queue.ObstacleValueLimit || c.Obstacle == queue.ObstacleLimit || c.Obstacle == queue.ObstacleRate
 	ruled := c.Obstacle == queue.ObstaclePaused || c.Obstacle == queue.ObstacleBlocked
 	if limited {
 		entry = queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}

@@ -107,6 +107,9 @@ func emptyText(got *api.ReserveResponse) string {
 	switch reason {
 	case api.ReasonAllLimited:
 		return "nothing to hand out now: limits hold everything back" + limitedText(got.Limited)
+	case api.ReasonRateLimited:
+		after := time.Duration(*got.RetryAfterMS) * time.Millisecond
+		return fmt.Sprintf("nothing to hand out now: a rate holds everything back for %v", after)
 	case api.ReasonPaused:
 		return "nothing to hand out now: paused"
 	case api.ReasonNotYetDue:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -139,11 +140,14 @@ func (m *model) auditTerms() {
 			m.auditTally(tally{t, strategy.Measure(of)})
 		}
 	}
+	m.auditRates()
 }
 
 // auditTally holds a counter against the gates that it tells.
 func (m *model) auditTally(t tally) {
-	name, c, gates := fmt.Sprintf("term %s=%v", t.key.name, t.value), t.counter(), t.gates[t.of]
+	name, c := fmt.Sprintf("term %s=%v", t.key.name, t.value), t.counter()
+	watchers, shut := t.watchers()
+	gates := *watchers
 	opens, shuts := uint32(0), uint32(none)
 	for i, ref := range gates {
 		if ref.max <= c.count {
@@ -151,12 +155,12 @@ func (m *model) auditTally(t tally) {
 		} else {
 			shuts = min(shuts, ref.max)
 		}
-		if (ref.max <= c.count) != (i < int(t.shut[t.of])) || i > 0 && gates[i-1].max > ref.max {
-			m.fatalf("%s with a count of %d has gates %v, %d of them shut", name, c.count, gates, t.shut)
+		if (ref.max <= c.count) != (i < int(*shut)) || i > 0 && gates[i-1].max > ref.max {
+			m.fatalf("%s with a count of %d has gates %v, %d of them shut", name, c.count, gates, *shut)
 		}
 		v := m.b.frames.list[ref.frame]
 		if ref.gate&valueRef != 0 {
-			if x := &v.cells.values[ref.gate&^valueRef]; x.tally() != t || x.max != ref.max || x.max != min(x.base, c.limit) {
+			if x := &v.cells.values[ref.gate&^valueRef]; x.tally() != t || x.max != ref.max || x.max != min(v.cells.base(x), c.limit) {
 				m.fatalf("%s does not know its value of view %s", name, v.bands.views[0].key)
 			}
 		} else if g := &v.gates[ref.gate]; g.tally() != t || g.max != ref.max && !v.bands.on {
@@ -194,6 +198,14 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 				each(a.inner)
 			}
 		}
+	}
+	for _, r := range m.b.Values.Rates.list {
+		if r != nil && r.limit.Key == "" {
+			uses[m.b.Values.Rates.all]++
+		}
+	}
+	for _, p := range m.b.Values.Rates.due {
+		uses[p.term]++
 	}
 	for _, v := range m.b.frames.list {
 		if v == nil {
@@ -362,7 +374,7 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 
 // auditGateOf checks that a gate is for the submission.
 func (m *model) auditGateOf(v *View, number uint32, s *Submission) {
-	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && v.state != dropped && number != v.groups[g.group].free {
+	if g := &v.gates[number]; g.watched != nil && s.termOf(g.watched.key) != g.watched || g.watched == nil && v.state != dropped && number != v.groups[g.group].free {
 		m.fatalf("view %s gate %d: submission %v has not the gate's value", v.key, number, s.id)
 	}
 }
@@ -426,6 +438,11 @@ func (m *model) leaveNothing() {
 		m.audit()
 	}
 	m.audit()
+	m.rates.now += int64(time.Hour)
+	m.b.Values.Rates.Advance(m.rates.now)
+	if count, values := m.b.Values.Rates.Known(); count+values != 0 {
+		m.fatalf("%d rates and %d values of them are remembered for ever", count, values)
+	}
 	for _, x := range m.subs {
 		if len(x.s.members) != 0 {
 			m.fatalf("submission %v still stands in %d views", x.spec.ID, len(x.s.members))

@@ -39,6 +39,7 @@ func New() *Backlog {
 	b.oldest = oldest{subs: subs}
 	b.frames = frames{values: values, oldest: &b.oldest}
 	b.Values = newValues(subs, rules, all)
+	b.Values.Rates = rates{values: values, began: never}
 	b.Recount = recount{subs: subs, values: values, rules: rules}
 	b.Rules = rulings{subs: subs, values: values, frames: all, oldest: &b.oldest, changing: b.Recount.Changing}
 	b.Views = views{ground: &b.ground, byKey: map[string]*View{}, frameOf: map[string]*frame{}, fair: map[uint8]*View{}}

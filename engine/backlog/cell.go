@@ -147,7 +147,7 @@ func (c *cells) homeOf(number uint32) (gate uint32) {
 	group, x := c.list[number].group, c.obstacleOf(number)
 	if x == none {
 		for i, y := range c.rowOf(number) {
-			if y != none && (x == none || c.room(uint32(i)) < c.room(c.values[x].dim)) {
+			if y != none && (x == none || c.room(i) < c.room(int(c.values[x].dim))) {
 				x = y
 			}
 		}

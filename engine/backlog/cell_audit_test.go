@@ -67,7 +67,7 @@ func (m *model) auditCell(v *View, number uint32) int {
 			}
 		}
 		for _, x := range values {
-			if !s.hasTerm(c.values[x].term.number) {
+			if t := c.values[x].term; s.termOf(t.key) != t {
 				m.fatalf("view %s: submission %v has not all values of its cell", v.key, s.id)
 			}
 		}

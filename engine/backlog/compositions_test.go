@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -70,6 +71,11 @@ func around(u composition) []composition {
 			return u.next(m, among)
 		}}
 	}
+	rated := func(key string, l strategy.Limit) composition {
+		return composition{fmt.Sprintf("MaxRate(%s%d, %q, burst=%d, %s)", key, l.Max, l.Per.String(), l.Burst, u.text), func(m *model, among []*modelSub) []offer {
+			return u.next(m, having(among, l.Key, func(v queue.MetaValue, has bool) bool { return !has && l.Key != "" || m.rates.admits(l, v) }))
+		}}
+	}
 	// Every tenant may be next: whose turn it is, the ledger says, and played asks it.
 	fairly := func(key queue.MetaKey) composition {
 		return composition{fmt.Sprintf("Fair(%q, %s)", key, u.text), func(m *model, among []*modelSub) (offers []offer) {
@@ -86,6 +92,7 @@ func around(u composition) []composition {
 	}
 	return []composition{
 		selects("a"), selects("b"), most("a", 1), most("b", 2), prefers("a", 2), prefers("b", 1), fairly("a"), fairly(strategy.SubmissionKey),
+		rated(`"a", `, rateOf("a", 3, time.Second, 2)), rated("", rateOf("", 5, time.Second, 3)),
 	}
 }
 
@@ -212,6 +219,7 @@ func (m *model) played(c *composition, at *situation) bool {
 			m.fatalf("%s, %s: took chunk %d of %v, want one of %v", at.name, c.text, index, s.ID(), idsOf(offers))
 		}
 		x.state[index], x.by[index] = held, v.Charged()
+		m.taken(x)
 		return true
 	}
 	if len(offers) > 0 {
@@ -262,11 +270,13 @@ func TestEveryComposition(t *testing.T) {
 		}
 		for i := range situations {
 			m := situations[i].set(t, uint64(number), parsed.Plan().Branches)
-			for range 2 {
+			for range 3 {
 				for m.played(c, &situations[i]) {
 					picks, m.step = picks+1, m.step+1
 				}
 				m.giveUp()
+				m.rates.now += int64(400 * time.Millisecond)
+				m.b.Values.Rates.Advance(m.rates.now)
 			}
 			if number%16 == 0 {
 				m.audit()

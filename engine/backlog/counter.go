@@ -42,15 +42,30 @@ type tally struct {
 
 // counter is the counter. (The remainder changes nothing: with it the compiler needs no
 // check, and where there is one measure no index.)
-func (t tally) counter() *counter { return &t.counters[t.of%strategy.Measures] }
+func (t tally) counter() *counter {
+	if t.of < strategy.Measures {
+		return &t.counters[t.of%strategy.Measures]
+	}
+	return &t.pace().counter
+}
+
+// reached says whether nothing more may be taken, by a limit of so much.
+func (t tally) reached(max uint32) bool {
+	if t.of < strategy.Measures {
+		c := &t.counters[t.of%strategy.Measures]
+		return c.reached(min(max, c.limit))
+	}
+	return t.behind()
+}
 
 // watchers are the gates that the counter opens and shuts, with the number of shut ones.
 func (t tally) watchers() (gates *[]gateRef, shut *uint32) {
-	return &t.gates[t.of%strategy.Measures], &t.shut[t.of%strategy.Measures]
+	if t.of < strategy.Measures {
+		return &t.gates[t.of%strategy.Measures], &t.shut[t.of%strategy.Measures]
+	}
+	p := t.pace()
+	return &p.gates, &p.shut
 }
-
-// number tells tallies apart.
-func (t tally) number() uint32 { return t.term.number*uint32(strategy.Measures) + uint32(t.of) }
 
 // gateRef names a gate of a frame, or with valueRef a value by which cells are told apart.
 type gateRef struct{ max, frame, gate uint32 }
@@ -101,8 +116,7 @@ func (f *frame) obstacle(s *Submission, most uint32) tally {
 	for i := range f.limits {
 		l := &f.limits[i]
 		if t := s.termOf(l.key); t != nil {
-			at := tally{t, l.of}
-			if c := at.counter(); c.reached(min(l.max, most, c.limit)) {
+			if at := (tally{t, l.of}); at.reached(min(l.max, most)) {
 				return at
 			}
 		}
@@ -160,11 +174,12 @@ func (v *values) correct(t tally, by int64) {
 func (v *values) shutGates(of *term, by strategy.Measure) {
 	t := tally{of, by}
 	c := t.counter()
-	for gates, shut := t.watchers(); int(*shut) < len(*gates) && c.reached((*gates)[*shut].max); {
+	gates, shut := t.watchers()
+	for int(*shut) < len(*gates) && c.reached((*gates)[*shut].max) {
 		*shut++
 		v.counted((*gates)[*shut-1])
 	}
-	t.foresee()
+	c.foresee(*gates, *shut)
 	v.regardMoved()
 }
 
@@ -175,25 +190,30 @@ func (v *values) openGates(of *term, by strategy.Measure) {
 	if !c.overrun() && c.limit != queue.NoLimit {
 		v.room++
 	}
-	for gates, shut := t.watchers(); *shut > 0 && !c.reached((*gates)[*shut-1].max); {
+	gates, shut := t.watchers()
+	for *shut > 0 && !c.reached((*gates)[*shut-1].max) {
 		*shut--
 		v.counted((*gates)[*shut])
 	}
-	t.foresee()
+	c.foresee(*gates, *shut)
 	v.regardMoved()
 }
 
 // foresee notes what the counter has to reach for a gate to shut or open, or for the limit
 // to be reached or to have room.
 func (t tally) foresee() {
-	c := t.counter()
 	gates, shut := t.watchers()
+	t.counter().foresee(*gates, *shut)
+}
+
+// foresee is that of a tally: shut is how many of its gates are.
+func (c *counter) foresee(gates []gateRef, shut uint32) {
 	c.opens, c.shuts = 0, none
-	if *shut > 0 {
-		c.opens = (*gates)[*shut-1].max
+	if shut > 0 {
+		c.opens = gates[shut-1].max
 	}
-	if int(*shut) < len(*gates) {
-		c.shuts = (*gates)[*shut].max
+	if int(shut) < len(gates) {
+		c.shuts = gates[shut].max
 	}
 	if c.overrun() {
 		c.opens = max(c.opens, c.limit)
@@ -250,6 +270,9 @@ func (t tally) unwatch(frame, gate uint32) bool {
 				*shut--
 			}
 			t.foresee()
+			if t.of >= strategy.Measures {
+				t.pace().forgetIdle()
+			}
 			return true
 		}
 	}

@@ -3,6 +3,8 @@ package backlog
 import (
 	"cmp"
 	"slices"
+
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // dropSlice is how much of dropped views one Drop takes apart: about half a millisecond.
@@ -164,6 +166,9 @@ func (vs *views) forget(f *frame) {
 		vs.Values.releaseFilter(x)
 	}
 	for _, l := range f.limits {
+		if l.of >= strategy.Measures {
+			vs.Values.released(vs.Values.Rates.list[l.of-strategy.Measures])
+		}
 		l.key.limits--
 		vs.Values.releaseKey(l.key)
 	}

@@ -53,12 +53,15 @@ func (v *View) Charged() Charge { return v.charge }
 
 // Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error.
 // Views that were not used for long, and that no consumer waits on, make room.
-func (vs *views) Admit(p *strategy.Plan) error { return admit(p, vs.Of) }
+func (vs *views) Admit(p *strategy.Plan) error { return admit(p, &vs.Values.Rates, vs.Of) }
 
 // AdmitQuestion is Admit for a question, whose views are asked for with Ask.
-func (vs *views) AdmitQuestion(p *strategy.Plan) error { return admit(p, vs.Ask) }
+func (vs *views) AdmitQuestion(p *strategy.Plan) error { return admit(p, &vs.Values.Rates, vs.Ask) }
 
-func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
+func admit(p *strategy.Plan, rates *rates, view func(*strategy.Branch) *View) error {
+	if err := rates.Admit(p); err != nil {
+		return err
+	}
 	for i := range p.Branches {
 		br := &p.Branches[i]
 		if br.Fair != "" && view(br) == nil { // asked for one after the other, none makes room for the next

@@ -62,9 +62,12 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 		}
 	}
 	for _, l := range br.Limits {
-		k := vs.Values.internKey(l.Key)
+		k, of := vs.Values.internKey(l.Key), l.Of
 		k.limits++
-		f.limits = append(f.limits, limit{k, l.Of, l.Max})
+		if of == strategy.Rate {
+			of = vs.Values.acquire(l).slot
+		}
+		f.limits = append(f.limits, limit{k, of, l.Gate()})
 	}
 	if len(f.limits) > 1 {
 		f.cells = newCells(f)

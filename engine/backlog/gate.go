@@ -55,8 +55,11 @@ type gate struct {
 // tally has the counter that opens and shuts the gate.
 func (g *gate) tally() tally { return tally{g.watched, g.of} }
 
-// gateKey identifies a gate: the number of a tally.
-type gateKey struct{ group, tally uint32 }
+// gateKey identifies a gate, by the number of its term.
+type gateKey struct {
+	group, term uint32
+	of          strategy.Measure
+}
 
 // pool is the submissions of a gate or a cell, or the cells of a gate. Random draws them
 // by their available chunks; of other orders the entries of the one bucket are a heap.
@@ -89,7 +92,17 @@ func (p *pool) emptied() (fresh pool) {
 
 const emptiedCap = 8
 
-func (g *gate) isOpen() bool { return g.watched == nil || !g.tally().counter().reached(g.max) }
+func (g *gate) isOpen() bool {
+	if g.watched == nil {
+		return true
+	}
+	if g.of < strategy.Measures {
+		return !g.watched.counters[g.of%strategy.Measures].reached(g.max)
+	}
+	return !g.isShutByRate()
+}
+
+func (g *gate) isShutByRate() bool { return g.tally().pace().reached(g.max) }
 
 // home is the gate for a submission of a view without cells: one that is shut, so that no
 // pick examines it for nothing; otherwise that of its first limit.
@@ -110,7 +123,7 @@ func (f *frame) home(s *Submission, group uint32) uint32 {
 // gateFor is the group's gate for a tally; made when there is none, and kept as long as
 // the group and the term.
 func (f *frame) gateFor(group uint32, t tally) uint32 {
-	key := gateKey{group, t.number()}
+	key := gateKey{group, t.number, t.of}
 	if number, ok := f.gateOf[key]; ok {
 		return number
 	}
@@ -187,7 +200,7 @@ func (f *frame) dropGate(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]
 	if g.watched != nil {
-		delete(f.gateOf, gateKey{g.group, g.tally().number()})
+		delete(f.gateOf, gateKey{g.group, g.watched.number, g.of})
 	} else {
 		in.free = none
 	}

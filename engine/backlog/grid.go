@@ -3,6 +3,7 @@ package backlog
 import (
 	"slices"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -38,18 +39,19 @@ type grid struct {
 
 // value is a tally that tells cells of the view apart, with the limit of its counter.
 type value struct {
-	term  *term
-	of    strategy.Measure
-	base  uint32 // the limit of the view; queue.NoLimit of an extra
-	max   uint32 // it is shut from here on
-	cells uint32 // that have it
-	dim   uint32 // the place in rows
-	place uint32 // in its dimension's open; none: it is shut, or no cell has it
+	term    *term
+	counter *counter // the tally's: every pick asks whether it is reached
+	max     uint32   // it is shut from here on
+	cells   uint32   // that have it
+	place   uint32   // in its dimension's open; none: it is shut, or no cell has it
+	of      strategy.Measure
+	dim     uint8 // the place in rows
+	// 32 bytes: there is one for each value of each view
 }
 
 func (v *value) tally() tally { return tally{v.term, v.of} }
 
-func (v *value) isShut() bool { return v.tally().counter().reached(v.max) }
+func (v *value) isShut() bool { return v.counter.reached(v.max) }
 
 // dimension is a place in rows.
 type dimension struct {
@@ -159,7 +161,7 @@ func (g *grid) drop(number uint32) {
 func (g *grid) obstacleOf(number uint32) uint32 {
 	found := uint32(none)
 	for i, x := range g.rowOf(number) {
-		if x != none && g.values[x].isShut() && (found == none || g.room(uint32(i)) < g.room(g.values[found].dim)) {
+		if x != none && g.values[x].isShut() && (found == none || g.room(i) < g.room(int(g.values[found].dim))) {
 			found = x
 		}
 	}
@@ -179,11 +181,11 @@ func (g *grid) obstacleOf(number uint32) uint32 {
 // room is how many chunks of all values of a dimension may be in flight. Where there is
 // the least, a value is shut the most of the time: a cell in the gate of that one is the
 // least often examined for nothing.
-func (g *grid) room(dim uint32) uint64 {
+func (g *grid) room(dim int) uint64 {
 	switch d := &g.dims[dim]; {
 	case d.fixed:
 		return 0 // and the gate is no other tenant's chunks' to open and shut
-	case int(dim) == len(g.limits):
+	case dim == len(g.limits):
 		return 1<<64 - 1
 	default:
 		return uint64(d.values) * uint64(g.limits[dim].max)
@@ -201,8 +203,8 @@ func (g *grid) valueFor(t tally, dim, base uint32) (number uint32) {
 		number = uint32(len(g.values))
 		g.values = append(g.values, value{})
 	}
-	g.values[number] = value{term: t.term, of: t.of, base: base, max: min(base, t.counter().limit), dim: dim,
-		place: none}
+	g.values[number] = value{term: t.term, of: t.of, max: min(base, t.counter().limit), dim: uint8(dim),
+		place: none, counter: t.counter()}
 	g.valueOf[t] = number
 	t.watch(gateRef{g.values[number].max, g.frame, number | valueRef})
 	return number
@@ -329,8 +331,16 @@ func (g *grid) lookUp(group uint32) {
 // relimit is for a value of which an operator's limit changed. It returns from where it is shut now.
 func (g *grid) relimit(number, limit uint32) (max uint32) {
 	v := &g.values[number]
-	v.max = min(v.base, limit)
+	v.max = min(g.base(v), limit)
 	return v.max
+}
+
+// base is the limit of the view for a value; an extra has none.
+func (g *grid) base(v *value) uint32 {
+	if int(v.dim) == len(g.limits) {
+		return queue.NoLimit
+	}
+	return g.limits[v.dim].max
 }
 
 // shed lets go of the last value.

@@ -1,6 +1,9 @@
 package backlog
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
 
 // lookedGates bounds what Saturated looks at: with ten thousand values the shut gates may be anywhere.
 const lookedGates = 256
@@ -26,7 +29,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 	for i := range v.gates[:min(len(v.gates), *left)] {
 		*left--
 		g := &v.gates[i]
-		if g.watched == nil {
+		if g.watched == nil || g.of >= strategy.Measures { // NextRate tells of rates
 			continue
 		}
 		max, c := g.max, g.tally().counter()

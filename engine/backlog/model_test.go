@@ -29,6 +29,7 @@ type model struct {
 	whole    queue.Ruling
 	draft    *modelDraft
 	recounts modelRecount
+	rates    modelRates
 }
 
 type modelSub struct {
@@ -107,7 +108,12 @@ func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
 		}
 	}
 	for _, l := range br.Limits {
-		if v, ok := x.spec.Meta.Find(l.Key); ok && m.inFlight(l.Key, v) >= l.Max {
+		v, ok := x.spec.Meta.Find(l.Key)
+		if l.Of == strategy.Rate {
+			if (ok || l.Key == "") && !m.rates.admits(l, v) {
+				return false
+			}
+		} else if ok && m.inFlight(l.Key, v) >= l.Max {
 			return false
 		}
 	}
@@ -143,10 +149,12 @@ func (m *model) of(s *Submission) *modelSub {
 }
 
 func newModel(t *testing.T, seed uint64, branches []strategy.Branch) *model {
-	return &model{
+	m := &model{
 		t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 10)), rnd: rand.New(rand.NewPCG(seed, 11)),
-		b: New(), branches: branches, asleep: map[*View]bool{},
+		b: New(), branches: branches, asleep: map[*View]bool{}, rates: modelRates{now: 1e18, began: never, of: map[strategy.Limit]map[queue.MetaValue]int64{}},
 	}
+	m.b.Values.Rates.Advance(m.rates.now)
+	return m
 }
 
 func equals(key string, value int64) strategy.Filter {
@@ -329,6 +337,7 @@ func (m *model) take() {
 	}
 	x.state[index] = held
 	x.by[index] = v.Charged()
+	m.taken(x)
 }
 
 func putBackOf(s *Submission) []uint32 {
@@ -441,6 +450,8 @@ func (m *model) again(x *modelSub, into *Backlog) {
 
 func (m *model) restart() {
 	into := New()
+	m.rates.began, m.rates.of = m.rates.now, map[strategy.Limit]map[queue.MetaValue]int64{}
+	into.Values.Rates.Begin(m.rates.now)
 	for _, x := range m.subs {
 		m.again(x, into)
 	}
@@ -507,6 +518,9 @@ func (m *model) live(steps, most int, seed uint64) {
 		if seed%4 >= 2 && m.r.IntN(6) == 0 {
 			m.rule()
 		}
+		if seed%3 == 1 && m.r.IntN(4) == 0 {
+			m.pass()
+		}
 		m.wake()
 		m.recount()
 		if m.step%20 == 0 {
@@ -535,6 +549,9 @@ func TestModel(t *testing.T) {
 				branches = nestedBranches()
 			case 4:
 				branches = append(branches, nestedBranches()...)
+			}
+			if seed%3 == 1 {
+				branches = append(branches[:len(branches)/2], rateBranches()...)
 			}
 			m := newModel(t, seed, branches)
 			most := 6 + int(seed%4)*8

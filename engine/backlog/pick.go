@@ -44,6 +44,9 @@ func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission,
 func (b *Backlog) takeFrom(f *frame, s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
 	index = b.next(s, f.order == strategy.Random, draw, rnd)
 	b.taken(s, true)
+	if b.Values.Rates.count > 0 {
+		b.Values.paced(s, &b.trail)
+	}
 	return index
 }
 

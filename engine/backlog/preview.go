@@ -1,6 +1,9 @@
 package backlog
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // Pick is one chunk that Preview says would be taken next, by the view of this number. Of
 // a fair view, Leaf gives it.
@@ -19,6 +22,28 @@ type trail struct {
 	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
 	ledgers []savedShare
 	stood   map[spot]uint32
+	paces   []pacedBefore
+}
+
+// pacedBefore is the theoretical arrival time that a pace had.
+type pacedBefore struct {
+	pace *pace
+	at   int64
+}
+
+// notePace is called before a reservation changes a pace.
+func (t *trail) notePace(p *pace) {
+	if t.depth > 0 {
+		t.paces = append(t.paces, pacedBefore{p, p.at})
+	}
+}
+
+// restorePaces makes all rates what they were before the lookahead.
+func (t *trail) restorePaces(v *values) {
+	for _, x := range slices.Backward(t.paces) {
+		x.pace.at = x.at
+		v.settle(x.pace)
+	}
 }
 
 // savedShare is a share whose ledger will be rolled back, with the depth at which it was
@@ -121,6 +146,7 @@ func (l *Lookahead) End() []Pick {
 	for i := len(l.before) - 1; i >= 0; i-- {
 		b.untake(&l.Picks[l.from+i], &l.before[i])
 	}
+	b.trail.restorePaces(&b.Values)
 	b.trail.standAgain()
 	b.trail.restoreLedgers()
 	b.trail = l.outer

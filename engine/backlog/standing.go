@@ -33,13 +33,30 @@ func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, has bool) {
 }
 
 // Count is the submission's value of the key of a limit, and what the limit counts of it.
+//
+// What a rate counts is 1 while the value has to wait.
 func (s *Submission) Count(l strategy.Limit) (value queue.MetaValue, count uint32, has bool) {
+	if l.Of == strategy.Rate {
+		return s.countRate(l)
+	}
 	for _, ref := range s.refs() {
 		if t := s.home.list[ref.term]; t.key.name == l.Key {
 			return t.value, t.counters[l.Of].count, true
 		}
 	}
 	return value, 0, false
+}
+
+func (s *Submission) countRate(l strategy.Limit) (value queue.MetaValue, count uint32, has bool) {
+	if has = l.Key == ""; !has {
+		value, has = s.Find(l.Key)
+	}
+	for _, state := range s.home.OfRates(queue.MetaEntry{Key: l.Key, Value: value}) {
+		if _, waits := state.Opens(0); has && waits && state.Limit() == l {
+			count = 1
+		}
+	}
+	return value, count, has
 }
 
 // Before says whether a view of the order that is not Random would take all of s before any of other.

@@ -154,6 +154,9 @@ func (s *Submission) termOf(key *metaKey) *term {
 			return t
 		}
 	}
+	if key.name == "" {
+		return s.home.Rates.all
+	}
 	return nil
 }
 

@@ -11,7 +11,9 @@ type metaKey struct {
 	byValue map[queue.MetaValue]*term
 	terms   []*term // the same, in an order that depends on the calls only
 	limits  int     // views that limit it or share by it
-	left    uint64  // how often a term went, and another one may have taken its place
+	rates   []*rate // that count by it
+	values  *values
+	left    uint64 // how often a term went, and another one may have taken its place
 }
 
 // term is a key with a value that some submission has, some view filters by or some share
@@ -56,6 +58,7 @@ type values struct {
 	settings map[queue.MetaEntry]queue.ValueSettings
 	limited  int    // values that have a limit: an operator's, or that of a rule
 	room     uint64 // how often an operator's limit may have got room
+	Rates    rates  // that limit reservations per time
 }
 
 func newValues(subs *submissions, rules *rulings, frames *frames) values {
@@ -93,7 +96,7 @@ func (v *values) intern(name queue.MetaKey, value queue.MetaValue) *term {
 func (v *values) internKey(name queue.MetaKey) *metaKey {
 	key := v.keys[name]
 	if key == nil {
-		key = &metaKey{name: name, byValue: map[queue.MetaValue]*term{}}
+		key = &metaKey{name: name, values: v, byValue: map[queue.MetaValue]*term{}}
 		v.keys[name] = key
 	}
 	return key
@@ -109,6 +112,7 @@ func (v *values) release(t *term) {
 			v.frames.list[ref.frame].dropRef(ref.gate)
 		}
 	}
+	v.dropPaces(t)
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
 	t.key.terms[t.place] = last
@@ -122,7 +126,7 @@ func (v *values) release(t *term) {
 }
 
 func (v *values) releaseKey(key *metaKey) {
-	if len(key.terms) == 0 && key.limits == 0 {
+	if len(key.terms) == 0 && key.limits == 0 && len(key.rates) == 0 {
 		delete(v.keys, key.name)
 	}
 }

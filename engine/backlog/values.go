@@ -59,7 +59,9 @@ func (v *values) Having(entry queue.MetaEntry) int {
 // particular order. fn must not change the backlog.
 func (v *values) Keys(fn func(queue.MetaKey)) {
 	for key := range v.keys {
-		fn(key)
+		if key != "" { // what rates without a key count
+			fn(key)
+		}
 	}
 }
 

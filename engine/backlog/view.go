@@ -127,9 +127,8 @@ func (vs *views) makeView(br *strategy.Branch, key string) *View {
 		vs.makeFrame(br).bands.carry(v)
 		return v
 	}
-	v.most = br.Limits[0].Max
-	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{
-		{Key: br.Limits[0].Key, Of: br.Limits[0].Of}}, Order: br.Order}
+	v.most = br.Limits[0].Gate()
+	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{br.Limits[0].Shape()}, Order: br.Order}
 	f := vs.frameOf[shape.Key()]
 	if f == nil || !f.bands.fits(v.most) {
 		f = vs.makeFrame(br)

@@ -25,12 +25,13 @@ const (
 	ObstacleAlternative // under Fair: an earlier alternative has something to give to the same tenant
 	ObstacleTurn        // under Fair: other tenants come before
 	ObstacleScore       // the scores of the branch pass over it, or nothing scored
+	ObstacleRate        // a value of the submission was reserved as often as the strategy's rate allows by now
 )
 
 var obstacles = [...]string{api.ObstacleNone, api.ObstacleDone, api.ObstacleDead, api.ObstacleSkipped, api.ObstacleForwarded,
 	api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused, api.ObstacleBlocked, api.ObstacleFilter,
 	api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit, api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn,
-	api.ObstacleScore}
+	api.ObstacleScore, api.ObstacleRate}
 
 // String is the obstacle as JSON carries it.
 func (o Obstacle) String() string { return obstacles[o] }

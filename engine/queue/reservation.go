@@ -96,7 +96,8 @@ type EmptyReason uint8
 
 // The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules. AllSkipped: there is
 // something, but the scorer gave none of it a score now. RestartGrace: what there is falls under a limit, and the queue's restart
-// grace is not over. ConsumerQuiet and ConsumerDraining: an operator keeps work from this consumer, or told it to leave.
+// grace is not over. RateLimited: a rate holds back what
+// there is, until RetryAfter. ConsumerQuiet and ConsumerDraining: an operator keeps work from this consumer, or told it to leave.
 const (
 	NotEmpty EmptyReason = iota
 	Nothing
@@ -107,12 +108,13 @@ const (
 	RestartGrace
 	ConsumerQuiet
 	ConsumerDraining
+	RateLimited
 
-	EmptyReasons = int(ConsumerDraining) + 1 // how many values there are, NotEmpty among them
+	EmptyReasons = int(RateLimited) + 1 // how many values there are, NotEmpty among them
 )
 
 var emptyReasons = [EmptyReasons]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped",
-	"restart_grace", "quiet", "draining"}
+	"restart_grace", "quiet", "draining", "rate_limited"}
 
 func (r EmptyReason) String() string { return emptyReasons[r] }
 

@@ -145,6 +145,9 @@ func (s *Shard) take(p *Prepared) error {
 	case m.Epoch > 0: // no one can tell what consumers hold, but in the first life
 		m.ValueLimits.Restrain(now, m.Settings.RestartGrace)
 	}
+	if m.Epoch > 0 { // rates are not written: they begin as if all had just been used
+		m.Backlog.Values.Rates.Begin(s.options.Now().UnixNano())
+	}
 	m.Recovery.Replayed(now)
 	parts.replayed()
 	m.AppliedAt = p.claimed

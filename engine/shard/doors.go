@@ -27,6 +27,7 @@ func (d *doors) Locked(fn func(m *machine.Machine, now queue.Time) error) (err e
 	now := s.now()
 	s.mu.held(func() {
 		if err = s.usable(); err == nil {
+			s.alarm.advance()
 			err = fn(s.m, now)
 		}
 	})

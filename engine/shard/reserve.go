@@ -133,6 +133,9 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 	if s.views = views; unbuilt != nil {
 		return s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
+	if s.alarm.advance() {
+		s.waiters.Serve(now) // they came first
+	}
 	s.m.Seed(seed)
 	most := min(q.Max-len(*got), shell.SliceItems)
 	n, tired := s.m.ReserveBriefly(q, views, most, now, got)

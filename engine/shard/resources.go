@@ -154,7 +154,17 @@ func (i *inner) of(s *Shard) {
 		Shell: (*doors)(s), options: &s.options, keys: i.keys, contents: &i.contents, full: s.full, takesIn: s.takesIn,
 		refusal: func(meta queue.Meta) error { return s.parts.rules.Refusal(meta) }, sealFull: i.writer.sealFull,
 	}
-	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed)
+	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed,
+		waiters.Rates{Advance: func() { s.alarm.advance() }, Arm: s.alarm.arm})
+	s.alarm = alarm{machine: func() *machine.Machine { return s.m }, now: s.options.Now,
+		waiting: func() bool { return !s.closed && s.waiters.Len() > 0 },
+		ring: func() {
+			s.mu.held(func() {
+				if s.alarm.at = 0; !s.closed {
+					s.waiters.Serve(s.now())
+				}
+			})
+		}}
 	i.checkpoints.init((*doors)(s), checkpointMeans{
 		options: &s.options, applying: &s.applying, disk: i.disk, keys: i.keys, snapshots: &i.snapshots,
 		ahead:    &s.ahead,

@@ -135,7 +135,8 @@ type Shard struct {
 	m       *machine.Machine
 	parts   parts
 	views   []*backlog.View // of the plan being followed
-	live    int64           // submissions that LiveLimit was told to be open
+	alarm   alarm
+	live    int64 // submissions that LiveLimit was told to be open
 	closed  bool
 	// The state is being made again: until it is there, nothing is changed. The journal is
 	// closed, and being opened again.
@@ -337,6 +338,7 @@ func (s *Shard) dismiss() {
 	s.Consumers.Stir()
 	s.Ends.Tell()
 	s.waiters.Dismiss()
+	s.alarm.silence()
 }
 
 // Heal makes a failed reload again, and, when writes fail, tries whether they do; the

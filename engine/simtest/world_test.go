@@ -44,6 +44,7 @@ type box struct {
 	t        testing.TB
 	dir      string
 	clock    clock
+	now      func() time.Time // what the shard takes for the time; nil: clock
 	seeds    atomic.Uint64
 	settings queue.Settings
 	store    *store.Store
@@ -127,6 +128,9 @@ func (b *box) options() shard.Options {
 		OpBytes:         b.opBytes,
 		CheckpointItems: 6, // so that rows are taken in slices
 		Copies:          shard.Copies{SnapshotBytes: -1},
+	}
+	if b.now != nil {
+		o.Now = b.now
 	}
 	if b.copies != "" {
 		o.Copies.Snapshots = b.snapshots()

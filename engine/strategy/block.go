@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -21,6 +22,7 @@ var known = map[string]*definition{
 	"OrElse":          &orElseDefinition,
 	"PreferDistinct":  &preferDistinctDefinition,
 	"MaxSimultaneous": &maxSimultaneousDefinition,
+	"MaxRate":         &maxRateDefinition,
 	"Fair":            &fairDefinition,
 	"Plugin":          &pluginDefinition,
 	"Score":           &scoreDefinition,
@@ -57,18 +59,19 @@ type definition struct {
 type parameterKind uint8
 
 const (
-	keyParameter     parameterKind = iota // a meta key
-	tenantParameter                       // a meta key, or the pseudo key
-	valueParameter                        // a meta value: string or int64
-	valuesParameter                       // a list of meta values
-	maxParameter                          // 1 to MaxLimit
-	costParameter                         // a Cost by its name
-	pluginParameter                       // the name of a plugin and maybe a version, one string in text and two fields in JSON
-	configParameter                       // a JSON object
-	settingParameter                      // a number from low to high, in text behind its name and "="
-	formulaParameter                      // an Expression, in JSON a string; only as the first parameter
-	blockParameter                        // one block
-	blocksParameter                       // two or more blocks; only as the last parameter
+	keyParameter      parameterKind = iota // a meta key
+	tenantParameter                        // a meta key, or the pseudo key
+	valueParameter                         // a meta value: string or int64
+	valuesParameter                        // a list of meta values
+	maxParameter                           // 1 to MaxLimit
+	costParameter                          // a Cost by its name
+	durationParameter                      // a time, a string as "1m"
+	pluginParameter                        // the name of a plugin and maybe a version, one string in text and two fields in JSON
+	configParameter                        // a JSON object
+	settingParameter                       // a number from low to high, in text behind its name and "="
+	formulaParameter                       // an Expression, in JSON a string; only as the first parameter
+	blockParameter                         // one block
+	blocksParameter                        // two or more blocks; only as the last parameter
 )
 
 type parameter struct {
@@ -90,6 +93,7 @@ type argument struct {
 	value  queue.MetaValue
 	values []queue.MetaValue // sorted, each once
 	max    uint32
+	per    time.Duration
 	cost   Cost
 	blocks []block // one for blockParameter
 
@@ -140,7 +144,7 @@ func (d *definition) fields() string {
 
 // leftOut says whether the canonical forms do without this argument.
 func (p parameter) leftOut(arg argument) bool {
-	return p.optional && arg.cost == 0 && arg.config == "" && !arg.given
+	return p.optional && arg.key == "" && arg.cost == 0 && arg.config == "" && !arg.given
 }
 
 // knownSnake finds a block by its name in JSON, nil when there is none.

@@ -52,7 +52,17 @@ func hardLimitDefinition(name, snake string, of Measure) definition {
 
 func (h *hardLimit) definition() *definition { return known[h.name] }
 
+func (h *hardLimit) arguments() []argument {
+	if h.limit.Of == Rate {
+		return h.rateArguments()
+	}
+	return h.limited.arguments()
+}
+
 func (h *hardLimit) branches(within demands) ([]Branch, error) {
+	if err := h.limit.check(); err != nil {
+		return nil, err
+	}
 	inner, err := h.underlying.branches(within.limited(h.limit))
 	return through(0, inner), err
 }

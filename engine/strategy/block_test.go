@@ -3,6 +3,7 @@ package strategy
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -12,17 +13,18 @@ import (
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	sample := map[parameterKind]argument{
-		keyParameter:     {key: "company"},
-		tenantParameter:  {key: SubmissionKey},
-		maxParameter:     {max: 3},
-		costParameter:    {cost: ByTime},
-		blockParameter:   {blocks: []block{orderBlock{OldestFirst}}},
-		pluginParameter:  {name: "deadline-first", version: "1.2.0"},
-		configParameter:  {config: `{"weight":3}`},
-		settingParameter: {max: 64, given: true},
-		valuesParameter:  {values: []queue.MetaValue{queue.IntValue(7), queue.StringValue("x")}},
-		formulaParameter: {formula: formula(t, "priority*10 - attempts*5")},
-		blocksParameter:  {blocks: []block{orderBlock{OldestFirst}, orderBlock{Random}, orderBlock{NewestFirst}}},
+		keyParameter:      {key: "company"},
+		tenantParameter:   {key: SubmissionKey},
+		maxParameter:      {max: 300},
+		durationParameter: {per: time.Minute},
+		costParameter:     {cost: ByTime},
+		blockParameter:    {blocks: []block{orderBlock{OldestFirst}}},
+		pluginParameter:   {name: "deadline-first", version: "1.2.0"},
+		configParameter:   {config: `{"weight":3}`},
+		settingParameter:  {max: 64, given: true},
+		valuesParameter:   {values: []queue.MetaValue{queue.IntValue(7), queue.StringValue("x")}},
+		formulaParameter:  {formula: formula(t, "priority*10 - attempts*5")},
+		blocksParameter:   {blocks: []block{orderBlock{OldestFirst}, orderBlock{Random}, orderBlock{NewestFirst}}},
 	}
 	snakes := map[string]string{}
 	for name, d := range known {

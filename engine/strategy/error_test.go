@@ -16,7 +16,7 @@ var longKey, longValue = strings.Repeat("k", queue.MaxMetaKeyBytes+1), strings.R
 var textErrors = []errorCase{
 	{"", "/strategy", "line 1, column 1: expected a block (CustomPriority, "},
 	{" \n\t ", "/strategy", "line 2, column 3: expected a block"},
-	{"Randm", "/strategy", "line 1, column 1: unknown block Randm; expected one of CustomPriority, Except, Fair, MaxSimultaneous, NewestFirst, OldestFirst, OrElse, Plugin, PreferDistinct, Random, Score, SelectAny, SelectOnly"},
+	{"Randm", "/strategy", "line 1, column 1: unknown block Randm; expected one of CustomPriority, Except, Fair, MaxRate, MaxSimultaneous, NewestFirst, OldestFirst, OrElse, Plugin, PreferDistinct, Random, Score, SelectAny, SelectOnly"},
 	{"random", "/strategy", "line 1, column 1: unknown block random"},
 	{`Fare("company", Random)`, "/strategy", "line 1, column 1: unknown block Fare"},
 	{`Fair("$company", Random)`, "/strategy", "column 6: the key of Fair(key, [cost], underlying) must be a meta key; this has the key \"$company\""},
@@ -130,7 +130,7 @@ var jsonErrors = []errorCase{
 	{`"select_only"`, "/strategy", "must have the arguments of select_only: an object with the fields type, meta_field, value, underlying, or a string with SelectOnly(key, value, underlying)"},
 	{`"random" "random"`, "/strategy", "is not valid JSON at line 1, column 10: expected nothing more after the strategy"},
 	{`{"type":"random"}]`, "/strategy", "column 18: expected nothing more after the strategy, found ']'"},
-	{`{}`, "/strategy/type", "is missing; expected one of custom_priority, except, fair, max_simultaneous, newest_first, oldest_first, or_else, plugin, prefer_distinct, random, score, select_any, select_only"},
+	{`{}`, "/strategy/type", "is missing; expected one of custom_priority, except, fair, max_rate, max_simultaneous, newest_first, oldest_first, or_else, plugin, prefer_distinct, random, score, select_any, select_only"},
 	{`{"name":"nightly"}`, "/strategy/type", "is missing"},
 	{`{"type":7}`, "/strategy/type", "must be a string, one of custom_priority"},
 	{`{"type":{"type":"random"}}`, "/strategy/type", "found an object"},

@@ -14,13 +14,13 @@ func appendText(dst []byte, b block) []byte {
 		return dst
 	}
 	dst = append(dst, '(')
+	written := 0
 	for i, arg := range b.arguments() {
 		if d.parameters[i].leftOut(arg) {
 			continue
 		}
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
+		dst = append(dst, separator(written, "", ", ")...)
+		written++
 		switch p := d.parameters[i]; p.kind {
 		case blockParameter, blocksParameter:
 			for j, inner := range arg.blocks {
@@ -99,6 +99,8 @@ func (p parameter) append(dst []byte, arg argument) []byte {
 		return strconv.AppendUint(dst, uint64(arg.max), 10)
 	case costParameter:
 		return append(dst, arg.cost.String()...)
+	case durationParameter:
+		return append(appendDuration(append(dst, '"'), arg.per), '"')
 	case formulaParameter:
 		return append(dst, arg.formula.String()...)
 	case configParameter:

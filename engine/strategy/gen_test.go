@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -24,6 +25,15 @@ var (
 		}
 	})
 	anyMax = rapid.OneOf(rapid.Uint32Range(1, 4), rapid.Uint32Range(1, MaxLimit))
+	// anyRate is the limit of a MaxRate: of one key or of all chunks, with little to choose from, so that some are alike.
+	anyRate = rapid.Custom(func(t *rapid.T) Limit {
+		most := anyMax.Draw(t, "max")
+		return Limit{
+			Key: rapid.OneOf(anyKey, rapid.Just("")).Draw(t, "key"), Max: most, Of: Rate,
+			Per:   rapid.SampledFrom([]time.Duration{MinPer, time.Second, time.Minute, 90 * time.Second, MaxPer}).Draw(t, "per"),
+			Burst: min(most, rapid.OneOf(rapid.Just(uint32(1)), rapid.Uint32Range(1, 3)).Draw(t, "burst")),
+		}
+	})
 )
 
 // anyBlock draws a tree of at most the given depth, at most three alternatives wide.
@@ -49,6 +59,9 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 		case 5:
 			return &preferDistinct{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
 		case 6:
+			if rapid.Bool().Draw(t, "rate") {
+				return &hardLimit{limited{anyRate.Draw(t, "limit"), anyBlock(depth-1).Draw(t, "underlying")}, "MaxRate"}
+			}
 			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
 		case 7:
 			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
@@ -89,7 +102,7 @@ func leaveOut(t *rapid.T, p parameter, arg argument) bool {
 	if !p.leftOut(arg) {
 		return false
 	}
-	return p.kind == configParameter || p.kind == settingParameter && p.usual == 0 || rapid.Bool().Draw(t, "left out")
+	return p.kind == configParameter || p.kind == keyParameter || p.kind == settingParameter && p.usual == 0 || rapid.Bool().Draw(t, "left out")
 }
 
 func spellArgument(t *rapid.T, p parameter, arg argument) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -15,38 +16,100 @@ type Measure uint8
 // The measures.
 const (
 	Simultaneous Measure = iota // chunks that are in flight
-	Measures                    // how many measures there are
-)
+	Measures                    // how many measures every value is counted by
 
-// measures are what stands between the key and the number in the text of a limit.
-var measures = [Measures]string{Simultaneous: "<"}
+	// Rate is reservations per time. There is a counter for each rate that a strategy asks for, and none
+	// for values otherwise.
+	Rate = Measures
+)
 
 // Limit admits the submissions whose value of Key has a count below Max; a value with Max or more is gated. Submissions without Key are
 // always admitted. Max is 1 to MaxLimit.
+//
+// A Rate admits at most Max reservations of a value in any interval of Per, at equal distances. With a Burst above 1, so many may come at
+// once after a pause, and an interval may have up to Max + Burst - 1. Its Key may be "": then it is about all chunks together.
 type Limit struct {
-	Key queue.MetaKey
-	Max uint32
-	Of  Measure
+	Key   queue.MetaKey
+	Max   uint32
+	Of    Measure
+	Per   time.Duration // of a Rate: MinPer to MaxPer
+	Burst uint32        // of a Rate: 1 to Max
+}
+
+// Pace is what a Rate means for two reservations of a value: how far apart they are at a steady rate, and how much earlier than that one
+// may come to make up for others that came late. Both are such that rounding never admits more.
+//
+// Without a burst the slack is a hundredth of Per, because a consumer that waits for the moment is always a little late, and would lose
+// that each time. GCRA admits (Per + slack) / apart reservations in an interval of Per; so apart is a hundredth longer, too, and the
+// rate is kept exactly, at 99 % of what it allows.
+func (l Limit) Pace() (apart, slack time.Duration) {
+	most := time.Duration(l.Max)
+	if l.Burst <= 1 {
+		slack = l.Per / 100
+		return (l.Per + slack + most - 1) / most, slack
+	}
+	apart = (l.Per + most - 1) / most
+	return apart, time.Duration(l.Burst-1) * apart
+}
+
+// Gate is the count at which the limit is reached. That of a rate is 1: its counter is 1 from a reservation on until the next one may come.
+func (l Limit) Gate() uint32 {
+	if l.Of == Rate {
+		return min(l.Max, 1)
+	}
+	return l.Max
+}
+
+// Shape is the limit without what limits of one counter differ in: nothing for rates, each of which has a counter.
+func (l Limit) Shape() Limit {
+	if l.Of != Rate {
+		l.Max = 0
+	}
+	return l
 }
 
 // Reached says whether a count is at its limit: nothing more may be taken. It is the one place that compares the two.
 func Reached(count, max uint32) bool { return count >= max }
 
 // Reached says whether a value that counts so much is at the limit.
-func (l Limit) Reached(count uint32) bool { return Reached(count, l.Max) }
+func (l Limit) Reached(count uint32) bool { return Reached(count, l.Gate()) }
 
 // implies says that the other limit is kept where this one is.
 func (l Limit) implies(other Limit) bool { return l.same(other) && l.Max <= other.Max }
 
 // same says that both count the same.
-func (l Limit) same(other Limit) bool { return l.Key == other.Key && l.Of == other.Of }
+func (l Limit) same(other Limit) bool { return compareLimits(l, other) == 0 }
 
-// compareLimits sorts by key and measure.
-func compareLimits(a, b Limit) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of)) }
-
-func (l Limit) appendText(dst []byte) []byte {
-	return strconv.AppendUint(append(append(dst, l.Key...), measures[l.Of]...), uint64(l.Max), 10)
+// compareLimits sorts by what is counted: key and measure, of rates also time and burst.
+func compareLimits(a, b Limit) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Per, b.Per), cmp.Compare(a.Burst, b.Burst))
 }
+
+// appendText writes company<5, and rates as company 100/1m burst 10, or without a key as 100/1m.
+func (l Limit) appendText(dst []byte) []byte {
+	dst = append(dst, l.Key...)
+	if l.Of != Rate {
+		return strconv.AppendUint(append(dst, '<'), uint64(l.Max), 10)
+	}
+	if l.Key != "" {
+		dst = append(dst, ' ')
+	}
+	return l.appendRate(dst)
+}
+
+// Rate is the rate alone, as in 100/1m burst 10.
+func (l Limit) Rate() string { return string(l.appendRate(nil)) }
+
+func (l Limit) appendRate(dst []byte) []byte {
+	dst = appendDuration(append(strconv.AppendUint(dst, uint64(l.Max), 10), '/'), l.Per)
+	if l.Burst > 1 {
+		dst = strconv.AppendUint(append(dst, " burst "...), uint64(l.Burst), 10)
+	}
+	return dst
+}
+
+// String is the limit as plans show it.
+func (l Limit) String() string { return string(l.appendText(nil)) }
 
 // withLimit adds a limit to a sorted list without changing that list; of two that count the same the smaller max holds.
 func withLimit(limits []Limit, l Limit) []Limit {

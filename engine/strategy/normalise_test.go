@@ -94,8 +94,14 @@ func tidy(list []Branch) []Branch {
 		}
 		var contradiction bool
 		br.Filters, contradiction = tidyFilters(br.Filters)
-		slices.SortFunc(br.Limits, func(a, b Limit) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Max, b.Max)) })
-		br.Limits = slices.CompactFunc(br.Limits, func(a, b Limit) bool { return a.Key == b.Key })
+		slices.SortFunc(br.Limits, func(a, b Limit) int {
+			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Per, b.Per), cmp.Compare(a.Burst, b.Burst),
+				cmp.Compare(a.Max, b.Max))
+		})
+		br.Limits = slices.CompactFunc(br.Limits, func(a, b Limit) bool {
+			a.Max, b.Max = 0, 0
+			return a == b
+		})
 		if !contradiction && !seen[br.Key()] {
 			seen[br.Key()] = true
 			kept = append(kept, br)

@@ -24,6 +24,8 @@ func (p parameter) read(t token) (arg argument, wrong string) {
 		arg.max, wrong = readMax(t)
 	case costParameter:
 		arg.cost, wrong = readCost(t)
+	case durationParameter:
+		arg.per, wrong = readDuration(t)
 	case pluginParameter:
 		arg.name, arg.version, wrong = readPlugin(t)
 	case settingParameter:
@@ -90,10 +92,12 @@ func readCost(t token) (cost Cost, wrong string) {
 		strings.Join(costs[:], " or "), t)
 }
 
-// opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: an
-// object, the setting's name, or a bare word in lower case, as no block is.
+// opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: a
+// string, an object, the setting's name, or a bare word in lower case, as no block is.
 func (p parameter) opens(t token) bool {
 	switch p.kind {
+	case keyParameter:
+		return t.kind == stringToken
 	case configParameter:
 		return t.is("{")
 	case settingParameter:

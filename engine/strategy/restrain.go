@@ -3,10 +3,11 @@ package strategy
 import "slices"
 
 // Restrained is the plan with every limit at 0: it offers nothing of the values that a limit counts, and goes on with all else. It
-// is what can be handed out while the counts are not known, as after a restart. A plan without limits is its own.
+// is what can be handed out while the counts are not known, as after a restart. A plan without limits is its own. Rates stay as they
+// are: their counters begin a restart as if all had just been used.
 func (p *Plan) Restrained() *Plan {
 	limited := slices.ContainsFunc(p.Branches, func(b Branch) bool {
-		return !b.Leaves(func(leaf *Branch) bool { return len(leaf.Limits) == 0 })
+		return !b.Leaves(func(leaf *Branch) bool { return !slices.ContainsFunc(leaf.Limits, Limit.unknown) })
 	})
 	if !limited {
 		return p
@@ -34,11 +35,16 @@ func (p *Plan) LeavesIn(of *Plan) []int {
 	return list
 }
 
+// unknown says that the limit's counts are not known after a restart.
+func (l Limit) unknown() bool { return l.Of != Rate }
+
 func (b *Branch) restrained() Branch {
 	if !b.holds() {
 		limits := slices.Clone(b.Limits)
 		for i := range limits {
-			limits[i].Max = 0
+			if limits[i].unknown() {
+				limits[i].Max = 0
+			}
 		}
 		tighter := demands{b.Filters, limits}.branch(b.Order)
 		tighter.ways = b.ways

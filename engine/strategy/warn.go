@@ -130,4 +130,9 @@ func (b *Branch) admits(c *Branch) bool {
 // unbound is the bound of what no limit holds back: above every Max.
 const unbound = math.MaxUint64
 
-func named(key queue.MetaKey) string { return strconv.Quote(key) }
+func named(key queue.MetaKey) string {
+	if key == "" {
+		return "everything"
+	}
+	return strconv.Quote(key)
+}

@@ -71,6 +71,7 @@ type Link struct {
 
 // The kinds of causes.
 const (
+	CauseRate    = "rate"    // a rate of a strategy holds them back
 	CauseLimit   = "limit"   // as many chunks of a value are in flight as may be, or the restart grace holds back what a limit counts
 	CauseRule    = "rule"    // a pause or a block covers them
 	CauseNotDue  = "not_due" // they wait for their next try, or for the run_at of their submission

@@ -165,7 +165,7 @@ type WhyBranch struct {
 	// The first obstacle; none: the branch may hand the chunk out now
 	Obstacle string `json:"obstacle" names:"obstacles"`
 	Detail   string `json:"detail"` // The obstacle in words
-	// For waiting, reserved, not_yet_due and restart_grace: the end. For paused and blocked: the end of the rule, if
+	// For waiting, reserved, not_yet_due, restart_grace and rate: the end. For paused and blocked: the end of the rule, if
 	// it has one
 	Until    Time   `json:"until,omitzero"`
 	Rule     *Rule  `json:"rule,omitempty"`     // For paused and blocked: the rule that decides
@@ -175,7 +175,9 @@ type WhyBranch struct {
 	Value *MetaValue `json:"value,omitempty"`
 	// For limit and value_limit: chunks of that value in flight
 	InFlight *uint32 `json:"in_flight,omitempty"`
-	Max      *uint32 `json:"max,omitempty"` // For limit, value_limit and restart_grace: the maximum
+	Max      *uint32 `json:"max,omitempty"` // For limit, value_limit, restart_grace and rate: the maximum
+	// For rate: until the next reservation may come
+	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
 	// For hidden and alternative: number of the branch that comes first
 	HiddenBy int `json:"hidden_by,omitempty"`
 	// Under Fair: the chunk's tenant in each block, the outermost first
@@ -202,6 +204,7 @@ const (
 	ObstacleHidden      = "hidden"
 	ObstacleTurn        = "turn"
 	ObstacleScore       = "score"
+	ObstacleRate        = "rate"
 )
 
 // CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,

@@ -41,6 +41,7 @@ const (
 	ReasonNotYetDue  = "not_yet_due"
 	ReasonAllSkipped = "all_skipped"
 
+	ReasonRateLimited  = "rate_limited"  // a rate holds back what there is; retry_after_ms says until when, exactly
 	ReasonRestartGrace = "restart_grace" // what there is falls under a limit, and the queue's restart grace is not over
 	ReasonQuiet        = "quiet"         // an operator keeps work from this consumer
 	ReasonDraining     = "draining"      // an operator wants this consumer to finish what it holds and leave

@@ -57,6 +57,9 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 	case queue.ObstacleLimit:
 		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
+	case queue.ObstacleRate:
+		out.Key, out.Max, out.RetryAfterMS = w.Limit.Key, &w.Limit.Max, new(w.Wait.Milliseconds())
+		out.Detail = rateText(w, own)
 	case queue.ObstacleValueLimit:
 		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
@@ -120,3 +123,12 @@ func ruleText(r *queue.Rule) string {
 
 // timeText is a time within a sentence, as it is in fields.
 func timeText(t queue.Time) string { return t.Std().UTC().Format(api.TimeFormat) }
+
+// rateText says what a rate waits for.
+func rateText(w *BranchWhy, own string) string {
+	of := "All chunks together are"
+	if w.Limit.Key != "" {
+		of = fmt.Sprintf("%s=%s is", w.Limit.Key, own)
+	}
+	return fmt.Sprintf("%s at the rate of %s; the next may be reserved in %v.", of, w.Limit.Rate(), w.Wait)
+}

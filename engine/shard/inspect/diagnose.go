@@ -43,8 +43,8 @@ type Diagnosis struct {
 
 // Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they
 // can be, by Plan), ObstacleDead, ObstacleWaiting, ObstacleNotDue, ObstaclePaused, ObstacleBlocked,
-// ObstacleFilter (no plan asks for them), ObstacleGrace, ObstacleLimit (by Plan) and
-// ObstacleValueLimit. Until of ObstacleWaiting and ObstacleNotDue is the earliest known; 0: none is.
+// ObstacleFilter (no plan asks for them), ObstacleGrace, ObstacleLimit and ObstacleRate (by Plan)
+// and ObstacleValueLimit. Until of ObstacleWaiting and ObstacleNotDue is the earliest known; 0: none is.
 type Cause struct {
 	BranchWhy
 	Held api.Amount // submissions, and the chunks of them that this cause is about
@@ -146,7 +146,7 @@ type causeKey struct {
 	obstacle queue.Obstacle
 	rule     queue.RuleID
 	entry    queue.MetaEntry
-	max      uint32
+	limit    strategy.Limit // without the key
 }
 
 func newDiagnosing(asked Asked) *diagnosing {
@@ -248,8 +248,8 @@ func (d *diagnosing) add(why BranchWhy, plan int, chunks uint64) {
 	if chunks == 0 {
 		return
 	}
-	key := causeKey{obstacle: why.Obstacle, rule: why.Rule.ID, max: why.Limit.Max}
-	if why.Limit.Key != "" {
+	key := causeKey{obstacle: why.Obstacle, rule: why.Rule.ID, limit: why.Limit}
+	if key.limit.Key = ""; why.Limit.Key != "" {
 		key.entry = queue.MetaEntry{Key: why.Limit.Key, Value: why.Value}
 	}
 	c := d.by[key]

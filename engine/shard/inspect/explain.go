@@ -195,6 +195,7 @@ func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.L
 		for _, entry := range p.Meta {
 			before[entry] = qs.valueNow(entry)
 		}
+		before[queue.MetaEntry{}] = qs.valueNow(queue.MetaEntry{}) // all chunks, for rates without a key
 		x.Picks = append(x.Picks, pick)
 	}
 	return machine.Looks(len(views) + len(x.Picks))
@@ -233,9 +234,10 @@ func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, v
 			}
 			p.Skipped = append(p.Skipped, why)
 		}
-		for _, entry := range p.Meta {
+		for _, entry := range append(slices.Clip(p.Meta), queue.MetaEntry{}) {
 			at := values[entry]
 			at.counts.Take()
+			at.taken++
 			values[entry] = at
 		}
 	}

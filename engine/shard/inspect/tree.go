@@ -92,9 +92,14 @@ func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 			return false
 		}
 	case n.Limit.Max > 0:
-		if value, count, has := x.Count(n.Limit); has && (n.Limit.Reached(count) || t.graced) {
+		unknown := t.graced && n.Limit.Of != strategy.Rate
+		if value, count, has := x.Count(n.Limit); has && (n.Limit.Reached(count) || unknown) {
 			add(&b.Refused, x)
-			if v := t.values[number].add(queue.MetaEntry{Key: n.Limit.Key, Value: value}, x, count); v != nil {
+			entry := queue.MetaEntry{Key: n.Limit.Key, Value: value}
+			if n.Limit.Of == strategy.Rate {
+				_, inFlight, _ := x.Count(strategy.Limit{Key: n.Limit.Key})
+				t.values[number].add(entry, x, inFlight)
+			} else if v := t.values[number].add(entry, x, count); v != nil {
 				v.Max = &n.Limit.Max
 			}
 			if !n.Soft {

@@ -6,6 +6,7 @@ package inspect
 
 import (
 	"context"
+	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -27,11 +28,12 @@ import (
 // the obstacle, which they name without its prefix.
 type BranchWhy struct {
 	Obstacle queue.Obstacle
-	Until    queue.Time      // Waiting, Reserved (the deadline), NotDue, Grace; Paused, Blocked: 0 for ever
+	Until    queue.Time      // Waiting, Reserved (the deadline), NotDue, Grace, Rate; Paused, Blocked: 0 for ever
+	Wait     time.Duration   // Rate: until then
 	Consumer string          // Reserved
 	Rule     queue.Rule      // Paused, Blocked
 	Filter   strategy.Filter // Filter
-	Limit    strategy.Limit  // Grace, Limit, ValueLimit: there Max may be 0
+	Limit    strategy.Limit  // Grace, Limit, Rate, ValueLimit: there Max may be 0
 	Value    queue.MetaValue // Filter: the submission's own, if it has one; Grace, Limit, ValueLimit
 	HasValue bool
 	InFlight uint32 // Limit, ValueLimit
@@ -185,11 +187,29 @@ type valueState struct {
 	counts backlog.Counts
 	limit  uint32
 	full   bool // at the limit lately, but for moments
+	rates  []backlog.RateState
+	taken  uint32 // chunks that are taken at this very moment
+}
+
+// behind is the obstacle of a rate, if the value has to wait.
+func (s *valueState) behind(l strategy.Limit, value queue.MetaValue, has bool) (why BranchWhy, waits bool) {
+	for _, r := range s.rates {
+		if r.Limit() != l {
+			continue
+		}
+		if at, waits := r.Opens(s.taken); waits {
+			now := queue.Time(r.Now() / int64(time.Millisecond))
+			until := queue.Time((at + int64(time.Millisecond) - 1) / int64(time.Millisecond))
+			return BranchWhy{Obstacle: queue.ObstacleRate, Limit: l, Value: value, HasValue: has, Until: until,
+				Wait: max(until.Sub(now), time.Millisecond)}, true
+		}
+	}
+	return BranchWhy{}, false
 }
 
 func (qs questions) valueNow(entry queue.MetaEntry) valueState {
 	return valueState{counts: qs.m.Backlog.Values.Counts(entry.Key, entry.Value),
-		limit: qs.m.ValueLimits.Settings(entry).Limit}
+		limit: qs.m.ValueLimits.Settings(entry).Limit, rates: qs.m.Backlog.Values.OfRates(entry)}
 }
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an
@@ -202,7 +222,13 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 		}
 	}
 	for _, l := range leaf.Limits {
-		if value, there := meta.Find(l.Key); there {
+		value, there := meta.Find(l.Key)
+		if l.Of == strategy.Rate {
+			at := now(queue.MetaEntry{Key: l.Key, Value: value})
+			if why, waits := at.behind(l, value, there); waits && (there || l.Key == "") {
+				return why
+			}
+		} else if there {
 			if grace != 0 {
 				return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: l, Value: value, HasValue: true}
 			}

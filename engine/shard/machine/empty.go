@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -30,6 +31,11 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 		if m.ValueLimits.Grace != nil {
 			return Reserved{Reason: queue.RestartGrace,
 				RetryAfter: max(m.ValueLimits.Grace.Until.Sub(now), time.Millisecond)}
+		}
+		views, _ := m.Views(q.Plan, nil)
+		if at, behind := nextRate(views); behind {
+			after := (at - m.Backlog.Values.Rates.Now() + int64(time.Millisecond) - 1) / int64(time.Millisecond)
+			return Reserved{Reason: queue.RateLimited, RetryAfter: time.Duration(max(after, 1)) * time.Millisecond}
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
@@ -110,6 +116,20 @@ func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 		})
 	}
 	return saturated, limited
+}
+
+// nextRate is when the first rate of a plan's views lets something be taken again, in
+// nanoseconds; false: no rate holds anything back.
+func nextRate(views []*backlog.View) (next int64, behind bool) {
+	for _, v := range views {
+		if v == nil {
+			continue
+		}
+		if at, held := v.NextRate(); held && (!behind || at < next) {
+			next, behind = at, true
+		}
+	}
+	return next, behind
 }
 
 // Matches says whether the filters of some branch let a submission with this meta through.

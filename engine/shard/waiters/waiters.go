@@ -40,16 +40,22 @@ type Waiters struct {
 	machine func() *machine.Machine
 	stale   func(q *machine.Request) error
 	seed    func() uint64
+	rates   Rates
 	all     map[*Waiter]struct{}
 	stirred []*backlog.View // being served
 	views   []*backlog.View // of the plan that is being followed
 }
 
+// Rates let time pass for waiters that a rate holds back. Advance opens the gates of what may be taken by
+// now; Arm has Serve called again when the next one may open.
+type Rates struct{ Advance, Arm func() }
+
 // New is the line of a shard without anyone in it. machine is the state of now; stale says
 // why a waiter has to ask again before it is served: what keeps its consumer from work, or
 // no longer does, has changed.
-func New(machine func() *machine.Machine, stale func(q *machine.Request) error, seed func() uint64) *Waiters {
-	return &Waiters{machine: machine, stale: stale, seed: seed, all: map[*Waiter]struct{}{}}
+func New(machine func() *machine.Machine, stale func(q *machine.Request) error, seed func() uint64,
+	rates Rates) *Waiters {
+	return &Waiters{machine: machine, stale: stale, seed: seed, rates: rates, all: map[*Waiter]struct{}{}}
 }
 
 // Len is how many wait.
@@ -70,6 +76,7 @@ func (w *Waiters) Park(q *machine.Request) *Waiter {
 		v.Watch = true
 		l.waiters = append(l.waiters, x)
 	})
+	w.rates.Arm()
 	return x
 }
 
@@ -153,6 +160,8 @@ func (l *line) tidy(v *backlog.View) {
 func (w *Waiters) Serve(now queue.Time) {
 	m := w.machine()
 	m.Suspects.Lend(now, machine.LendMost)
+	w.rates.Advance()
+	defer w.rates.Arm()
 	for {
 		stirred := m.Backlog.Views.Stirred()
 		if len(stirred) == 0 {

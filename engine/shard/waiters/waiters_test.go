@@ -13,7 +13,8 @@ import (
 func waiting(t *testing.T, stale func(*machine.Request) error) (*shelltest.Shell, *Waiters) {
 	s := shelltest.New(t)
 	seed := uint64(0)
-	return s, New(func() *machine.Machine { return s.Machine }, stale, func() uint64 { seed++; return seed })
+	return s, New(func() *machine.Machine { return s.Machine }, stale, func() uint64 { seed++; return seed },
+		Rates{Advance: func() {}, Arm: func() {}})
 }
 
 func never(*machine.Request) error { return nil }

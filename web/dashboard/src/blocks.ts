@@ -3,13 +3,13 @@ import type { MetaValue, StrategyJSON } from './types'
 /** A block of a strategy as the tree editor has it: always an object, and what is inside of it always in `inner`. */
 export interface Block {
   type: string
-  meta_field?: string; value?: MetaValue; values?: unknown; max?: number | null; cost?: string
+  meta_field?: string; value?: MetaValue; values?: unknown; max?: number | null; per?: string; burst?: number | null; cost?: string
   name?: string; version?: string; config?: unknown; window?: number | null; explore?: number | null; expression?: string
   inner: Block[]
 }
 
 export const orders = ['random', 'oldest_first', 'newest_first', 'custom_priority'] as const
-export const wrappers = ['select_only', 'select_any', 'except', 'max_simultaneous', 'prefer_distinct', 'fair', 'plugin', 'score', 'or_else'] as const
+export const wrappers = ['select_only', 'select_any', 'except', 'max_simultaneous', 'max_rate', 'prefer_distinct', 'fair', 'plugin', 'score', 'or_else'] as const
 
 /** The name that the text form has: SelectOnly for select_only. */
 export const blockName = (type: string) => type.split('_').map((w) => w[0]!.toUpperCase() + w.slice(1)).join('')
@@ -33,7 +33,7 @@ export const innerPointer = (b: Block, at: string, i: number) => (b.type === 'or
 export const asSent = (pointer: string) => pointer.replaceAll('/try_first', '/branches/0').replaceAll('/fallback', '/branches/1')
 
 const fresh: Record<string, Omit<Block, 'type' | 'inner'>> = {
-  select_only: { meta_field: '', value: '' }, select_any: { meta_field: '', values: [''] }, except: { meta_field: '', values: [''] }, max_simultaneous: { meta_field: '', max: 5 }, prefer_distinct: { meta_field: '', max: 1 },
+  select_only: { meta_field: '', value: '' }, select_any: { meta_field: '', values: [''] }, except: { meta_field: '', values: [''] }, max_simultaneous: { meta_field: '', max: 5 }, max_rate: { meta_field: '', max: 100, per: '1m' }, prefer_distinct: { meta_field: '', max: 1 },
   fair: { meta_field: '' }, plugin: { name: '' }, score: { expression: 'priority' },
 }
 

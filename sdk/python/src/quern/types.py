@@ -79,6 +79,7 @@ __all__ = [
     "Lifecycle",
     "LifecycleKind",
     "Link",
+    "MaxRateBlock",
     "MaxSimultaneousBlock",
     "Meta",
     "MetaKey",
@@ -250,7 +251,7 @@ MetaValue = Union[str, int]
 Strategy = Union[str, "StrategyByName", "StrategyBlock"]
 
 #: A block with its arguments; type says which
-StrategyBlock = Union["CustomPriorityBlock", "ExceptBlock", "FairBlock", "MaxSimultaneousBlock", "NewestFirstBlock", "OldestFirstBlock", "OrElseBlock", "PluginBlock", "PreferDistinctBlock", "RandomBlock", "ScoreBlock", "SelectAnyBlock", "SelectOnlyBlock"]
+StrategyBlock = Union["CustomPriorityBlock", "ExceptBlock", "FairBlock", "MaxRateBlock", "MaxSimultaneousBlock", "NewestFirstBlock", "OldestFirstBlock", "OrElseBlock", "PluginBlock", "PreferDistinctBlock", "RandomBlock", "ScoreBlock", "SelectAnyBlock", "SelectOnlyBlock"]
 
 #: A strategy within another: a string is the text form, or the type of a block without arguments; an object is a block
 StrategyNode = Union[str, "StrategyBlock"]
@@ -504,7 +505,7 @@ class _CauseRequired(TypedDict):
     forecast: Optional[Forecast]
     #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
-    kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none"]
+    kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none", "rate"]
     #: Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted
     submissions: int
 
@@ -959,7 +960,7 @@ class _ExchangeAnswerRequired(TypedDict):
     #: One result per item, in order
     fail: list[Result]
     #: Reason for an empty answer; null if chunks were reserved
-    reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"]]
+    reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining", "rate_limited"]]
     #: The reserved chunks
     reservations: list[Reservation]
     #: Pause before the next reserve, if it is known
@@ -1499,6 +1500,24 @@ class Link(TypedDict):
     href: str
     #: As the sentence has it
     text: str
+
+
+class _MaxRateBlockRequired(TypedDict):
+    #: How many chunks of one value are in flight at once
+    max: int
+    #: Meta key
+    per: str
+    #: The block
+    type: Literal["max_rate"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+
+
+class MaxRateBlock(_MaxRateBlockRequired, total=False):
+    """In text: MaxRate([key], max, per, [burst], underlying)."""
+    burst: int
+    #: Meta key
+    meta_field: str
 
 
 class MaxSimultaneousBlock(TypedDict):
@@ -2763,7 +2782,7 @@ class Reservation(_ReservationRequired, total=False):
 
 class _ReserveAnswerRequired(TypedDict):
     #: Reason for an empty answer; null if chunks were reserved
-    reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"]]
+    reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining", "rate_limited"]]
     #: The reserved chunks, in the order of the strategy
     reservations: list[Reservation]
     #: Pause before the next reserve, if it is known
@@ -3806,7 +3825,7 @@ class _WhyBranchRequired(TypedDict):
     #: The obstacle in words
     detail: str
     #: The first obstacle; none: the branch may hand the chunk out now
-    obstacle: Literal["none", "done", "dead", "skipped", "forwarded", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score"]
+    obstacle: Literal["none", "done", "dead", "skipped", "forwarded", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score", "rate"]
     #: The way to the branch through the strategy
     path: str
 
@@ -3821,13 +3840,15 @@ class WhyBranch(_WhyBranchRequired, total=False):
     in_flight: int
     #: For filter and the limits: the meta key
     key: str
-    #: For limit, value_limit and restart_grace: the maximum
+    #: For limit, value_limit, restart_grace and rate: the maximum
     max: int
+    #: For rate: until the next reservation may come
+    retry_after_ms: int
     #: For paused and blocked: the rule that decides
     rule: Rule
     #: Under Fair: the chunk's tenant in each block, the outermost first
     tenants: list[Tenant]
-    #: For waiting, reserved, not_yet_due and restart_grace: the end. For paused and blocked: the end of the rule, if it has one
+    #: For waiting, reserved, not_yet_due, restart_grace and rate: the end. For paused and blocked: the end of the rule, if it has one
     until: str
     #: For filter and the limits: the submission's value, if it has one
     value: MetaValue

@@ -217,7 +217,7 @@ export type Cause = {
   /** For limit: the meta key */
   key?: string
   /** What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked: no strategy in use selects them */
-  kind: "limit" | "rule" | "not_due" | "dead" | "empty" | "unasked" | "none"
+  kind: "limit" | "rule" | "not_due" | "dead" | "empty" | "unasked" | "none" | "rate"
   /** Time of the last reserve with that strategy */
   last_used?: string
   /** Of a queue: what the sentence names of this cause, in its order */
@@ -602,7 +602,7 @@ export type ExchangeAnswer = {
   /** With all_limited: some of the values at their limit; otherwise absent */
   limited?: Saturated[]
   /** Reason for an empty answer; null if chunks were reserved */
-  reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | null
+  reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | "rate_limited" | null
   /** The reserved chunks */
   reservations: Reservation[]
   /** Pause before the next reserve, if it is known */
@@ -1047,6 +1047,21 @@ export type Link = {
   href: string
   /** As the sentence has it */
   text: string
+}
+
+/** In text: MaxRate([key], max, per, [burst], underlying) */
+export type MaxRateBlock = {
+  burst?: number
+  /** How many chunks of one value are in flight at once */
+  max: number
+  /** Meta key */
+  meta_field?: string
+  /** Meta key */
+  per: string
+  /** The block */
+  type: "max_rate"
+  /** The strategy that it works on */
+  underlying: StrategyNode
 }
 
 /** In text: MaxSimultaneous(key, max, underlying) */
@@ -2093,7 +2108,7 @@ export type ReserveAnswer = {
   /** With all_limited: some of the values at their limit; otherwise absent */
   limited?: Saturated[]
   /** Reason for an empty answer; null if chunks were reserved */
-  reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | null
+  reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | "rate_limited" | null
   /** The reserved chunks, in the order of the strategy */
   reservations: Reservation[]
   /** Pause before the next reserve, if it is known */
@@ -2668,7 +2683,7 @@ export type StrategiesInUse = {
 export type Strategy = string | StrategyByName | StrategyBlock
 
 /** A block with its arguments; type says which */
-export type StrategyBlock = CustomPriorityBlock | ExceptBlock | FairBlock | MaxSimultaneousBlock | NewestFirstBlock | OldestFirstBlock | OrElseBlock | PluginBlock | PreferDistinctBlock | RandomBlock | ScoreBlock | SelectAnyBlock | SelectOnlyBlock
+export type StrategyBlock = CustomPriorityBlock | ExceptBlock | FairBlock | MaxRateBlock | MaxSimultaneousBlock | NewestFirstBlock | OldestFirstBlock | OrElseBlock | PluginBlock | PreferDistinctBlock | RandomBlock | ScoreBlock | SelectAnyBlock | SelectOnlyBlock
 
 /** A strategy that the queue keeps under this name */
 export type StrategyByName = {
@@ -3007,17 +3022,19 @@ export type WhyBranch = {
   in_flight?: number
   /** For filter and the limits: the meta key */
   key?: string
-  /** For limit, value_limit and restart_grace: the maximum */
+  /** For limit, value_limit, restart_grace and rate: the maximum */
   max?: number
   /** The first obstacle; none: the branch may hand the chunk out now */
-  obstacle: "none" | "done" | "dead" | "skipped" | "forwarded" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score"
+  obstacle: "none" | "done" | "dead" | "skipped" | "forwarded" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score" | "rate"
   /** The way to the branch through the strategy */
   path: string
+  /** For rate: until the next reservation may come */
+  retry_after_ms?: number
   /** For paused and blocked: the rule that decides */
   rule?: Rule
   /** Under Fair: the chunk's tenant in each block, the outermost first */
   tenants?: Tenant[]
-  /** For waiting, reserved, not_yet_due and restart_grace: the end. For paused and blocked: the end of the rule, if it has one */
+  /** For waiting, reserved, not_yet_due, restart_grace and rate: the end. For paused and blocked: the end of the rule, if it has one */
   until?: string
   /** For filter and the limits: the submission's value, if it has one */
   value?: MetaValue

@@ -110,13 +110,19 @@ function Node({ b, at, path, of, siblings }: { b: Block; at: string; path: numbe
 
 function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void }) {
   const whole = (text: string) => (text === '' ? null : Number(text))
-  const number = (name: 'max' | 'window' | 'explore', label: string, low: number, high: number, optional: boolean) => (
+  const number = (name: 'max' | 'burst' | 'window' | 'explore', label: string, low: number, high: number, optional: boolean) => (
     <label class="field">{label} <input type="number" min={low} max={high} value={b[name] ?? ''} placeholder={optional ? 'usual' : ''}
       onInput={(e) => { const n = whole(e.currentTarget.value); if (n === null && optional) { const { [name]: _, ...rest } = b; set({ ...rest, [name]: undefined }) } else set({ [name]: n }) }} /></label>
   )
   return (
     <>
-      {b.meta_field !== undefined && <label class="field">key <input class="mono" list={b.type === 'fair' ? 'block-tenants' : 'block-keys'} value={b.meta_field} spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value })} /></label>}
+      {b.type === 'max_rate' && <>
+        <label class="field">key <input class="mono" list="block-keys" value={b.meta_field ?? ''} placeholder="all chunks" spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value || undefined })} /></label>
+        {number('max', 'at most', 1, 2147483647, false)}
+        <label class="field">per <input class="mono" value={b.per ?? ''} placeholder="1m" spellcheck={false} size={6} title="a whole number with ms, s, m, h or d" onInput={(e) => set({ per: e.currentTarget.value })} /></label>
+        {number('burst', 'burst', 1, 2147483647, true)}
+      </>}
+      {b.type !== 'max_rate' && b.meta_field !== undefined && <label class="field">key <input class="mono" list={b.type === 'fair' ? 'block-tenants' : 'block-keys'} value={b.meta_field} spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value })} /></label>}
       {b.values !== undefined && <Json label={b.type === 'except' ? 'is none of' : 'is one of'} of={b.values} empty="[]" what={'a JSON list: 7 is the integer, "7" the text'} set={(values) => set({ values: values ?? [] })} />}
       {b.type === 'select_only' && <Value of={b.value ?? ''} set={(value) => set({ value })} />}
       {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct') && number('max', b.type === 'max_simultaneous' ? 'at most' : 'last from', 1, 2147483647, false)}

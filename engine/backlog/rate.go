@@ -1,0 +1,498 @@
+package backlog
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Rates limit reservations per time by the generic cell rate algorithm (GCRA; ITU-T I.371, the "virtual scheduling"
+// form). Each value that a rate counts has one number, the theoretical arrival time `at`: when the next reservation
+// would come if all came at equal distances.
+//
+//	a reservation at now:   at = max(at, now) + apart
+//	the gate is shut while  at − slack > now
+//
+//	──●────────●────────●──► time      without a burst: one each `apart`, or up to `slack` earlier
+//	   └ apart ┘
+//
+// To the gates this is a counter like that of chunks in flight: 1 while the value has to wait, otherwise 0. So picks,
+// cells, bands and fair shares need to know nothing about time. A heap opens the gates: no value is ever scanned.
+//
+// All reservations of a value count, whichever strategy made them. Those of strategies without the rate may come
+// faster, so a value owes at most `per`: that much later at the latest it may be taken again.
+//
+// The backlog has no clock. Advance says what time it is.
+
+// mostRates bounds how many rates a backlog may know at once: their numbers must fit a Measure.
+const mostRates = math.MaxUint8 - int(strategy.Measures)
+
+// mostRemembered is how many values without submissions a rate remembers at least, before it forgets them all.
+const mostRemembered = 1 << 16
+
+// rate is one rate that a strategy asks for. It lives as long as a frame limits by it or some value has to be
+// remembered.
+type rate struct {
+	limit strategy.Limit
+	key   *metaKey
+	slot  strategy.Measure // by which tallies name it
+	uses  int              // limits of frames
+	paces map[*term]*pace
+
+	since   int64 // what it knows nothing of counts as if it had used its burst at this moment; never: as if it had not
+	sweepAt int   // with so many paces it looks for values to forget
+
+	apart, slack, most int64 // nanoseconds: between reservations, of a burst, and what a value may owe
+}
+
+// pace is what a rate knows of a value.
+type pace struct {
+	counter // 1 while the value has to wait
+	gates   []gateRef
+	shut    uint32
+
+	rate  *rate
+	term  *term
+	at    int64 // the theoretical arrival time
+	place int   // in rates.due; asleep: at is past
+}
+
+const (
+	never  = math.MinInt64
+	asleep = -1
+)
+
+// rates are all rates of a backlog.
+type rates struct {
+	values *values
+	list   []*rate // by slot; nil where free
+	count  int
+	due    []*pace // a heap: the values that have to wait, or that owe something
+	now    int64
+	began  int64 // since when the backlog counts; never: it knows all that happened
+	all    *term // what rates without a key count; nil: there is no such rate
+}
+
+// init works out the durations. Per, Max and Burst are bounded so that no sum can overflow.
+func (r *rate) init(l strategy.Limit) {
+	apart, slack := l.Pace()
+	r.limit, r.apart, r.slack = l, int64(apart), int64(slack)
+	r.most = int64(l.Max)*r.apart + r.slack
+}
+
+// first is the theoretical arrival time of a value of which nothing is known.
+func (r *rate) first() int64 {
+	if r.since == never {
+		return never
+	}
+	return r.since + r.slack + r.apart
+}
+
+// opens is from when on the value may be taken.
+func (p *pace) opens() int64 { return p.at - p.rate.slack }
+
+// waits says that the value has to wait.
+func (p *pace) waits(now int64) bool { return p.at != never && p.opens() > now }
+
+// next is when something changes: the gates open, or nothing is owed any more.
+func (p *pace) next() int64 {
+	if p.count > 0 {
+		return p.opens()
+	}
+	return p.at
+}
+
+// byNext ranks paces by when something changes.
+type byNext struct{}
+
+func (byNext) before(a, b *pace) bool   { return a.next() < b.next() }
+func (byNext) moved(p *pace, place int) { p.place = place }
+
+// acquire is the rate of a limit, which a frame uses from now on.
+func (v *values) acquire(l strategy.Limit) *rate {
+	key := v.internKey(l.Key)
+	r := v.Rates.find(l)
+	if r == nil {
+		r = &rate{key: key, paces: map[*term]*pace{}, since: v.Rates.began, sweepAt: 2 * mostRemembered}
+		r.init(l)
+		v.Rates.add(r)
+		key.rates = append(key.rates, r)
+		if l.Key == "" && v.Rates.all == nil {
+			v.Rates.all = v.intern("", queue.MetaValue{})
+		}
+		if l.Key == "" {
+			v.Rates.all.uses++
+		}
+	}
+	r.uses++
+	return r
+}
+
+func (rs *rates) find(l strategy.Limit) *rate {
+	for _, r := range rs.list {
+		if r != nil && r.limit == l {
+			return r
+		}
+	}
+	return nil
+}
+
+func (rs *rates) add(r *rate) {
+	at := slices.Index(rs.list, nil)
+	if at < 0 {
+		at = len(rs.list)
+		rs.list = append(rs.list, nil)
+	}
+	if at >= mostRates {
+		panic("backlog: a plan with too many rates was not refused")
+	}
+	rs.list[at], r.slot = r, strategy.Measures+strategy.Measure(at)
+	rs.count++
+}
+
+// Admit says whether there is room for the rates of a plan.
+func (rs *rates) Admit(p *strategy.Plan) error {
+	var more []strategy.Limit
+	for i := range p.Branches {
+		p.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+			for _, l := range leaf.Limits {
+				if l.Of == strategy.Rate && rs.find(l) == nil && !slices.Contains(more, l) {
+					more = append(more, l)
+				}
+			}
+			return true
+		})
+	}
+	if len(more) == 0 || rs.count+len(more) <= mostRates {
+		return nil
+	}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
+		"This queue knows %d rates already, and at most %d are allowed: one for every MaxRate with another key, max, "+
+			"per or burst. A rate that no strategy uses any more is forgotten when its time is over. Use one of the "+
+			"rates in use.", rs.count, mostRates)}
+}
+
+// released is for a rate that one limit less uses.
+func (v *values) released(r *rate) {
+	r.uses--
+	v.retire(r)
+}
+
+// retire forgets a rate that nothing uses and that remembers nothing.
+func (v *values) retire(r *rate) {
+	if r.uses > 0 || len(r.paces) > 0 || v.Rates.list[r.slot-strategy.Measures] != r {
+		return
+	}
+	v.Rates.list[r.slot-strategy.Measures] = nil
+	v.Rates.count--
+	r.key.rates = slices.DeleteFunc(r.key.rates, func(other *rate) bool { return other == r })
+	if r.limit.Key == "" {
+		all := v.Rates.all
+		if all.uses--; all.uses == 0 {
+			v.Rates.all = nil
+		}
+		v.release(all)
+		return
+	}
+	v.releaseKey(r.key)
+}
+
+// rate is the one that a tally is of.
+func (t tally) rate() *rate {
+	for _, r := range t.key.rates {
+		if r.slot == t.of {
+			return r
+		}
+	}
+	panic("backlog: a tally of a rate that is gone")
+}
+
+// pace is that of a tally; made when there is none.
+func (t tally) pace() *pace {
+	r := t.rate()
+	if p := r.paces[t.term]; p != nil {
+		return p
+	}
+	p := &pace{rate: r, term: t.term, at: r.first(), place: asleep}
+	p.limit, p.shuts = queue.NoLimit, none
+	r.paces[t.term] = p
+	t.key.values.wake(p)
+	return p
+}
+
+// behind says whether the value has to wait, without making a pace.
+func (t tally) behind() bool {
+	r := t.rate()
+	if p := r.paces[t.term]; p != nil {
+		return p.count > 0
+	}
+	return r.since != never && r.since+r.apart > t.key.values.Rates.now
+}
+
+// wake has a pace that was just made wait, if it has to.
+func (v *values) wake(p *pace) {
+	if p.place == asleep && p.at > v.Rates.now {
+		p.term.uses++
+		v.Rates.due = heapPush(byNext{}, v.Rates.due, p)
+		v.settle(p)
+	}
+}
+
+// settle has the gates of a value be open or shut as the time demands.
+func (v *values) settle(p *pace) {
+	now := v.Rates.now
+	switch waits := p.waits(now); {
+	case waits && p.count == 0:
+		if p.raise(1) {
+			v.shutGates(p.term, p.rate.slot)
+		}
+	case !waits && p.count > 0:
+		if p.lower(1) {
+			v.openGates(p.term, p.rate.slot)
+		}
+	}
+	if p.at > now {
+		heapFix(byNext{}, v.Rates.due, p.place)
+		return
+	}
+	v.Rates.due = trimmed(heapRemove(byNext{}, v.Rates.due, p.place))
+	p.place = asleep
+	p.term.uses--
+	p.forgetIdle()
+	v.retire(p.rate)
+	if v.list[p.term.number] == p.term { // not the one of all chunks, which goes with the last rate
+		v.release(p.term)
+	}
+}
+
+// forgetIdle forgets a pace that remembers nothing and that no gate asks for.
+func (p *pace) forgetIdle() {
+	if p.place == asleep && len(p.gates) == 0 {
+		delete(p.rate.paces, p.term)
+	}
+}
+
+// paced counts a reservation of a submission by all rates of its values.
+func (v *values) paced(s *Submission, x *trail) {
+	if v.Rates.count == 0 {
+		return
+	}
+	for _, ref := range s.refs() {
+		v.pacedValue(v.list[ref.term], x)
+	}
+	if v.Rates.all != nil {
+		v.pacedValue(v.Rates.all, x)
+	}
+}
+
+func (v *values) pacedValue(t *term, x *trail) {
+	for _, r := range t.key.rates {
+		p := tally{t, r.slot}.pace()
+		x.notePace(p)
+		now := v.Rates.now
+		p.at = min(max(p.at, now)+r.apart, max(p.at, now+r.most))
+		if p.place == asleep {
+			v.wake(p)
+		} else {
+			v.settle(p)
+		}
+		if len(r.paces) > r.sweepAt {
+			v.forgetUnused(r)
+		}
+	}
+}
+
+// forgetUnused forgets the values that no submission has, if they are too many, and counts those that come again as if
+// they had just been taken: at no time is a value taken more often than it may be.
+func (v *values) forgetUnused(r *rate) {
+	var idle []*pace
+	for t, p := range r.paces {
+		if t.all == 0 {
+			idle = append(idle, p)
+		}
+	}
+	if len(idle) > mostRemembered {
+		// a map has no order, and the same calls must do the same
+		slices.SortFunc(idle, func(a, b *pace) int { return int(a.term.number) - int(b.term.number) })
+		r.since = v.Rates.now
+		for _, p := range idle {
+			if p.place != asleep {
+				v.Rates.due = heapRemove(byNext{}, v.Rates.due, p.place)
+				p.place = asleep
+				p.term.uses--
+			}
+			v.release(p.term)
+		}
+	}
+	r.sweepAt = 2*mostRemembered + 2*len(r.paces)
+}
+
+// dropPaces gives up the gates of a term that goes, and what rates know of it: nothing that matters any more.
+func (v *values) dropPaces(t *term) {
+	for _, r := range slices.Clone(t.key.rates) {
+		if p := r.paces[t]; p != nil {
+			for _, ref := range p.gates {
+				v.frames.list[ref.frame].dropRef(ref.gate)
+			}
+			delete(r.paces, t)
+			v.retire(r)
+		}
+	}
+}
+
+// Begin says that the backlog knows nothing of the reservations before now: its rates begin as if all of them had just
+// been used. now is in nanoseconds, as everywhere.
+func (rs *rates) Begin(now int64) { rs.began, rs.now = now, now }
+
+// Any says whether there are rates at all. Without them Advance does nothing.
+func (rs *rates) Any() bool { return rs.count > 0 }
+
+// Now is the time that Advance was told last, in nanoseconds.
+func (rs *rates) Now() int64 { return rs.now }
+
+// Known is how many rates there are, and of how many values they remember something.
+func (rs *rates) Known() (count, values int) { return rs.count, len(rs.due) }
+
+const (
+	// advanceMost is how many gates one Advance opens at most: the others wait for the next one.
+	advanceMost = 4096
+	// leap is by how much time has to go back for that to count: less is two clocks that differ in precision.
+	leap = int64(1e9)
+)
+
+// Advance says what time it is, in nanoseconds, and opens the gates of the values that may be taken again. It returns
+// whether there were some. When the clock was set back, a value waits for as long as it would have.
+func (rs *rates) Advance(now int64) (opened bool) {
+	switch {
+	case now < rs.now-leap:
+		rs.rewind(now)
+	case now > rs.now:
+		rs.now = now
+	}
+	for n := 0; n < advanceMost && len(rs.due) > 0 && rs.due[0].next() <= rs.now; n++ {
+		opened = true
+		rs.values.settle(rs.due[0])
+	}
+	return opened
+}
+
+// rewind is for a clock that was set back.
+func (rs *rates) rewind(now int64) {
+	for _, r := range rs.list {
+		if r == nil {
+			continue
+		}
+		if r.since != never {
+			r.since += now - rs.now
+		}
+		for _, p := range r.paces {
+			if p.place == asleep {
+				p.at = never
+			} else {
+				p.at += now - rs.now // the heap's order stays
+			}
+		}
+	}
+	if rs.began != never {
+		rs.began += now - rs.now
+	}
+	rs.now = now
+}
+
+// Next is when Advance has something to do, in nanoseconds; false: never, as it is now.
+func (rs *rates) Next() (at int64, ok bool) {
+	if len(rs.due) == 0 {
+		return 0, false
+	}
+	return rs.due[0].next(), true
+}
+
+// nextLooked bounds how many values NextRate looks at.
+const nextLooked = 256
+
+// NextRate is when a rate lets something of the view be taken again, in nanoseconds; false: no rate holds anything of
+// it. Behind very many values of other views it may be too early.
+func (v *View) NextRate() (at int64, held bool) {
+	due := v.Values.Rates.due
+	if !v.rated() || len(due) == 0 {
+		return 0, false
+	}
+	next := []int{0} // the places of the heap of which all before are looked at
+	for looked := 0; looked < nextLooked && len(next) > 0; looked++ {
+		first := 0
+		for i := range next {
+			if due[next[i]].next() < due[next[first]].next() {
+				first = i
+			}
+		}
+		place := next[first]
+		p := due[place]
+		if at = p.next(); p.count > 0 && v.waitsFor(p) {
+			return at, true
+		}
+		next[first] = 2*place + 1
+		next = append(next, 2*place+2)
+		next = slices.DeleteFunc(next, func(place int) bool { return place >= len(due) })
+	}
+	return at, len(next) > 0
+}
+
+// rated says whether a rate limits the view.
+func (v *View) rated() bool {
+	leaf := func(f *frame) bool {
+		return slices.ContainsFunc(f.limits, func(l limit) bool { return l.of >= strategy.Measures })
+	}
+	if v.fair == nil {
+		return leaf(v.frame)
+	}
+	return slices.ContainsFunc(v.fair.leaves, func(v *View) bool { return leaf(v.frame) })
+}
+
+// waitsFor says whether a gate of the view that the pace shuts holds something.
+func (v *View) waitsFor(p *pace) bool {
+	return slices.ContainsFunc(p.gates, func(ref gateRef) bool {
+		f := v.frames.list[ref.frame]
+		return (f == v.frame || f.outer != nil && f.outer == v) && ref.gate&valueRef == 0 && !f.gates[ref.gate].empty()
+	})
+}
+
+// RateState is how a value stands in one of its rates.
+type RateState struct {
+	of      *rate
+	at, now int64
+}
+
+// Now is the time by which the state holds, in nanoseconds.
+func (s RateState) Now() int64 { return s.now }
+
+// Limit is the rate.
+func (s RateState) Limit() strategy.Limit { return s.of.limit }
+
+// Opens is when a reservation may come, in nanoseconds, after `more` others that come now; false: at once.
+func (s RateState) Opens(more uint32) (at int64, waits bool) {
+	if at = s.at; more > 0 {
+		at = max(at, s.now) + int64(more)*s.of.apart
+	}
+	return at - s.of.slack, at != never && at-s.of.slack > s.now
+}
+
+// OfRates is how a value stands in all rates that count it; of the key "" those of all chunks together.
+func (v *values) OfRates(entry queue.MetaEntry) (list []RateState) {
+	key := v.keys[entry.Key]
+	if key == nil {
+		return nil
+	}
+	for _, r := range key.rates {
+		s := RateState{r, r.first(), v.Rates.now}
+		if t := key.byValue[entry.Value]; t != nil {
+			if p := r.paces[t]; p != nil {
+				s.at = p.at
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}

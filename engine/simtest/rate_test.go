@@ -1,0 +1,142 @@
+package simtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// An empty answer says when a rate lets the next chunk be taken, to the millisecond; so does why. After a restart of any kind a rate
+// begins as if it had just been used.
+func TestRateSaysWhenTheNextComes(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	const text = `MaxRate("c", 2, "1s", OldestFirst)` // one each 505 ms, or up to 10 ms earlier
+	made := mustInsert(t, b, prefixed(100, number("c", 1)))
+	wait := func(when string, want time.Duration) {
+		t.Helper()
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, text), Max: 10, Limited: queue.MaxLimited}, nil)
+		if err != nil || len(got.Reservations) != 0 || got.Reason != queue.RateLimited || got.RetryAfter != want || len(got.Limited) != 0 {
+			t.Fatalf("%s: got %d chunks, reason %s, retry after %v, %v; want none and %v", when, len(got.Reservations), got.Reason, got.RetryAfter, err, want)
+		}
+		why, err := b.shard.Inspect.Why(ctx, made.ID, 50, plan(t, text))
+		if err != nil || why.Leaves[0].Obstacle != queue.ObstacleRate || why.Leaves[0].Wait != want {
+			t.Fatalf("%s: why says %+v, %v; want the rate, for %v", when, why.Leaves, err, want)
+		}
+	}
+	one := func(when string) {
+		t.Helper()
+		if held := mustReserve(t, b, text, 10); len(held) != 1 {
+			t.Fatalf("%s: got %d chunks, want 1", when, len(held))
+		}
+	}
+	one("at first")
+	wait("then", 495*time.Millisecond)
+	b.clock.pass(494 * time.Millisecond)
+	wait("a moment before it is time", time.Millisecond)
+	b.clock.pass(time.Millisecond)
+	one("when it is time")
+	wait("again", 505*time.Millisecond) // it was 10 ms early
+	if held := mustReserve(t, b, "OldestFirst", 2); len(held) != 2 {
+		t.Fatalf("a strategy without the rate got %d chunks, want 2", len(held))
+	}
+	wait("what others take counts", 3*505*time.Millisecond-505*time.Millisecond)
+	b.crashed(0)
+	wait("after a crash", 505*time.Millisecond)
+	b.clock.pass(505 * time.Millisecond)
+	one("an interval later")
+	b.restarted(0)
+	wait("after a planned restart", 505*time.Millisecond)
+	b.clock.pass(time.Hour)
+	one("much later")
+	wait("what was not used is not saved up", 495*time.Millisecond)
+}
+
+// No interval of a rate has more reservations than it allows, whichever strategies ask and whenever the server is killed, and nothing
+// waits for longer than it must.
+func TestRatesHoldOverCrashes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 1))
+			b := openBox(t, relaxed())
+			for c := range 3 {
+				mustInsert(t, b, prefixed(5000, number("c", c), number("d", c%2)))
+			}
+			strategies := []string{
+				`MaxRate("c", 3, "1s", Random)`, `MaxRate("c", 3, "1s", MaxRate(5, "1s", OldestFirst))`,
+				`Fair("c", MaxRate("c", 3, "1s", MaxRate(5, "1s", Random)))`, `MaxRate(5, "1s", MaxSimultaneous("d", 4000, MaxRate("c", 3, "1s", NewestFirst)))`,
+			}
+			of := map[queue.MetaValue][]queue.Time{}
+			note := func(key queue.MetaValue, most int, at queue.Time) {
+				list := append(of[key], at)
+				of[key] = list
+				if n := len(list); n > most && at.Sub(list[n-1-most]) < time.Second {
+					t.Fatalf("seed %d: %v has more than %d reservations in a second: %v", seed, key, most, list[n-1-most:])
+				}
+			}
+			began := b.clock.now()
+			for range 1500 {
+				switch x := r.IntN(200); {
+				case x == 0:
+					b.crashed(time.Duration(r.IntN(300)) * time.Millisecond)
+				case x == 1:
+					b.restarted(time.Duration(r.IntN(300)) * time.Millisecond)
+				case x < 120:
+					b.clock.pass(time.Duration(r.IntN(150)) * time.Millisecond)
+				default:
+					text := strategies[1+r.IntN(len(strategies)-1)]
+					got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, text), Max: 1 + r.IntN(5)}, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, held := range got.Reservations {
+						c, _ := held.Meta.Find("c")
+						note(c, 3, b.clock.now())
+						note(queue.StringValue("all"), 5, b.clock.now())
+					}
+					if len(got.Reservations) == 0 && got.Reason != queue.RateLimited {
+						t.Fatalf("seed %d: %s got nothing because of %s", seed, text, got.Reason)
+					}
+				}
+			}
+			t.Logf("counted: %d reservations, no interval with too many", len(of[queue.StringValue("all")]))
+			seconds := b.clock.now().Sub(began).Seconds()
+			if all := len(of[queue.StringValue("all")]); float64(all) < 2*seconds {
+				t.Errorf("seed %d: %d chunks in %.0f s: the rate of 5 is hardly used", seed, all, seconds)
+			}
+		})
+	}
+}
+
+// A call that waits is served at the moment at which the rate lets it be.
+func TestRateServesThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, relaxed())
+		b.now = time.Now
+		b.open()
+		mustInsert(t, b, prefixed(100, number("c", 1)))
+		const text = `MaxRate("c", 2, "1s", OldestFirst)`
+		if held := mustReserve(t, b, text, 10); len(held) != 1 {
+			t.Fatalf("got %d chunks, want 1", len(held))
+		}
+		began := time.Now()
+		first, second := await(t, b, text, 5), await(t, b, text, 5)
+		for i, w := range []*waiter{first, second} {
+			for !w.done.Load() {
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+			}
+			if took, want := time.Since(began), 495*time.Millisecond+time.Duration(i)*505*time.Millisecond; !w.served(1) || took < want || took > want+2*time.Millisecond {
+				t.Errorf("waiter %d: %v after %v, want one chunk after %v", i, w, took, want)
+			}
+		}
+	})
+}
