@@ -204,6 +204,8 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 	return nil
 }
 
+// The rest of this file runs in a cluster only, but for report, read and ends: a wait over several nodes is as many
+// waits, and the first end ends them all.
 // hasEnded says that an answer to a wait has something that ends it.
 func hasEnded(text []byte) bool {
 	var said struct {
@@ -213,6 +215,8 @@ func hasEnded(text []byte) bool {
 	return json.Unmarshal(text, &said) == nil && len(said.Ended)+len(said.Unknown) > 0
 }
 
+// An id is at one node only, so the answers cannot contradict each other. Those that do not fit count as open: the
+// caller asks again without the ones that it got.
 // joinWaits is what the nodes said, in the order of the request, as far as it fits into an answer.
 func joinWaits(c echo.Context, ids []string, parts map[string]*part) (out api.WaitResponse, err error) {
 	answer := access.Gather(c.Request().Context())

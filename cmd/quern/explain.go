@@ -14,9 +14,10 @@ import (
 // explainCommand shows how a strategy stands.
 func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain [STRATEGY]",
-		Short: "Explain a strategy: how many chunks pass each block, what limits hold back, and why it picks which; - reads it " +
-			"from stdin",
+		Use:   "explain [STRATEGY]",
+		Short: "Explain a strategy: how many chunks pass each block, and what limits hold back",
+		Long: "Explain a strategy: how many chunks pass each block, what limits hold back, and for each chunk that it would pick next,\n" +
+			"why earlier branches did not give it. \"-\" reads the strategy from standard input.",
 	}
 	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Explain(ctx, a.queueName(), r)

@@ -17,7 +17,7 @@ func ledgersCommand(a *app) *cobra.Command {
 	var sort string
 	var limit int
 	c := a.queueCommand(&cobra.Command{
-		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or shares per tenant of one", Args: cobra.MaximumNArgs(1),
+		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or the shares of the tenants of one", Args: cobra.MaximumNArgs(1),
 		Long: "List the Fair blocks in use of a queue. With the id of one, list its tenants: what each received, what an ideal " +
 			"division would have\n" +
 			"given it, and the difference. A positive lag is owed to the tenant, a negative one is its lead.",

@@ -71,7 +71,8 @@ func strategyQuestion(a *app, c *cobra.Command,
 func previewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preview [STRATEGY]",
-		Short: "Show what a strategy would hand out now, without reserving anything; - reads it from stdin",
+		Short: "Show what a strategy would hand out now, without reserving anything",
+		Long:  "Show what a strategy would hand out now, without reserving anything. \"-\" reads the strategy from standard input.",
 	}
 	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Preview(ctx, a.queueName(), r)

@@ -60,8 +60,10 @@ func cancelCommand(a *app) *cobra.Command {
 func priorityCommand(a *app) *cobra.Command {
 	c := a.serverCommand(&cobra.Command{
 		Use:   "priority ID NUMBER",
-		Short: "Change the priority of an open submission; CustomPriority hands out the largest first; flags come before the ID",
-		Args:  cobra.ExactArgs(2),
+		Short: "Change the priority of an open submission",
+		Long: "Change the priority of an open submission. The strategy CustomPriority hands out the largest priority first. Flags come\n" +
+			"before the ID, so that a negative NUMBER is no flag.",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			priority, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {

@@ -67,7 +67,8 @@ func strategyPutCommand(a *app) *cobra.Command {
 	var when client.Condition
 	c := a.queueCommand(&cobra.Command{
 		Use:   "put NAME STRATEGY",
-		Short: "Store a strategy under a name, or change it; STRATEGY - reads it from stdin",
+		Short: "Store a strategy under a name, or change it",
+		Long:  "Store a strategy under a name, or change it. \"-\" as STRATEGY reads it from standard input.",
 		Example: "  quern strategy put nightly 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)'\n" +
 			"  quern work --strategy '{\"name\":\"nightly\"}' -- ./render",
 		Args: cobra.ExactArgs(2),
@@ -108,7 +109,8 @@ func strategyArgument(a *app, text string) (string, error) {
 func strategyValidateCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use:   "validate STRATEGY",
-		Short: "Show what a strategy means, and which parts have no effect; - reads it from stdin",
+		Short: "Show what a strategy means, and which parts have no effect",
+		Long:  "Show what a strategy means, and which parts have no effect. \"-\" as STRATEGY reads it from standard input.",
 		Args:  cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := strategyArgument(a, args[0])

@@ -120,6 +120,8 @@ func (s *share) state() state {
 // tell tells the ledger how an arm of a tenant stands after it changed, and the shares
 // around it how this one does. It is called between whole steps only: a submission that
 // moves from gate to gate must not seem to have left.
+// It goes outwards as long as something changed: a tenant that gets its first chunk makes the share offer
+// something, and that may make the tenant around it compete.
 func (s *share) tell(number uint32, before, after state) {
 	for s != nil && before != after {
 		s.save()
@@ -134,6 +136,7 @@ func (s *share) tell(number uint32, before, after state) {
 }
 
 // agree makes the ledger agree with how a tenant stands.
+// An empty tenant stays known while it is ahead. If it came back as a new one, leaving would pay.
 func (s *share) agree(number uint32) {
 	t := &s.tenants[number]
 	switch t.state() {
@@ -235,6 +238,7 @@ func (s *share) inner(number uint32, arm int) *share {
 // any more. As it is called for every new tenant, numbers stay dense: the empty ones are
 // at most as many as the others and those that owe. Not while a preview runs: the ledger
 // as it was before would come back with what the number's last tenant had.
+// Two at each new tenant: the work is spread evenly, and no pick ever waits for a clean-up.
 func (s *share) reuse() {
 	if s.of.of.view.trail.depth > 0 {
 		return
@@ -272,6 +276,7 @@ func (s *share) letGo(number uint32) {
 }
 
 // busy says whether time is still to be charged to a tenant.
+// A tenant whose chunks are in flight will be charged when they end, and must exist then.
 func (s *share) busy(number uint32) bool {
 	v, value := s.of.of.view, s.tenants[number].value
 	switch {
@@ -286,6 +291,7 @@ func (s *share) busy(number uint32) bool {
 
 // clear gives up what an empty tenant has of the arms. Of an inner division that has many
 // tenants it gives up a few, and says false.
+// It may take many calls, as an inner division can have a million tenants. Each call does a bounded part.
 func (s *share) clear(number uint32) bool {
 	for k := range s.of.arms {
 		at := int(number)*len(s.of.arms) + k
@@ -336,6 +342,8 @@ func (f *frame) dropGroup(number uint32) {
 }
 
 // report tells the share how a leaf's group stands after its gates changed.
+// It compares with what was reported last, so that a gate that opens and shuts within one step costs nothing
+// outside.
 func (f *frame) report(number uint32) {
 	g := &f.groups[number]
 	if g.in == nil || f.dropped {

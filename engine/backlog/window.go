@@ -83,6 +83,12 @@ type cursor struct {
 
 // ordered goes through the heaps from their first submissions on, without touching them:
 // of what it has not entered yet it knows the first ones, and goes on with the least.
+//
+//	heaps of heaps:  top ─► gate ─► cell ─► submission
+//	a cursor at each place that was not entered yet; the least of them is next
+//
+//	      0             entering 0 puts 1 and 2 on the list, and the first of the heap below 0
+//	    1   2           so a window of n looks at about 3n places, however large the heaps are
 func (w *window) ordered(v *View) {
 	in := &v.groups[0]
 	if v.Empty() || w.full() {
@@ -177,6 +183,7 @@ func (w *window) less(v *View, a, b int) bool {
 }
 
 // random draws as picks do, or if the view is small goes through all of it and shuffles that by weight.
+// Drawing again and again gets slow when most of a small view is chosen; then all of it is shuffled at once.
 func (w *window) random(v *View) {
 	room := w.most - len(w.list)
 	if v.size <= 2*room {
@@ -258,6 +265,7 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 
 // giverOf is the first of the views that may give a chunk of this submission, and the leaf
 // of it that does: itself, unless it is fair. No leaf: none may.
+// It asks the views in the order of the plan: a chunk that two branches admit is charged to the first.
 func giverOf(views []*View, s *Submission) (at int, leaf *View) {
 	if s.home == nil || s.available == 0 || s.home.rules.Halted() {
 		return 0, nil
@@ -288,6 +296,8 @@ func (v *View) drawOf(s *Submission, rnd *rand.Rand) uint32 {
 }
 
 // bill charges for a chunk of a submission that another order chose.
+// Charges go to the share of every Fair block around the leaf, from the inside out, as if the pick had come down
+// that way.
 func (f *fairness) bill(v, leaf *View, s *Submission) {
 	v.charge = Charge{Ledger: f.name, Leaf: leaf.leaf}
 	x, number, known := leaf.seatOf(s)

@@ -1,5 +1,13 @@
 package shard
 
+//	insert with large contents:   blobs put ─► op that names them
+//	                                  │ crash here: nothing names the blobs
+//	start:  records name blobs  ─► there and whole?  ─ no ─► copies of a snapshot? ─ no ─► logged, set aside
+//	        blobs of old epochs ─► named?            ─ no ─► deleted
+//
+// An epoch is one life of an owner. Only blobs of past epochs may be deleted: those of this one may belong to an
+// insert that is just being written.
+
 import (
 	"context"
 	"crypto/sha256"
@@ -20,6 +28,7 @@ import (
 
 // whole reads the blobs of a submission, and gives them to fn if they are what its insert
 // names. Else its error is damage.
+// The size and the SHA-256 are checked before fn gets anything: a copy that is not whole must not reach the store.
 func (o *Options) whole(ctx context.Context, from blobs.Blobs, r *machine.Record,
 	fn func(key string, b []byte) error) error {
 	b, sum, size := r.Details().Blobs, sha256.New(), uint64(0)
@@ -63,6 +72,8 @@ func (p *Prepared) records(fn func(r *machine.Record) error) (err error) {
 // checkBlobs makes sure that the bytes are there that the inserts in memory name. Copies
 // that the store lacks are fetched by Claim. What is missing or different is logged here,
 // and set aside when it is reserved, as all contents are that cannot be read.
+// A submission whose bytes are missing does not keep the queue from opening. Its chunks become dead letters one by
+// one, and everything else goes on.
 func (p *Prepared) checkBlobs(ctx context.Context) error {
 	o := &p.options
 	return p.records(func(r *machine.Record) error {
@@ -107,6 +118,8 @@ func (p *Prepared) fetchBlobs(ctx context.Context) error {
 // sweepBlobs deletes blobs that no insert names. Those of this epoch are of inserts that are under
 // way, those of a later one of an owner that has taken the journal over meanwhile. journaled are
 // those that have to stay where the store is a cache: the newest snapshot has the others.
+// The map of records is made for the first blob only: most queues have none, and it is as large as all that is
+// open.
 func (p *Prepared) sweepBlobs(ctx context.Context, journaled map[string]bool) error {
 	o := &p.options
 	var known map[uint32]*machine.Record // made for the first blob: most queues have none
@@ -151,6 +164,7 @@ func (p *Prepared) sweepBlobs(ctx context.Context, journaled map[string]bool) er
 }
 
 // namesIn collects the keys of blobs that batches name.
+// It is an Applier that looks at inserts and lets everything else pass: reading the journal needs one.
 type namesIn struct {
 	id   queue.ShardID
 	each func(key string)

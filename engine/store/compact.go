@@ -26,6 +26,8 @@ const compactTx = 1 << 20 // bytes of one transaction of compacting and packing:
 // CompactOutputs sorts the log of outputs into runs when it is long enough to be worth it,
 // and does nothing otherwise. Call it every now and then from a background loop; it works
 // in short transactions, and others append and read meanwhile.
+// The size is asked twice: before the lock, because it is nearly always too small, and behind it, as another may
+// have been faster.
 func (s *Store) CompactOutputs(ctx context.Context) error {
 	if !s.outputs.over(1) {
 		return nil
@@ -40,6 +42,8 @@ func (s *Store) CompactOutputs(ctx context.Context) error {
 
 // compact moves all of the log into runs. A crash at any point leaves some outputs in both
 // places, which is harmless: the log is asked first, and compacting again makes a run more.
+// Outputs of submissions that are gone (isDropped) are left out here, so a log full of them shrinks without being
+// copied.
 func (s *Store) compact(ctx context.Context) error {
 	from, upTo, isDropped := s.outputs.uncompacted()
 	var entries []logEntry
@@ -141,6 +145,8 @@ func (p *pageWriter) page(ctx context.Context, seq, number, run uint32, entries 
 	return nil
 }
 
+// A page is written with others in one transaction of about 1 MiB: fewer commits, and none that keeps others
+// waiting.
 func (p *pageWriter) flush(ctx context.Context) error {
 	if len(p.rows) == 0 {
 		return nil
@@ -195,6 +201,8 @@ func (s *Store) PackOutputs(ctx context.Context, seq uint32) error {
 	}
 }
 
+// Outputs that come after packing (a redriven chunk) make a run of their own beside the packed one. Packing again
+// would rewrite all of it for a few.
 func (s *Store) pack(ctx context.Context, seq uint32) error {
 	var (
 		all    []run
@@ -258,6 +266,7 @@ func (s *Store) compactOne(ctx context.Context, seq uint32) error {
 }
 
 // writePacked merges runs into the packed run, after its present pages.
+// It goes on behind the last packed index, as found in the file: a crash in the middle loses no work that was done.
 func (s *Store) writePacked(ctx context.Context, seq uint32, all []run, packed *run, upTo uint32) error {
 	from, number := uint32(0), uint32(firstPacked)
 	m := &merger{store: s, seq: seq, moved: s.outputs.moves.n.Load()}

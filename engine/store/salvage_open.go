@@ -16,6 +16,10 @@ import (
 )
 
 // salvageOpen is what is known of open submissions while a store is salvaged.
+//
+//	open_block (directory) ─► open_page: rows that the directory says are present
+//	                      └► progress: states that the directory says exist (stated)
+//	submission            ─► progress: always
 type salvageOpen struct {
 	blocks   map[uint32]*openBlock
 	taken    map[int64]bool             // pages of these blocks that are in the new file
@@ -54,6 +58,8 @@ func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err er
 	return true, nil
 }
 
+// A row whose state is in the table progress is remembered (specs) until that state is met; what is left at the end
+// gets a fresh one.
 func (s *salvage) takePage(key int64, b []byte) (put bool, err error) {
 	rows, err := openPageRows(b)
 	if err != nil {
@@ -76,6 +82,8 @@ func (s *salvage) takePage(key int64, b []byte) (put bool, err error) {
 }
 
 // lostPages takes pages that are not there out of their directories.
+// Before this the directories are as they were written. What they promise and no page has is told here, with the
+// numbers.
 func (s *salvage) lostPages() {
 	for _, number := range slices.Sorted(maps.Keys(s.blocks)) {
 		b := s.blocks[number]

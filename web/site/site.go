@@ -187,6 +187,7 @@ var markdown = goldmark.New(
 		extension.Linkify),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
+// Links are changed in the tree and not in the text, so that a link in a code block stays as it is.
 func render(files fs.FS, file string) (*rendered, error) {
 	text, err := fs.ReadFile(files, file)
 	if err != nil {
@@ -308,6 +309,7 @@ type ids struct{ used []string }
 
 var notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
+// Two headings of one text get -1, -2 and so on, as on GitHub.
 func (i *ids) Generate(value []byte, _ ast.NodeKind) []byte {
 	id := strings.ReplaceAll(notInID.ReplaceAllString(strings.Map(unicode.ToLower, strings.TrimSpace(string(value))),
 		""), " ", "-")

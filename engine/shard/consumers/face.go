@@ -14,6 +14,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
+//	name ─► roster: streams, order, seen        what is told to it, and since when it is away
+//	     └► Holds:  its reservations            in the machine, gone with a reload that does not find them
+//
 // Consumers are those that hold chunks or are attached. They outlive a reload.
 type Consumers struct {
 	*shell.Questions
@@ -49,6 +52,7 @@ func (c *Consumers) Stir() {
 }
 
 // Tidy forgets orders for consumers that are long gone.
+// An order for a name that never comes back would stay for ever, so it ends an hour after the last sign of it.
 func (c *Consumers) Tidy() {
 	now := c.Now()
 	c.Look(func(m *machine.Machine) {
@@ -86,6 +90,8 @@ func (c *Consumers) Attends(name string) (attends bool) {
 // List lists consumers by name, at most limit, from the first whose name is not before
 // `from`: those that are attached or were a moment ago, hold something or have an order.
 // next is where to go on, "" when there are no more.
+// Names are collected first and sorted without the lock; then each is described, and left out if it left in
+// between.
 func (c *Consumers) List(ctx context.Context, from string, limit int) (list []queue.Consumer, next string, err error) {
 	names, err := c.names(ctx, from)
 	if err != nil {
@@ -215,6 +221,7 @@ func (c *Consumers) Release(name string) (released int, err error) {
 
 // giveBack offers what a consumer holds again, slice by slice. What is finishing or
 // expiring takes its course. tell is called before each goes.
+// A chunk that is finishing is left alone: its completion may be on its way to the disk, and would count.
 func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue.SubmissionID,
 	slot uint32)) (released int, err error) {
 	var slots []uint32
@@ -239,6 +246,7 @@ func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue
 // Lose ends what consumers hold that are away for longer than the queue's grace, with at most `most`
 // consumers looked at and about as many tries counted, and says whether more is due now. One that
 // was heard of meanwhile, by a call about what it holds, gets the grace again. The mutex is held.
+// The list is in the order in which consumers went away, so the first one that is not due ends the look.
 func (c *Consumers) Lose(m *machine.Machine, now queue.Time, most int) (more bool) {
 	r, grace := c.roster, m.Settings.ConsumerGrace
 	stay, i := 0, 0 // away[:stay] are looked at and stay; so does what follows from i on

@@ -22,6 +22,8 @@ func (p *Part) covers(r *machine.Record) bool {
 
 // Spares says that the dead_deadline of a submission ends nothing now: a rule covers it,
 // or one that did was lifted so short a time ago that no one can have worked on it since.
+// A pause must not let a customer's work expire: while it lasts nothing can be handed out. When it ends, one
+// reservation timeout is left for working.
 func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 	if p.covers(r) {
 		marks.Hit("a dead_deadline passes under a pause")
@@ -38,6 +40,7 @@ func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 
 // reconsider looks at up to `most` of the submissions that were spared and may not be
 // covered any more. It says how many.
+// It goes down from the last one, so that what is swapped into a free place was looked at already.
 func (p *Part) reconsider(most int, now queue.Time) (n int) {
 	for ; n < most && p.again > 0; n++ {
 		p.again--
@@ -57,6 +60,8 @@ func (p *Part) reconsider(most int, now queue.Time) (n int) {
 }
 
 // HoldsBack says whether it is rules that keep something of the plan from being handed out.
+// Counters of views answer for rules about values and the whole queue. Rules about single submissions are looked at
+// one by one, and at most 64: the answer only explains an empty reserve.
 func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 	if p.Len() == 0 {
 		return false
@@ -86,6 +91,8 @@ func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 
 // Revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from
 // which one to go on; 0: that were all. No try is counted, as no one says that anything failed.
+// It is called in slices by slot. Reservations that begin meanwhile are of chunks that the rule does not cover,
+// because it is in force already.
 func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	m := p.m
 	rule, is := p.ByID(id)

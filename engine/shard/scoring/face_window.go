@@ -1,5 +1,11 @@
 package scoring
 
+//	look (locked): copy a window ─► score (no lock, up to 15 ms) ─► take (locked, in slices) ─► next window
+//	                                                                  └ what changed meanwhile is checked again
+//
+// A scorer may be slow, so it never runs under the lock. What it scored may be gone when it is done: each take asks
+// the views again, and a candidate that is gone is passed over.
+
 import (
 	"context"
 	"math"
@@ -42,6 +48,8 @@ func (s *Scoring) newFollowing() any {
 }
 
 // pickByScore takes what a scored branch gives. fault says that there is no scorer, or that it failed.
+// Between look and take the state may have been loaded again. Candidates of the old one are of no use then (gone),
+// and the window is looked at once more.
 func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch,
 	got *[]machine.Pick) (fault bool, err error) {
 	scorer, ready := s.scorers.Scorer(br.Scored)
@@ -109,6 +117,7 @@ func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
 }
 
 // takeAll takes chunks in the order of the scores, slice by slice.
+// Slices, because a request may take a thousand chunks, and other callers wait for the lock.
 func (f *following) takeAll() error {
 	f.Begin(f.scorer.Spread())
 	if f.Sampler != nil {

@@ -1,5 +1,8 @@
 package settings
 
+// Settings of the queue, limits and weights of values, and named strategies are three kinds of one thing: a row
+// with a version. So they share one op (journal.Set), one way to be kept, and one replay.
+
 import (
 	"cmp"
 	"fmt"
@@ -90,6 +93,7 @@ func (p *Part) setValue(set *journal.Set) {
 // setStrategy puts a version beside those before it, of which it keeps the newest; without
 // a version it removes them all. A replay may come to a version that a younger row has
 // already, or that has been forgotten since.
+// Old versions stay, so that an operator can read what was in force, and put it back.
 func (p *Part) setStrategy(set *journal.Set) {
 	of := p.strategies[set.Name]
 	gone := len(of)
@@ -134,6 +138,7 @@ func (p *Part) takeEffect(set *journal.Set) error {
 }
 
 // Replayed ends a replay: before anyone is served, all that is set holds.
+// Only the last word counts at a replay: a limit that was set and removed again must not hold for a moment.
 func (p *Part) Replayed() {
 	p.m.ValueLimits.Shorten(p.m.Settings.RestartGrace) // of a reload: a change that it has found may end the grace
 	list := make([]journal.Set, 0, len(p.rows))
@@ -186,6 +191,7 @@ func (p *Part) Row(key uint64) []byte {
 }
 
 // Load reads a row.
+// Rows come in the order of their numbers, and versions of a strategy need not: place finds where each belongs.
 func (p *Part) Load(key uint64, bytes []byte) error {
 	set, err := journal.DecodeSet(bytes)
 	if err != nil {
