@@ -1,5 +1,11 @@
 package web
 
+// One table of fields (queue.AllSettings, ScheduleFields, SubmissionFields) serves five readers: requests, answers,
+// the document, the command line and the dashboard's forms. A new field is one row there.
+//
+//	request ─ readFields ─► engine's struct ─ showFields ─► answer
+//	table   ─ noteFields ─► OpenAPI: sentence, range, names, default
+
 import (
 	"fmt"
 	"path"
@@ -62,6 +68,8 @@ func showFields[T any](fields []*queue.Field[T], from *T, out any) {
 
 // noteFields adds what the document says about those fields that a struct of package api
 // has; of is a pointer to it. With usual it says what a field is that is left out.
+// The default belongs into the sentence only where leaving a field out means the default (PUT), not where it means
+// "as it is" (PATCH).
 func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, usual bool) {
 	for _, d := range fields {
 		if _, ok := d.In(of); !ok {

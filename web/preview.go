@@ -1,5 +1,8 @@
 package web
 
+// What a reserve would get now. A token that is bound to a value may ask this, too: its plan is narrowed
+// in the same way as that of a reserve, so the answer shows nothing of others.
+
 import (
 	"context"
 
@@ -56,6 +59,7 @@ func unscored(faults []error) (list []api.StrategyWarning) {
 }
 
 // pathsOf are the ways to the leaves of a plan.
+// Texts of paths are made once for a plan and not for each pick: a hundred picks usually come from a few leaves.
 func pathsOf(plan *strategy.Plan) []string {
 	leaves := plan.Leaves()
 	paths := make([]string, len(leaves))

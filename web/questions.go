@@ -1,5 +1,12 @@
 package web
 
+//	preview   what would be handed out     explain  where each block refuses
+//	compare   two strategies, one state    why      one chunk, each branch
+//	diagnosis what keeps the work of a queue, a value or a submission
+//
+// All are about one moment, change nothing, and have views of their own: a curious operator takes no memory from
+// the consumers.
+
 import (
 	"context"
 	"math"
@@ -55,6 +62,7 @@ const inUseAbout = "Strategies, those that handed out the most chunks first. The
 	"`consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly exact " +
 	"up to 20, within a few percent beyond. The list starts with the server, at `since`."
 
+// Rates are positive floats, whose bits grow with the number, so they sort as texts in a cursor.
 func (ask questions) inUse(_ context.Context, q *engine.Queue, in *listInput) (*output[api.StrategiesInUse], error) {
 	all := q.Strategies.InUse()
 	busiest := func(u *api.StrategyUse) string {

@@ -28,6 +28,7 @@ func durationsQuery() parameters[queue.Meta] {
 	return parameters[queue.Meta]{metaParameter(func(m *queue.Meta) *queue.Meta { return m })}
 }
 
+// A second value would ask for those that have both, which no counter is kept of.
 func (x queues) durations(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Durations], error) {
 	var meta queue.Meta
 	if err := durationsQuery().read(in.raw, &meta); err != nil {
@@ -69,6 +70,7 @@ type keySeriesInput struct {
 	Key string `path:"key" maxLength:"64" doc:"The meta key"`
 }
 
+// A key that no submission has yields an empty answer; one that cannot be a key is an error, because it is a typo.
 func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput) (*output[api.KeySeries], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",

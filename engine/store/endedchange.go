@@ -1,5 +1,13 @@
 package store
 
+// One transaction's change of the history, as openchange.go is that of the open submissions: new pages are added at
+// the end, what leaves a page is a bit in its span, and the index in memory learns of it only when the transaction
+// is durable.
+//
+//	page (never rewritten)   [ e0 e1 e2 e3 e4 e5 e6 e7 ]
+//	span: bits of the gone     1  1  0  1  1  1  1  1     one of eight is left: sparse
+//	gather                                                e2 goes into a new page, the old one is deleted
+
 import (
 	"cmp"
 	"slices"
@@ -42,6 +50,7 @@ func (c *endedChange) add(list []checkpoint.Ended) {
 }
 
 // drop takes the i-th of a page out of the history.
+// It works on the span of this change if there is one: several may leave a page in one transaction.
 func (c *endedChange) drop(page int64, i int) {
 	s := c.changed[page]
 	if s == nil {

@@ -1,5 +1,7 @@
 package store
 
+//	visit each seq that has bytes ─► known to the machine, or in the history? ─ no ─► deleted
+
 import (
 	"context"
 	"math"
@@ -12,6 +14,7 @@ import (
 // `known` nor in the history: what an insert left that was never published. It visits each
 // submission once, not each row. Call it when no insert is under way, or let `known` say
 // yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
+// The history is read only for the first seq that the machine does not know: usually there is none.
 func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()
@@ -56,6 +59,8 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 
 // visit calls fn for every submission that has content, outputs or an attachment, perhaps
 // more than once. From each it leaps to the next by the key, without reading what is between.
+// Keys have the seq in their upper half, so the largest key of a submission plus one is the next one's first. One
+// query per submission, not per row.
 func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 	last := func(seq uint32) int64 { return keyOf(seq, lastNumber) }
 	for _, table := range []struct {
