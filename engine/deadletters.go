@@ -51,7 +51,7 @@ func (p DeadLetters) Get(ctx context.Context, id queue.ChunkID) (queue.DeadChunk
 		return queue.DeadChunk{}, err
 	}
 	if len(list) == 0 || list[0].Chunk != id {
-		return queue.DeadChunk{}, unknownDead(id)
+		return queue.DeadChunk{}, queue.UnknownDeadLetter(id)
 	}
 	return list[0], nil
 }
@@ -81,6 +81,26 @@ func (p DeadLetters) Forward(ctx context.Context, id queue.ChunkID, to string) e
 	})
 }
 
+// SetContent gives one dead chunk another inline content, durably, for when it is redriven or forwarded. CodeConflict: its content is not
+// inline. The chunk stays dead.
+func (p DeadLetters) SetContent(ctx context.Context, id queue.ChunkID, content []byte) error {
+	if content == nil {
+		return queue.Invalid("", "is null: give the content as text or base64")
+	}
+	if len(content) > queue.MaxReplacedContent {
+		return queue.Invalid("", "has %d bytes; at most %d are allowed here: insert the work again", len(content), queue.MaxReplacedContent)
+	}
+	if err := p.in(id); err != nil {
+		return err
+	}
+	return p.q.shard.DeadLetters.Replace(ctx, id, content, p.q.act(ctx, "", "dead_letter.change", chunkTarget(id)))
+}
+
+// Content is the inline content of one dead chunk; nil: it is not inline.
+func (p DeadLetters) Content(ctx context.Context, id queue.ChunkID) ([]byte, error) {
+	return p.q.shard.DeadLetters.Content(ctx, id)
+}
+
 // one applies an action to one dead chunk of the queue.
 func (p DeadLetters) one(ctx context.Context, id queue.ChunkID, action string,
 	do func(context.Context, queue.SubmissionID, []uint32, ...queue.Act) (int, error)) error {
@@ -89,7 +109,7 @@ func (p DeadLetters) one(ctx context.Context, id queue.ChunkID, action string,
 	}
 	n, err := do(ctx, id.Submission, []uint32{id.Index}, p.q.act(ctx, "", action, chunkTarget(id)))
 	if err == nil && n == 0 {
-		err = unknownDead(id)
+		err = queue.UnknownDeadLetter(id)
 	}
 	return err
 }
@@ -113,14 +133,9 @@ func (q *Queue) validForward(to string) error {
 // in makes sure that the submission is one of the queue.
 func (p DeadLetters) in(id queue.ChunkID) error {
 	if of, err := p.q.e.QueueOf(id.Submission); err != nil || of != p.q {
-		return unknownDead(id)
+		return queue.UnknownDeadLetter(id)
 	}
 	return nil
-}
-
-func unknownDead(id queue.ChunkID) error {
-	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
-		" is no dead letter of this queue: it never was one, or it was redriven, deleted or forwarded."}
 }
 
 // Groups are the dead letters of the queue that the filter means by the fingerprint of their errors, the largest group first.

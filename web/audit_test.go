@@ -62,7 +62,7 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	}
 	insert := func(queueName string) string {
 		t.Helper()
-		return field(f.as(admin, call{method: "POST", path: "/v1/queues/" + queueName + "/submissions", body: `{"chunks":{"count":3,"template":"x"},"max_attempts":1,"on_exhausted":"dead_letter"}`}), "id")
+		return field(f.as(admin, call{method: "POST", path: "/v1/queues/" + queueName + "/submissions", body: `{"chunks":{"inline":["a","b","c"]},"max_attempts":1,"on_exhausted":"dead_letter"}`}), "id")
 	}
 	const queues, other = "/v1/queues/", "/v1/queues/other"
 	do("put-queue", "PUT", other, `{}`, "queue.create", "")
@@ -112,6 +112,7 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	}
 	letter := queues + "default/dead-letters/" + kept.id
 	do("redrive-dead-letter", "POST", letter+"/0/redrive", "", "dead_letter.redrive", "submission "+kept.id+" chunk 0")
+	do("put-dead-letter-content", "PUT", letter+"/1/content", `"better"`, "dead_letter.change", "submission "+kept.id+" chunk 1")
 	do("delete-dead-letter", "DELETE", letter+"/1", "", "dead_letter.delete", "submission "+kept.id+" chunk 1")
 	do("forward-dead-letter", "POST", letter+"/2/forward", `{"to":"other"}`, "dead_letter.forward", "submission "+kept.id+" chunk 2")
 	do("cancel-submission", "POST", "/v1/submissions/"+insert("default")+"/cancel", "", "submission.cancel", "submission ")

@@ -33,6 +33,10 @@ const (
 	forwardAbout = "The chunk becomes a submission of one chunk in the other queue, with its content, meta " +
 		"and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same " +
 		"commit. It arrives exactly once, also through a crash."
+	changeAbout = "The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk " +
+		"stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to " +
+		"1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions " +
+		"leave the history."
 	redriveAbout = "The chunk is ready again with its attempts reset; its history stays. A submission that " +
 		"completed with dead chunks opens again. The answer is 409 if its dead_deadline has passed."
 )
@@ -66,6 +70,11 @@ func (x deadLetters) routes(r *router) {
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
 		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
 		summary: "Forward a dead chunk to another queue", about: forwardAbout}, x.forward)
+	registerIn(r, operation{id: "put-dead-letter-content", brings: true,
+		act: act{"dead_letter.change", "submission {submission} chunk {index}"}, method: "PUT",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/content", scope: scopeOperate,
+		narrow: inQueue | inSub, tag: tagDeadLetters,
+		summary: "Change the content of a dead chunk", about: changeAbout}, x.change)
 	registerIn(r, operation{id: "delete-dead-letter",
 		act: act{"dead_letter.delete", "submission {submission} chunk {index}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub,
@@ -166,6 +175,13 @@ func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*o
 		return nil, err
 	}
 	out := &output[api.DeadLetter]{Body: apiDeadLetter(&d)}
+	content, err := q.DeadLetters.Content(ctx, in.chunk)
+	if err != nil && queue.CodeOf(err) != queue.CodeUnknownDeadLetter { // it was redriven a moment ago
+		return nil, err
+	}
+	if len(content) <= queue.MaxReplacedContent {
+		out.Body.Content = content
+	}
 	if len(d.Past) > 0 {
 		out.Body.History = showAll(d.Past, apiAttempt)
 	}
@@ -199,6 +215,18 @@ func (x deadLetters) forward(ctx context.Context, q *engine.Queue, in *forwardDe
 func afterLetter(ctx context.Context, q *engine.Queue, id queue.SubmissionID) (*submissionOutput, error) {
 	sub, err := q.Submissions.Get(ctx, id)
 	return changedSubmission(ctx, q, sub, err)
+}
+
+type changeDeadInput struct {
+	DeadPath
+	Body decoded[api.Bytes]
+}
+
+func (x deadLetters) change(ctx context.Context, q *engine.Queue, in *changeDeadInput) (*submissionOutput, error) {
+	if err := q.DeadLetters.SetContent(ctx, in.chunk, in.Body.value); err != nil {
+		return nil, err
+	}
+	return afterLetter(ctx, q, in.chunk.Submission)
 }
 
 func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) (*struct{}, error) {

@@ -82,7 +82,7 @@ func boundedByLimits() map[string]bounded {
 		"list-meta-keys":     {api.Page[api.MetaKey]{}, queue.MaxMetaKeyBytes, []int{page}, 0},
 		"list-meta-values":   {api.Page[api.ValueCount]{}, value, []int{page}, 0},
 		"get-chunk-map":      {api.ChunkMap{}, 64, []int{engine.MaxCells}, 0},
-		"get-durations":      {api.Durations{}, 64, []int{64}, 0},
+		"get-durations":      {api.Durations{}, 64, []int{api.MaxDurationBuckets}, 0},
 		"get-timeseries":     {api.Series{}, 64, []int{4096}, 0},
 		"get-key-timeseries": {api.KeySeries{}, value, []int{2 * engine.FrameValues, engine.HeatCells}, 0},
 		"get-lifecycle":      {api.Lifecycle{}, queue.MaxErrorBytes, []int{100, 100}, 0},

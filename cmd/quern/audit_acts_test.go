@@ -99,7 +99,7 @@ const slowSubmissions = 30 // at one a second
 func (a *acts) consumers() {
 	name := fmt.Sprintf("w-%d-%d", a.round, a.number)
 	var made api.Submission
-	a.ask("POST", actsQueue+"/submissions", `{"meta":{"name":"`+name+`"},"chunks":{"count":3,"template":"x"},"max_attempts":1,"on_exhausted":"dead_letter"}`, &made)
+	a.ask("POST", actsQueue+"/submissions", `{"meta":{"name":"`+name+`"},"chunks":{"inline":["a","b","c"]},"max_attempts":1,"on_exhausted":"dead_letter"}`, &made)
 	reserve := `{"max":3,"consumer":"` + name + `","strategy":"SelectOnly(\"name\", \"` + name + `\", Random)"}`
 	var got api.ReserveResponse
 	a.ask("POST", actsQueue+"/reservations", reserve, &got)
@@ -113,6 +113,7 @@ func (a *acts) consumers() {
 	}
 	letter := actsQueue + "/dead-letters/" + made.ID
 	a.do("redrive-dead-letter", "POST", letter+"/0/redrive", "", nil)
+	a.do("put-dead-letter-content", "PUT", letter+"/1/content", `{"text":"better"}`, nil)
 	a.do("delete-dead-letter", "DELETE", letter+"/1", "", nil)
 	a.do("forward-dead-letter", "POST", letter+"/2/forward", `{"to":"slow"}`, nil)
 }

@@ -19,6 +19,7 @@ import (
 func deadCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{Use: "dead", Short: "List, redrive, delete and forward dead letters: chunks out of attempts"},
 		append(append(deadLetters(a).commands(a), deadGroups(a).commands(a)...),
+			deadEditCommand(a),
 			deadActCommand(a, api.BulkRedrive, "Offer dead letters again with their attempts reset"),
 			deadActCommand(a, api.BulkDelete, "Delete dead letters for good"),
 			deadActCommand(a, api.BulkForward, "Move dead letters to another queue"))...)

@@ -35,6 +35,7 @@ var refusedActs = []act{
 	{"shadow-plugin", "POST", "/v1/plugins/order/shadow", `{"version":"1.0.0"}`},
 	{"canary-plugin", "POST", "/v1/plugins/order/canary", `{"version":"1.0.0","percent":5}`},
 	{"backup", "POST", "/v1/backup", ``},
+	{"put-dead-letter-content", "PUT", "/v1/queues/letters/dead-letters/{dead}/1/content", `"better"`},
 	{"put-plugin-settings", "PUT", "/v1/plugins/order/settings", `{"cpu_share":0.5}`},
 }
 
@@ -228,7 +229,7 @@ func (o *operator) prepare() {
 	o.must("POST", "/v1/queues/default/submissions", `{"chunks":{"count":1000,"template":"row {index}"}}`, "sub", "id")
 	o.must("POST", "/v1/queues/default/submissions", `{"chunks":{"count":1,"prefix":"a"},"meta":{"customer":9}}`)
 	o.must("POST", "/v1/bulk-operations", `{"action":"reprioritize","queue":"default","priority":1,"filter":{},"rate_per_second":1}`, "bulk", "id")
-	o.must("POST", "/v1/queues/letters/submissions", `{"chunks":{"count":3,"prefix":"a"}}`, "dead", "id")
+	o.must("POST", "/v1/queues/letters/submissions", `{"chunks":{"inline":["a","b","c"]}}`, "dead", "id")
 	o.reserve("letters", "letter", 3)
 	for i := range 3 {
 		o.must("POST", "/v1/queues/letters/reservations/fail", fmt.Sprintf(`{"items":[{"token":"{letter%d}"}]}`, i))

@@ -19,20 +19,21 @@ type Applier interface {
 }
 
 // PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move,
-// *Output, Redrive, Rule, *Schedule, *Set or *Snapshot.
+// *Output, Redrive, *Replacement, Rule, *Schedule, *Set or *Snapshot.
 type PartOp interface{ ofPart() }
 
-func (*Act) ofPart()      {}
-func (*Bulk) ofPart()     {}
-func (*Contents) ofPart() {}
-func (*Held) ofPart()     {}
-func (Move) ofPart()      {}
-func (*Output) ofPart()   {}
-func (Redrive) ofPart()   {}
-func (Rule) ofPart()      {}
-func (*Schedule) ofPart() {}
-func (*Set) ofPart()      {}
-func (*Snapshot) ofPart() {}
+func (*Act) ofPart()         {}
+func (*Bulk) ofPart()        {}
+func (*Contents) ofPart()    {}
+func (*Held) ofPart()        {}
+func (Move) ofPart()         {}
+func (*Output) ofPart()      {}
+func (Redrive) ofPart()      {}
+func (*Replacement) ofPart() {}
+func (Rule) ofPart()         {}
+func (*Schedule) ofPart()    {}
+func (*Set) ofPart()         {}
+func (*Snapshot) ofPart()    {}
 
 // Decoder reads a batch op by op.
 //
@@ -186,6 +187,8 @@ func (d *Decoder) partOp(code byte) PartOp {
 		return read(d, &d.lastOutput)
 	case opRedrive:
 		return *read(d, new(Redrive))
+	case opReplacement:
+		return read(d, new(Replacement))
 	case opRule:
 		return *read(d, new(Rule))
 	case opSchedule:

@@ -106,6 +106,9 @@ func (e *Encoder) Contents(c *Contents) { c.fields(e.op(opContents)) }
 // Output records the output of a chunk whose completion follows.
 func (e *Encoder) Output(o *Output) { o.fields(e.op(opOutput)) }
 
+// Replacement records another content of a dead chunk.
+func (e *Encoder) Replacement(r *Replacement) { r.fields(e.op(opReplacement)) }
+
 // Move records a change of chunks that no consumer holds.
 func (e *Encoder) Move(m Move) { m.fields(e.op(opMove)) }
 

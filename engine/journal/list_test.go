@@ -39,6 +39,8 @@ func (l *list) ApplyPart(op PartOp) error {
 	switch own := op.(type) {
 	case *Contents:
 		return l.add(own.Clone())
+	case *Replacement:
+		return l.add(&Replacement{own.Seq, own.Index, own.ID, append([]byte{}, own.Bytes...)})
 	case *Output:
 		return l.add(&Output{own.Seq, own.Index, append([]byte{}, own.Bytes...)})
 	}
@@ -90,6 +92,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Set(op)
 		case *Snapshot:
 			e.Snapshot(op)
+		case *Replacement:
+			e.Replacement(op)
 		case *Contents:
 			e.Contents(op)
 		case *Output:

@@ -44,6 +44,7 @@ const (
 	opAct         = 18
 	opHeld        = 19
 	opSnapshot    = 20
+	opReplacement = 21
 )
 
 // Insert is the op that makes a submission exist.

@@ -56,6 +56,15 @@ func (d *DeadChunk) Bytes() int {
 	return n
 }
 
+// UnknownDeadLetter is the error about a chunk that is not dead, or not in this queue.
+func UnknownDeadLetter(id ChunkID) error {
+	return &Error{Code: CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
+		" is no dead letter of this queue: it never was one, or it was redriven, deleted or forwarded."}
+}
+
+// ChunkKey is one number for a chunk of a shard, by the number of its submission and its index.
+func ChunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }
+
 // DeadFilter says which dead letters are meant. The zero value means all.
 type DeadFilter struct {
 	Submission  SubmissionID // 0: of any

@@ -19,6 +19,10 @@ const (
 	MaxMetaKeys        = 32
 	MaxMetaKeyBytes    = 64
 	MaxMetaValueBytes  = 256
+	// Contents that dead chunks of a queue were given: of one, how many, and all together. They are in memory.
+	MaxReplacedContent = 64 << 10
+	MaxReplaced        = 1000
+	MaxReplacedBytes   = 16 << 20
 	MaxErrorBytes      = 1000 // kept per failed chunk, in memory: a sentence, not a log
 	MaxTraceBytes      = api.MaxTraceBytes
 	MaxGroupBytes      = 128

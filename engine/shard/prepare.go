@@ -81,7 +81,8 @@ func (p *Prepared) restore(ctx context.Context) (err error) {
 	o := &p.options
 	m := machine.New(o.ID, o.Key, o.Settings, queue.At(o.Now()))
 	p.m, p.parts = m, join(m)
-	m.Storage = machine.Storage{Contents: o.Store.Memtable.KeepContents, Output: o.Store.Memtable.KeepOutput}
+	m.Storage = machine.Storage{Contents: o.Store.Memtable.KeepContents, Output: o.Store.Memtable.KeepOutput,
+		Replaced: o.Store.Replaced.Put}
 	if o.Audit.Last != nil {
 		if m.ActLog.Last, err = o.Audit.Last(); err != nil {
 			return err

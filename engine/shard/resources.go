@@ -90,6 +90,7 @@ func (r *resources) of(s *Shard) {
 	r.Settings = settings.Face(door(s, func() *settings.Part { return s.parts.settings }), s.setDurability)
 	letters := door(s, func() *deadletters.Part { return s.parts.letters })
 	r.DeadLetters = deadletters.Face(letters, history.RLocker(), r.Submissions)
+	r.DeadLetters.Bytes = s.options.bytes()
 	r.Forwarding = deadletters.FaceForwarding(letters, uint64(s.options.Born)*queue.MaxShards+uint64(s.options.ID),
 		book, s.intake())
 	r.Bulks = bulks.Face(door(s, func() *bulks.Part { return s.parts.bulks }), r.DeadLetters, history.RLocker())

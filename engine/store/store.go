@@ -42,6 +42,7 @@ type Store struct {
 	Space    Space
 	Keys     Keys
 	Blobs    Blobs
+	Replaced Replaced
 }
 
 // readers are the connections that read.

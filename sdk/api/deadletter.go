@@ -20,6 +20,8 @@ type DeadLetter struct {
 	Error    string `json:"error,omitempty"`    // The last error
 	// 16 hexadecimal digits; equal for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts
 	Fingerprint string `json:"fingerprint"`
+	// Its content, if that is inline and has at most 65,536 bytes; absent in lists
+	Content Bytes `json:"content,omitzero"`
 	// The last 10 attempts over all redrives, the oldest first; absent in lists
 	History []Attempt `json:"history,omitempty"`
 }

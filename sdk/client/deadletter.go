@@ -60,6 +60,14 @@ func (c *Client) Redrive(ctx context.Context, queue, submission string, index ui
 		&request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/redrive"})
 }
 
+// SetDeadLetterContent gives a dead chunk another inline content, for when it is redriven or forwarded, and returns its submission.
+// api.CodeConflict: its content is not inline.
+func (c *Client) SetDeadLetterContent(ctx context.Context, queue, submission string, index uint32,
+	content []byte) (*api.Submission, error) {
+	q := &request{method: http.MethodPut, path: deadPath(queue, submission, index) + "/content", safe: true}
+	return send[api.Submission](ctx, c, "set content", q, api.Bytes(content))
+}
+
 // DeleteDeadLetter gives a dead chunk up for good. It is tried once, as Redrive is.
 func (c *Client) DeleteDeadLetter(ctx context.Context, queue, submission string, index uint32) error {
 	return c.do(ctx, c.cold, "delete dead letter",

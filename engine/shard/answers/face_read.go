@@ -96,7 +96,9 @@ func (a *Answers) readFirst(ctx context.Context, picks []machine.Pick, dst []que
 	for i := range picks {
 		seqs[i] = picks[i].R.Seq
 	}
-	return a.Store().Singles.ReadFirst(ctx, seqs, left, func(i int, content []byte) { dst[i].Content.Bytes = content })
+	return a.Store().Singles.ReadFirst(ctx, seqs, left, func(i int, content []byte) {
+		dst[i].Content.Bytes = a.Store().Replaced.Content(seqs[i], 0, content)
+	})
 }
 
 // readInline reads the inline bytes of chunks of one submission.

@@ -15,9 +15,11 @@ import (
 // Letters are the dead letters of a shard, as its callers see them.
 type Letters struct {
 	shell.Door[*Part]
-	history sync.Locker
-	endings Endings
-	regroup locks.Mutex[shell.InRegroup] // one look at letters for the sake of their groups at a time
+	history   sync.Locker
+	endings   Endings
+	Bytes     Bytes                        // reads contents
+	replacing sync.Mutex                   // one change of a content at a time
+	regroup   locks.Mutex[shell.InRegroup] // one look at letters for the sake of their groups at a time
 }
 
 // Endings are the submissions of the shard that have ended.

@@ -1,6 +1,8 @@
 package deadletters
 
 import (
+	"bytes"
+
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -24,6 +26,7 @@ type Part struct {
 	posted   bool              // the outbox got something since someone looked
 	inbox    map[uint64]uint64 // by source: the last number that arrived out of that outbox
 	arriving map[uint64]uint64 // the same, with what is on its way to the disk
+	replaced replaced
 }
 
 // New is the part of a machine without dead letters.
@@ -42,6 +45,11 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 		return true, p.move(op)
 	case journal.Redrive:
 		return true, p.redrive(op)
+	case *journal.Replacement:
+		key := queue.ChunkKey(op.Seq, op.Index)
+		p.replace(key, op.ID, bytes.Clone(op.Bytes))
+		p.m.Asides.Changed(machine.AsideReplaced, key)
+		return true, nil
 	}
 	return false, nil
 }
@@ -132,6 +140,7 @@ func (p *Part) Recounted(r *machine.Record) {
 // Replayed ends a replay: what is in memory is listed and grouped.
 func (p *Part) Replayed() {
 	m := p.m
+	p.forgetUnreachable()
 	p.Index = &machine.Ordered{}
 	list := func(r *machine.Record) {
 		p.Index.Add(r)

@@ -12,6 +12,7 @@ func (p *Part) Rows() map[uint8]machine.Rows {
 	return map[uint8]machine.Rows{
 		machine.AsideOutbox: outboxRows{p}, machine.AsideLast: lastRow{p},
 		machine.AsideInbox: inboxRows{p}, machine.AsideStuck: stuckRows{p},
+		machine.AsideReplaced: replacedRows{p},
 	}
 }
 
@@ -20,6 +21,8 @@ type (
 	lastRow    struct{ *Part } // the greatest number that was given out
 	inboxRows  struct{ *Part } // by source
 	stuckRows  struct{ *Part } // by number: it is stuck
+	// by seq and index: the content that a dead chunk was given
+	replacedRows struct{ *Part }
 )
 
 func (p outboxRows) Row(number uint64) []byte {

@@ -25,6 +25,7 @@ const (
 	AsideSnapshot uint8 = 9  // key 0: the newest copy of the store that is kept
 	AsideRules    uint8 = 10 // key 0: an operator's rules, and the last that have ended. A checkpoint writes it first
 	AsideSchedule uint8 = 11 // by number: a schedule
+	AsideReplaced uint8 = 12 // by seq and index: the content that a dead chunk was given
 )
 
 // Aside names a row.

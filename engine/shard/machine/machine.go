@@ -134,11 +134,13 @@ func (m *Machine) Encode(now queue.Time) *journal.Encoder {
 
 // Storage is what the machine tells the store, which it does not know: it does no I/O.
 type Storage struct {
-	Contents func(c *journal.Contents) // copies bytes that are durable in the journal
-	Output   func(o *journal.Output)   // the same
+	Contents func(c *journal.Contents)        // copies bytes that are durable in the journal
+	Output   func(o *journal.Output)          // the same
+	Replaced func(key uint64, content []byte) // keeps another content of a chunk; nil: the one of its insert
 }
 
-var noStorage = Storage{Contents: func(*journal.Contents) {}, Output: func(*journal.Output) {}}
+var noStorage = Storage{Contents: func(*journal.Contents) {}, Output: func(*journal.Output) {},
+	Replaced: func(uint64, []byte) {}}
 
 // Touch notes that r changed at the position being applied.
 func (m *Machine) Touch(r *Record) {

@@ -55,6 +55,8 @@ type Kept interface {
 	Pinned() (ids map[queue.SubmissionID]bool, known bool)
 	// Keep notes how many letters an ended submission has.
 	Keep(id queue.SubmissionID, letters uint32)
+	// Forget drops what is kept of a submission that left the history.
+	Forget(id queue.SubmissionID)
 }
 
 // Letters are the dead letters of the shard, wherever they are.
@@ -184,6 +186,7 @@ func (r *Retention) conclude(m *machine.Machine, x *slice, found []store.Outlive
 	now queue.Time) (more bool) {
 	for _, gone := range found[:removed] {
 		r.Part().Keep(gone.ID, 0)
+		r.Part().Forget(gone.ID)
 	}
 	m.Stats.Acts[machine.KindRetention].Done += uint64(removed)
 	kind := &r.Book.Kinds[machine.KindRetention]

@@ -29,8 +29,18 @@ func Keys(id queue.ShardID, seq uint32, b *journal.Blobs, attached bool) (keys [
 	return keys
 }
 
-// Chunks reads contents of chunks of a submission, as store.ReadContents does.
-func (x Bytes) Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) (all [][]byte, err error) {
+// Chunks reads contents of chunks of a submission, as store.ReadContents does; of chunks that were
+// given another content, that one.
+func (x Bytes) Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error) {
+	all, err := x.inserted(ctx, r, indexes, most)
+	for i := range all {
+		all[i] = x.Store.Replaced.Content(r.Seq, indexes[i], all[i])
+	}
+	return all, err
+}
+
+// inserted reads the contents that the insert brought.
+func (x Bytes) inserted(ctx context.Context, r *machine.Record, indexes []uint32, most int) (all [][]byte, err error) {
 	b := r.Details().Blobs
 	if b == nil {
 		return x.Store.ReadContents(ctx, r.Seq, indexes, most)

@@ -21,6 +21,7 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'dead_letter.delete': ['discarded', 'discard'],
   'dead_letter.forward': ['forwarded', 'forward', (is) => (is['to'] ? `to queue ${is['to']}` : '')],
   'dead_letter.redrive': ['redrove', 'redrive'],
+  'dead_letter.change': ['changed the content of', 'change the content of'],
   'lifecycle.retry': ['retried the parked work of', 'retry the parked work of'],
   'plugin.activate': ['activated', 'activate'],
   'plugin.canary': ['changed the canary of', 'change the canary of'],

@@ -115,7 +115,7 @@ export interface PluginRecording { id: string | number; time: string; version: s
 export interface Attempt { ended_at: string; consumer?: string; held_ms: number; expired?: boolean; error?: string }
 export interface DeadLetter {
   submission: string; index: number; submission_state: string; attempts: number; expiries: number; redrives: number
-  died_at?: string; consumer?: string; error?: string; fingerprint: string; history?: Attempt[]
+  died_at?: string; consumer?: string; error?: string; fingerprint: string; history?: Attempt[]; content?: { text: string } | { base64: string }
 }
 export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
 export interface DeadGroups { items: DeadGroup[]; others: number }

@@ -652,6 +652,15 @@ class Calls:
         found: types.SchedulePreview = self._fetch(_request("preview schedule", "POST", path("/v1/queues/{}/schedules/preview", queue), body, safe=True))
         return found
 
+    def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes) -> types.Submission:
+        """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be
+        changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to
+        1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the
+        history.
+        """
+        found: types.Submission = self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, safe=True))
+        return found
+
     def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
         """Set a limit and a weight for a value of a meta key. Replaces both settings: one that is absent or null becomes unset.
         `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out
@@ -1499,6 +1508,15 @@ class AsyncCalls:
     async def preview_schedule(self, queue: str, body: types.SchedulePreviewRequest) -> types.SchedulePreview:
         """Describe a spec in plain words, with its next ticks. Nothing is stored. `@every` counts from `start`, or from now."""
         found: types.SchedulePreview = await self._fetch(_request("preview schedule", "POST", path("/v1/queues/{}/schedules/preview", queue), body, safe=True))
+        return found
+
+    async def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes) -> types.Submission:
+        """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be
+        changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to
+        1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the
+        history.
+        """
+        found: types.Submission = await self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, safe=True))
         return found
 
     async def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:

@@ -855,6 +855,8 @@ class DeadLetter(_DeadLetterRequired, total=False):
     """DeadLetter: see the server's OpenAPI document."""
     #: Last consumer of the chunk
     consumer: str
+    #: Its content, if that is inline and has at most 65,536 bytes; absent in lists
+    content: Bytes
     #: End of the last attempt
     died_at: str
     #: The last error

@@ -494,6 +494,8 @@ export type DeadLetter = {
   attempts: number
   /** Last consumer of the chunk */
   consumer?: string
+  /** Its content, if that is inline and has at most 65,536 bytes; absent in lists */
+  content?: Bytes
   /** End of the last attempt */
   died_at?: string
   /** The last error */

@@ -1,9 +1,11 @@
+import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
 import { write } from '../json'
 import { List } from '../list'
-import { useLive } from '../live'
+import { useAction, useLive } from '../live'
+import { Who } from '../me'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Empty, Failed, MetaChips, State } from '../parts'
@@ -100,7 +102,44 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
       {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}
+      {letter.data?.content !== undefined && <Content key={path} path={path} content={letter.data.content} chunk={`${of.id}/${index}`} queue={of.queue} done={letter.again} />}
       <CopyAs cli={quern('dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
+    </div>
+  )
+}
+
+/** The inline content of a dead chunk, which can be changed before it is tried again. One that is no text is shown, and changed on the command line. */
+function Content({ path, content, chunk, queue, done }: { path: string; content: NonNullable<DeadLetter['content']>; chunk: string; queue: string; done: () => void }) {
+  const [draft, setDraft] = useState<string>()
+  const action = useAction()
+  const cli = quern('dead', 'edit', chunk, '--queue', queue, '--file', 'FILE')
+  if (!('text' in content)) return <div class="stack"><b>Content</b><small>It is no text. Change it with <code>{cli}</code></small></div>
+  const save = (e: Event) => {
+    e.preventDefault()
+    void action.run(async () => {
+      await call('PUT', `${path}/content`, { text: draft })
+      say('The content is changed. The chunk is dead until you redrive it.')
+      setDraft(undefined)
+      done()
+    })
+  }
+  return (
+    <div class="stack" role="region" aria-label="Content">
+      <b>Content</b>
+      {draft === undefined ? (
+        <>
+          <pre class="wrap" tabIndex={0}>{content.text}</pre>
+          <p class="row"><button onClick={() => setDraft(content.text)}>Change the content…</button></p>
+        </>
+      ) : (
+        <form class="stack" onSubmit={save}>
+          <label class="field">New content, at most 64 KiB<textarea class="mono" rows={8} value={draft} onInput={(e) => setDraft(e.currentTarget.value)} /></label>
+          <Who required />
+          <p class="row"><button class="main" disabled={action.busy || draft === content.text}>Save the content</button><button type="button" onClick={() => { setDraft(undefined); action.clear() }}>Keep as it is</button></p>
+          {action.problem && <Failed problem={action.problem} />}
+          <small>The audit log keeps both. Other chunks keep their content.</small>
+        </form>
+      )}
     </div>
   )
 }
