@@ -149,7 +149,6 @@ func (s *Shard) take(p *Prepared) error {
 		m.Backlog.Values.Rates.Begin(s.options.Now().UnixNano())
 	}
 	m.Recovery.Replayed(now)
-	parts.replayed()
 	m.AppliedAt = p.claimed
 	if err := m.ApplyEpoch(p.own.epoch); err != nil {
 		return err

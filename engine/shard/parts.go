@@ -50,6 +50,7 @@ func join(m *machine.Machine) parts {
 		Opened:    []func(*machine.Record){p.schedules.Opened},
 		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
 		Replayed:  []func(){p.letters.Replayed, p.rules.Replayed},
+		Offered:   []func(){p.bulks.Replayed, p.schedules.Replayed, p.settings.Replayed},
 		Inserting: []func(*journal.Insert){p.letters.Inserting},
 		Dying:     []func(*machine.Record, uint32, queue.Time){p.letters.Dying},
 		Died:      []func(*machine.Record, uint32, int){p.letters.Died},
@@ -75,13 +76,6 @@ func endedLetters(m *machine.Machine, p *deadletters.Part) recount.Total {
 		return n
 	}
 	return total
-}
-
-// replayed has them end a replay.
-func (p *parts) replayed() {
-	p.bulks.Replayed()
-	p.schedules.Replayed()
-	p.settings.Replayed()
 }
 
 // carry takes over the counters that continue over a reload.

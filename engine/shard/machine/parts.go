@@ -61,6 +61,7 @@ type Joined struct {
 
 	Began     []func()                  // another life of the shard begins
 	Replayed  []func()                  // a replay is through; nothing is offered yet
+	Offered   []func()                  // then: all is
 	Inserting []func(s *journal.Insert) // an insert is applied, at a replay perhaps once more
 	Opened    []func(r *Record)         // a submission was inserted
 	// That a chunk is dead was encoded, and its submission goes on: more ops may follow.

@@ -128,6 +128,9 @@ func (p *recovery) Replayed(now queue.Time) {
 		}
 		return true
 	})
+	for _, offered := range m.Joined.Offered {
+		offered()
+	}
 }
 
 // resume makes a chunk wait again that waited at the time of its row.
