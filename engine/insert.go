@@ -36,7 +36,7 @@ func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 			continue
 		}
 		if refused := share.take(in.New); refused != nil { // an insert that was made before is answered all the same
-			if in.Submission, in.Replayed, in.Err = q.shard.Repeated(ctx, in.New); !in.Decided() {
+			if q.shard.Repeated(ctx, in); !in.Decided() {
 				in.Err = refused
 			}
 		}

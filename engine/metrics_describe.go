@@ -103,6 +103,7 @@ func (m *metrics) describeGauges() {
 	gauge("quern_idempotency_keys", "Idempotency keys that are known.", func(s *queue.Stats) uint64 { return s.Keys })
 	gauge("quern_idempotency_keys_limit", "Most idempotency keys that may be known: beyond it inserts with a new key are refused.",
 		func(s *queue.Stats) uint64 { return s.KeysMost })
+	gauge("quern_unique_keys", "Unique keys that submissions hold.", func(s *queue.Stats) uint64 { return s.UniqueKeys })
 	gauge("quern_unsaved_bytes", "Contents and outputs that wait in memory for a checkpoint, in bytes. The journal has them.",
 		func(s *queue.Stats) uint64 { return s.Unsaved })
 	gauge("quern_unsaved_limit_bytes", "Most of them: beyond it, completions with outputs wait for a checkpoint.",
@@ -154,6 +155,12 @@ func (m *metrics) describeCounters() {
 		"option max-live-submissions allows.", func(s *queue.Stats) uint64 { return s.InsertsRefused })
 	counter("quern_idempotency_keys_refused_total", "Inserts that were refused because the queue knows as many idempotency keys as it may.",
 		func(s *queue.Stats) uint64 { return s.KeysRefused })
+	counter("quern_unique_existing_total", "Inserts that made nothing because another submission held their unique key.",
+		func(s *queue.Stats) uint64 { return s.UniqueKept })
+	counter("quern_unique_replaced_total", "Submissions that an insert with the same unique key replaced.",
+		func(s *queue.Stats) uint64 { return s.UniqueReplaced })
+	counter("quern_unique_keys_refused_total", "Inserts that were refused because as many unique keys are held for a time as may be.",
+		func(s *queue.Stats) uint64 { return s.UniqueRefused })
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.",

@@ -72,11 +72,11 @@ func (p Schedules) Switch(ctx context.Context, name string, enabled bool, reason
 }
 
 // Trigger inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that
-// came before it returns what that request inserted, and replayed = true.
-func (p Schedules) Trigger(ctx context.Context, name, key string) (s queue.Submission, replayed bool, err error) {
+// came before it tells what that request inserted.
+func (p Schedules) Trigger(ctx context.Context, name, key string) (in queue.Insertion, err error) {
 	info, err := p.Get(name)
 	if err != nil {
-		return s, false, err
+		return in, err
 	}
 	now := queue.At(p.q.e.options.Now())
 	return p.insert(ctx, &info, now, scheduleKey("trigger", p.q.name, name, key, 0),
@@ -85,14 +85,16 @@ func (p Schedules) Trigger(ctx context.Context, name, key string) (s queue.Submi
 
 // insert inserts what a schedule inserts for a tick. A key makes it once.
 func (p Schedules) insert(ctx context.Context, info *queue.ScheduleInfo, tick queue.Time,
-	key string, act queue.Act) (queue.Submission, bool, error) {
+	key string, act queue.Act) (queue.Insertion, error) {
 	n := schedules.Submission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
 		n.DeadDeadline = queue.At(p.q.e.options.Now()).Add(after)
 	}
 	n.Acts = []queue.Act{act}
 	n.IdempotencyKey = key // what it stands for is in the key itself, so the fingerprint says nothing more
-	return p.q.Insert(ctx, n)
+	one := []queue.Insertion{{New: &n}}
+	err := p.q.InsertMany(ctx, one, false)
+	return one[0], cmp.Or(err, one[0].Err)
 }
 
 // scheduleKey is the idempotency key of one submission of a request that came with a key; none without.
@@ -143,12 +145,14 @@ func (p Schedules) Backfill(ctx context.Context, name string, r api.BackfillRequ
 			"shorter time", made.Ticks, limit, queue.MaxBackfill)
 	}
 	for _, tick := range ticks {
-		s, _, err := p.insert(ctx, &info, tick,
+		in, err := p.insert(ctx, &info, tick,
 			scheduleKey("backfill", p.q.name, name, key, tick), p.q.act(ctx, "", "schedule.backfill", "schedule "+name))
 		if err != nil {
 			return made, err
 		}
-		made.Submissions = append(made.Submissions, s.ID.String())
+		if !in.Existing {
+			made.Submissions = append(made.Submissions, in.Submission.ID.String())
+		}
 	}
 	return made, nil
 }

@@ -51,7 +51,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
 		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		ForwardedFrom: apiOrigin(in.Origin),
-		Schedule:      in.Schedule, ScheduledAt: in.Scheduled.API(),
+		Schedule:      in.Schedule, ScheduledAt: in.Scheduled.API(), Unique: apiUnique(in.Unique),
 	}
 }
 
@@ -67,8 +67,16 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 		RunAt:         int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
 		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
-		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
+		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled), Unique: apiUnique(in.Unique),
 	}
+}
+
+// apiUnique is the unique key of a submission.
+func apiUnique(in *queue.Unique) *api.Unique {
+	if in == nil {
+		return nil
+	}
+	return &api.Unique{Key: in.Key, While: in.While()}
 }
 
 // appendMeta appends the meta object, or nothing when there is no meta.

@@ -29,7 +29,9 @@ const insertAbout = "Give the work as `count` with an object `prefix`, as `count
 	"further line is the bytes of one chunk. With an `Idempotency-Key` you can safely send the same request " +
 	"again for 24 hours. A replay answers 200 with the present state of the submission and " +
 	"`Idempotency-Replayed: true`, or 404 once the retention of the submission is over. Requests are the same if " +
-	"they mean the same: the order of fields, white space and explicit defaults do not matter."
+	"they mean the same: the order of fields, white space and explicit defaults do not matter. With `unique`, an " +
+	"insert whose key another submission holds inserts nothing: it answers 200 with that submission and " +
+	"`Quern-Existing: true`."
 
 // insertCall is the memory of one insert, kept for the next.
 type insertCall struct {
@@ -114,9 +116,9 @@ func (x *inserting) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	x.tracing.inserted(c, &one[0].Submission, one[0].Replayed)
+	x.tracing.inserted(c, &one[0].Submission, one[0].Replayed || one[0].Existing)
 	sayDurability(c, q)
-	return x.answerInsert(c, call, &one[0].Submission, one[0].Replayed)
+	return x.answerInsert(c, call, &one[0])
 }
 
 // body reads the body of an insert, which the caller frees, and says which of the two kinds it is of.
@@ -133,15 +135,19 @@ func (x *inserting) body(c echo.Context) (media string, body *buffer, err error)
 
 // The answer is encoded by hand into pooled memory, as the answers to reserves are. The meta in it points into
 // call.scratch, which is why the call is freed only behind the answer.
-func (x *inserting) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
-	status := http.StatusCreated
+func (x *inserting) answerInsert(c echo.Context, call *insertCall, in *queue.Insertion) error {
+	status, inserted := http.StatusCreated, &in.Submission
 	header := c.Response().Header()
-	if replayed {
+	if in.Replayed {
 		status = http.StatusOK
 		header.Set(headerReplayed, "true")
+	} else if in.Existing {
+		status = http.StatusOK
+		header.Set(headerExisting, "true")
 	}
 	header.Set("Location", "/v1/submissions/"+inserted.ID.String())
 	answer := wireSubmission(inserted, call.scratch[:0])
+	answer.Existing = in.Existing
 	call.scratch = answer.Meta
 	out := x.answers.buffers.take()
 	defer x.answers.buffers.free(out)
@@ -163,6 +169,9 @@ func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) 
 		return asked, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 			token.Restriction.Bounds()+".", queue.Problem{Pointer: "/meta",
 			Detail: "must have " + token.Restriction.Bounds()})
+	}
+	if asked.Unique != nil {
+		narrowUnique(ctx, asked.Unique)
 	}
 	if key != "" {
 		asked.IdempotencyKey, asked.Fingerprint = narrowKey(ctx, key), asked.Meaning()
@@ -189,6 +198,12 @@ func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	}
 	if in.OnExhausted != nil {
 		if out.OnExhausted, err = queue.ParseOnExhausted(string(in.OnExhausted)); err != nil {
+			return out, err
+		}
+	}
+	if in.HasUnique {
+		u := &in.Unique
+		if out.Unique, err = queue.NewUnique(string(u.Key), string(u.While), string(u.OnConflict)); err != nil {
 			return out, err
 		}
 	}

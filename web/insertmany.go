@@ -26,7 +26,8 @@ import (
 
 const insertManyAbout = "Up to 10,000 submissions, each as in a single insert and optionally with its own " +
 	"`idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: " +
-	"created, replayed (inserted before with the same key, in its present state), invalid or refused. An invalid " +
+	"created, existing (another submission holds its `unique` key), replayed (inserted before with the same " +
+	"idempotency key, in its present state), invalid or refused. An invalid " +
 	"or refused submission does not prevent the others, unless `atomic` is true: then nothing is inserted, and " +
 	"the others are refused with the code batch_refused. As `application/x-ndjson`, each line is one submission, " +
 	"and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what " +
@@ -131,6 +132,8 @@ func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
 		result := wire.InsertResult{Status: api.InsertCreated, Submission: wireSubmission(&in.Submission, meta[:0])}
 		if in.Replayed {
 			result.Status = api.InsertReplayed
+		} else if in.Existing {
+			result.Status, result.Submission.Existing = api.InsertExisting, true
 		}
 		meta = result.Submission.Meta
 		return result

@@ -38,6 +38,7 @@ const (
 	headerDurability = "Quern-Durability"
 	headerIncomplete = "Quern-Audit-Incomplete"
 	headerReplayed   = "Idempotency-Replayed"
+	headerExisting   = "Quern-Existing"
 
 	// strictPolicy is for answers that are data: nothing in them may load, run or be framed.
 	strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -13,6 +13,7 @@ package web
 //	strategy         ─► SelectOnly(key, value, strategy)                     narrowPlan
 //	meta filter      ─► with the token's entry added                         ownMeta
 //	consumer name    ─► company=7/NAME: no other tenant can take the name    narrowConsumer
+//	unique key       ─► with the entry as its scope                          narrowUnique
 //	idempotency key  ─► hash with the entry, behind a mark that no client can send   narrowKey
 
 import (
@@ -223,6 +224,14 @@ func narrowKey(ctx context.Context, key string) string {
 		return key
 	}
 	return queue.MadeKey + hashOf(token.Entry.Key+"\x00"+token.Entry.Value.Quoted()+"\x00"+key)
+}
+
+// narrowUnique is a unique key that only inserts within the same restriction can meet. So a tenant does not learn of
+// another's submission, and cannot have one replaced.
+func narrowUnique(ctx context.Context, u *queue.Unique) {
+	if token := tenantOf(ctx); token != nil {
+		u.Scope = token.Entry.Key + "=" + token.Entry.Value.Quoted()
+	}
 }
 
 func hashOf(text string) string {

@@ -248,8 +248,9 @@ func insertShape(d *document, op *huma.Operation) {
 		answer.Headers = durabilityHeader()
 		answer.Headers["Location"] = &huma.Param{Description: "Path of the submission", Schema: text}
 		if status == http.StatusOK {
-			answer.Description = "Inserted before by a request with the same Idempotency-Key: the submission as it " +
-				"is now"
+			answer.Description = "Inserted before by a request with the same Idempotency-Key, or holding the " +
+				"unique key: the submission as it is now"
+			answer.Headers[headerExisting] = &huma.Param{Description: "true: it holds the unique key", Schema: text}
 			answer.Headers[headerReplayed] = &huma.Param{Description: "true", Schema: text}
 		}
 		op.Responses[strconv.Itoa(status)] = answer

@@ -149,7 +149,8 @@ type triggerScheduleInput struct {
 type triggerScheduleOutput struct {
 	Status   int
 	Location string `header:"Location" doc:"Path of the submission"`
-	Replayed string `header:"Idempotency-Replayed" doc:"true: an earlier request with the same Idempotency-Key inserted it"`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: an earlier request with the same key inserted it"`
+	Existing string `header:"Quern-Existing" doc:"true: nothing was inserted: this one holds the unique key"`
 	Body     api.Submission
 }
 
@@ -160,14 +161,16 @@ func (x schedules) trigger(ctx context.Context, q *engine.Queue,
 	if err := validKey(in.Key); err != nil {
 		return nil, err
 	}
-	made, replayed, err := q.Schedules.Trigger(ctx, in.Name, in.Key)
+	made, err := q.Schedules.Trigger(ctx, in.Name, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	out := &triggerScheduleOutput{Status: http.StatusCreated, Location: "/v1/submissions/" + made.ID.String(),
-		Body: apiSubmission(&made)}
-	if replayed {
+	out := &triggerScheduleOutput{Status: http.StatusCreated, Location: "/v1/submissions/" + made.Submission.ID.String(),
+		Body: apiSubmission(&made.Submission)}
+	if made.Replayed {
 		out.Status, out.Replayed = http.StatusOK, "true"
+	} else if made.Existing {
+		out.Status, out.Existing, out.Body.Existing = http.StatusOK, "true", true
 	}
 	return out, nil
 }
@@ -285,6 +288,9 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	}}
 	showFields(queue.ScheduleFields(), &in.Schedule, &out)
 	showFields(queue.SubmissionFields(), t, &out.Template)
+	if out.Template.Unique = apiUnique(t.Unique); t.Unique != nil {
+		out.Template.Unique.OnConflict = t.Unique.OnConflict()
+	}
 	if len(t.Chunks.Inline) > 0 {
 		// The engine counts inline chunks itself. A request must not have both, so an answer has not both either.
 		out.Template.Chunks.Count = 0
@@ -322,6 +328,12 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	}
 	if err := readFields(queue.SubmissionFields(), in, &out); err != nil {
 		return out, err
+	}
+	if u := in.Unique; u != nil {
+		var err error
+		if out.Unique, err = queue.NewUnique(u.Key, u.While, u.OnConflict); err != nil {
+			return out, err
+		}
 	}
 	forms := 0
 	for _, given := range []bool{in.Chunks.Prefix != "", in.Chunks.Template != "", len(in.Chunks.Inline) > 0} {

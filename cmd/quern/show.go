@@ -245,12 +245,21 @@ func submissionFields(s api.Submission) [][2]string {
 		{"dead deadline", moment(s.DeadDeadline)},
 		{"max attempts", nonZero(int64(s.MaxAttempts))},
 		{"on exhausted", s.OnExhausted},
+		{"unique key", uniqueText(s.Unique)},
 		{"max failed chunks", nonZero(int64(s.MaxFailedChunks))},
 		{"created", moment(s.CreatedAt)},
 		{"finished", moment(s.FinishedAt)},
 		{"trace", s.Trace},
 		{"forwarded from", originText(s.ForwardedFrom)},
 	})
+}
+
+// uniqueText is a unique key, and how long it is held; "" for none.
+func uniqueText(u *api.Unique) string {
+	if u == nil {
+		return ""
+	}
+	return strconv.Quote(u.Key) + " while " + u.While
 }
 
 func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }

@@ -27,6 +27,7 @@ type submitOptions struct {
 	fields     api.NewSubmission // those that are declared
 	read       func() error      // gives them what the flags say
 	key        string
+	unique     api.Unique
 	wait       bool
 	lines      lineOptions
 }
@@ -73,6 +74,11 @@ func submitCommand(a *app) *cobra.Command {
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
 	o.read = fieldFlags(f, queue.SubmissionFields(), &o.fields, false, "operations_per_chunk")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
+	f.StringVar(&o.unique.Key, "unique", "", "insert only if no other submission of the queue holds this `KEY`; prints the one that does")
+	f.StringVar(&o.unique.While, "unique-while", "", "how long the key is held: open (until the submission ends), "+
+		"or a duration from the insert on, such as 24h (default open)")
+	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "what becomes of the submission that holds the key: keep, "+
+		"or replace if nothing of it has begun (default keep)")
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	o.lines.flags(f)
@@ -109,6 +115,9 @@ func submitChunks(ctx context.Context, a *app, o *submitOptions, files []string)
 		if err == nil {
 			inserted = append(inserted, *s)
 		}
+		if err == nil && s.Existing && !a.quiet {
+			say(a.err, "quern: nothing was inserted: submission %s holds the unique key %q\n", s.ID, request.Unique.Key)
+		}
 		return err
 	})
 	if err != nil && len(inserted) > 0 {
@@ -141,6 +150,11 @@ func (o *submitOptions) request() (api.NewSubmission, error) {
 	}
 	n := o.fields
 	n.Meta = meta
+	if o.unique.Key != "" {
+		n.Unique = &o.unique
+	} else if o.unique.While != "" || o.unique.OnConflict != "" {
+		return n, usageError{errors.New("--unique-while and --on-conflict go with --unique")}
+	}
 	if n.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes); err != nil {
 		return api.NewSubmission{}, err
 	}
@@ -197,6 +211,11 @@ func (o *submitOptions) each(request api.NewSubmission, source chunkReader, inse
 		key := o.key
 		if key != "" && n > 0 {
 			key += "/" + strconv.Itoa(n)
+		}
+		if request.Unique != nil && n > 0 {
+			part := o.unique
+			part.Key += "/" + strconv.Itoa(n)
+			request.Unique = &part
 		}
 		if err := insert(request, key); err != nil {
 			return err

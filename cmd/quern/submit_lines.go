@@ -65,7 +65,8 @@ func (o *lineOptions) check(f *pflag.FlagSet, args []string) error {
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("--jsonl takes one file; %q is one more", args[0])}
 	}
-	beside := []string{"count", "template", "prefix", "null", "meta", "attachment", "idempotency-key"}
+	beside := []string{"count", "template", "prefix", "null", "meta", "attachment", "idempotency-key", "unique", "unique-while",
+		"on-conflict"}
 	for _, field := range queue.SubmissionFields() {
 		beside = append(beside, strings.ReplaceAll(field.Name, "_", "-"))
 	}
@@ -351,6 +352,7 @@ func (c *lineCall) send(ctx context.Context, to *client.Client, queueName string
 type lineSum struct {
 	a                          *app
 	inserted, replayed, failed int
+	existing                   int
 	last                       int             // line that is decided, as all before it are
 	kept                       []submittedLine // for one JSON value
 }
@@ -362,6 +364,8 @@ func (s *lineSum) add(call *lineCall) error {
 		switch r.Status {
 		case api.InsertCreated:
 			s.inserted++
+		case api.InsertExisting:
+			s.existing++
 		case api.InsertReplayed:
 			s.replayed++
 		default:
@@ -393,6 +397,9 @@ func (s *lineSum) end(err error, prefix string) error {
 	if s.replayed > 0 {
 		text += fmt.Sprintf(", %d had been inserted before", s.replayed)
 	}
+	if s.existing > 0 {
+		text += fmt.Sprintf(", %d were not, as others hold their unique keys", s.existing)
+	}
 	again := "--key-prefix " + prefix
 	switch {
 	case err != nil:
@@ -402,7 +409,7 @@ func (s *lineSum) end(err error, prefix string) error {
 	case s.failed > 0:
 		return endedError{exitRefused, fmt.Sprintf("%s, refused %d; correct these lines in place and run it again within a day "+
 			"with %s, and it inserts what is missing", text, s.failed, again)}
-	case s.inserted+s.replayed == 0:
+	case s.inserted+s.replayed+s.existing == 0:
 		return usageError{errors.New("nothing to submit: the input is empty")}
 	case !s.a.quiet:
 		say(s.a.err, "quern: %s\n", text)

@@ -11,7 +11,11 @@ package journal
 // One function, fields, both reads and writes (coder), so the two directions cannot differ. A new optional field
 // gets the next flag: journals and stores that were written before it simply do not have the flag.
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // The flags of an insert say which optional fields follow, in this order.
 const (
@@ -32,6 +36,7 @@ const (
 	hasSchedule
 	hasOrigin
 	hasBlobs
+	hasUnique
 	endOfFlags
 )
 
@@ -48,7 +53,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
-		{s.Blobs != nil, hasBlobs},
+		{s.Blobs != nil, hasBlobs}, {s.Unique != nil, hasUnique},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -134,6 +139,12 @@ func (s *Insert) optional(c *coder, flags uint64) {
 		// op is damaged.
 		c.must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
 	}
+	if flags&hasUnique != 0 {
+		if c.reading {
+			s.Unique = new(queue.Unique)
+		}
+		unique(c, s.Unique)
+	}
 }
 
 // since1970 is a time that is written without a sign.
@@ -154,6 +165,15 @@ func origin(c *coder, o *queue.Origin) {
 	unsigned(c, &o.Attempts)
 	signed(c, &o.Died)
 	c.text(&o.Error)
+}
+
+// unique has what others need to know of the key later: not what its insert was to do about them.
+func unique(c *coder, u *queue.Unique) {
+	c.text(&u.Key)
+	c.text(&u.Scope)
+	ms := uint64(u.For.Milliseconds())
+	atMost(c, &ms, uint64(queue.MaxUniqueWindow.Milliseconds()))
+	u.For = time.Duration(ms) * time.Millisecond
 }
 
 // A meta value is a metaInt byte and a varint, or a metaText byte and a text.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -173,6 +174,10 @@ func anyInsert(t *rapid.T) *Insert {
 	}
 	if rapid.Bool().Draw(t, "is scheduled") {
 		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
+	}
+	if rapid.Bool().Draw(t, "unique") {
+		window := rapid.Int64Range(0, queue.MaxUniqueWindow.Milliseconds()).Draw(t, "window")
+		s.Unique = &queue.Unique{Key: anyText(t, "unique key"), Scope: anyText(t, "scope"), For: time.Duration(window) * time.Millisecond}
 	}
 	if rapid.Bool().Draw(t, "forwarded") {
 		s.Origin = &queue.Origin{

@@ -70,6 +70,7 @@ type Insert struct {
 	Schedule           string        // that inserted it; "": none
 	Scheduled          queue.Time    // the tick that it is for
 	Origin             *queue.Origin // of a forwarded one
+	Unique             *queue.Unique // nil: it has no unique key. Not in the journal: Replace
 }
 
 // Completed is one chunk that was completed, under which token.

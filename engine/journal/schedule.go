@@ -142,6 +142,15 @@ type definedSubmission struct {
 	MaxAttempts uint16            `json:"max_attempts,omitempty"`
 	OnExhausted queue.OnExhausted `json:"on_exhausted,omitempty"`
 	MaxFailed   uint32            `json:"max_failed_chunks,omitempty"`
+	Unique      *definedUnique    `json:"unique,omitempty"`
+}
+
+// definedUnique is the unique key of what a schedule inserts. It has no scope: tokens that are bound to a value of meta
+// cannot set schedules.
+type definedUnique struct {
+	Key     string `json:"key"`
+	ForMs   int64  `json:"for_ms,omitempty"`
+	Replace bool   `json:"replace,omitempty"`
 }
 
 // EncodeDefinition writes a schedule's definition, all but whether it is enabled.
@@ -160,6 +169,9 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts,
 			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
 		},
+	}
+	if u := t.Unique; u != nil {
+		d.Submission.Unique = &definedUnique{u.Key, u.For.Milliseconds(), u.Replace}
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -186,6 +198,9 @@ func DecodeDefinition(text string) (*queue.Schedule, error) {
 			Attachment: x.Attachment, OperationsPerChunk: x.Operations, MaxAttempts: x.MaxAttempts,
 			OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed,
 		},
+	}
+	if u := x.Unique; u != nil {
+		s.Template.Unique = &queue.Unique{Key: u.Key, For: milliseconds(u.ForMs), Replace: u.Replace}
 	}
 	missed, knownMissed := queue.ParseMissed(d.Missed)
 	overlap, knownOverlap := queue.ParseOverlap(d.Overlap)

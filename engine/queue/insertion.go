@@ -28,11 +28,12 @@ type Insertion struct {
 	New        *NewSubmission
 	Submission Submission
 	Replayed   bool
+	Existing   bool // not inserted either: Submission holds the unique key
 	Err        error
 }
 
 // Decided says that nothing is left to do about it.
-func (i *Insertion) Decided() bool { return i.Err != nil || i.Replayed }
+func (i *Insertion) Decided() bool { return i.Err != nil || i.Replayed || i.Existing }
 
 // RefuseAll refuses those that nothing is wrong with, if something is wrong with one: for calls that insert all or none. It says whether
 // it did.
@@ -55,6 +56,9 @@ func RefuseAll(list []Insertion) bool {
 // journalBytes is about what the journal is to hold of it.
 func (n *NewSubmission) journalBytes() int {
 	size := len(n.Chunks.Prefix) + len(n.Chunks.Template) + len(n.Group) + len(n.Trace) + len(n.IdempotencyKey) + 64
+	if n.Unique != nil {
+		size += len(n.Unique.Key) + len(n.Unique.Scope)
+	}
 	for _, entry := range n.Meta {
 		size += len(entry.Key) + 16
 		if !entry.Value.IsInt() {

@@ -55,6 +55,11 @@ func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 		bytes(content)
 	}
 	bytes(n.Attachment)
+	if u := n.Unique; u != nil { // behind all else, so that what has none means what it meant before there were any
+		text(u.Key)
+		number(uint64(u.For))
+		text(u.OnConflict())
+	}
 	h.Write(b)
 	copy(fingerprint[:], h.Sum(nil))
 	return fingerprint

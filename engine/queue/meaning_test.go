@@ -24,6 +24,7 @@ func TestMeaningOfEachField(t *testing.T) {
 		"MaxAttempts":        func(n *NewSubmission) { n.MaxAttempts = 1 },
 		"OnExhausted":        func(n *NewSubmission) { n.OnExhausted = Skip },
 		"MaxFailedChunks":    func(n *NewSubmission) { n.MaxFailedChunks = 1 },
+		"Unique":             func(n *NewSubmission) { n.Unique = &Unique{Key: "k"} },
 		// What only says how the request came, and what no request has.
 		"Trace":          func(n *NewSubmission) { n.Trace = "00-1" },
 		"IdempotencyKey": func(n *NewSubmission) { n.IdempotencyKey = "k" },

@@ -94,6 +94,7 @@ type NewSubmission struct {
 	Origin             *Origin  // of a forwarded dead letter; nil otherwise
 	Schedule           string   // the schedule that inserts it; "": none
 	Scheduled          Time     // the tick that it is for
+	Unique             *Unique  // nil: it has no unique key
 	Acts               []Act    // what the audit log gets together with it
 }
 
@@ -139,6 +140,11 @@ func SubmissionFields() []*Field[NewSubmission] { return slices.Clone(submission
 func (n *NewSubmission) Valid() error {
 	if err := valid(submissionFields, n); err != nil {
 		return err
+	}
+	if n.Unique != nil {
+		if err := n.Unique.Valid(); err != nil {
+			return err
+		}
 	}
 	if n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt {
 		return Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
@@ -191,6 +197,7 @@ type Submission struct {
 	Origin             *Origin // where it was forwarded from; nil: it was inserted
 	Schedule           string  // the schedule that inserted it; "": none
 	Scheduled          Time    // the tick that it is for
+	Unique             *Unique // nil: it has no unique key
 }
 
 // SubmissionBytes is about how much memory an answer takes for a submission, before it is encoded.
@@ -320,6 +327,10 @@ type Stats struct {
 	Keys, KeysMost                 uint64         // idempotency keys that are known, and how many may be
 	Unsaved, UnsavedMost           uint64         // bytes of contents and outputs that wait in memory for a checkpoint, and how many may
 	KeysRefused                    uint64         // inserts that found no room for their key
+	UniqueKeys                     uint64         // unique keys that are held
+	UniqueKept                     uint64         // inserts that were answered with the submission that holds their unique key
+	UniqueReplaced                 uint64         // inserts that replaced it
+	UniqueRefused                  uint64         // inserts that found no room for it
 	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
 	Paced, Unpaced                 uint64         // values at their limits: with a pace of their own in forecasts, without
 	ViewsRefused, QuestionsRefused uint64         // reserves and questions for want of memory for views, in all

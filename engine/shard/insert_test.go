@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // An insert that found the disk full gives its idempotency key up: the same request is taken when there is room again.
@@ -57,4 +58,33 @@ func TestFullDiskFreesTheKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A queue that holds as many unique keys for a time as it may refuses more, and says for how long. Keys that are held while open have room.
+func TestUniqueIsBounded(t *testing.T) {
+	t.Parallel()
+	withShard(t, t.TempDir(), func(s *Shard) {
+		(*doors)(s).Look(func(m *machine.Machine) { m.Uniques.Limit = 2 })
+		insert := func(key string, window time.Duration) error {
+			n := queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p"}, Unique: &queue.Unique{Key: key, For: window}}
+			_, _, err := s.Insert(t.Context(), &n)
+			return err
+		}
+		for key, window := range map[string]time.Duration{"a": time.Hour, "b": 2 * time.Hour} {
+			if err := insert(key, window); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := insert("c", time.Second)
+		refused, _ := err.(*queue.Error)
+		if refused == nil || refused.Code != queue.CodeOverloaded || refused.RetryAfter > time.Hour || refused.RetryAfter < time.Minute {
+			t.Errorf("a key beyond the limit gave %v; want it refused for up to an hour", err)
+		}
+		if err := insert("c", 0); err != nil {
+			t.Errorf("a key that is held while open: %v", err)
+		}
+		if stats := s.Stats(); stats.UniqueKeys != 3 || stats.UniqueRefused != 1 {
+			t.Errorf("stats tell of %d keys and %d refused; want 3 and 1", stats.UniqueKeys, stats.UniqueRefused)
+		}
+	})
 }

@@ -54,9 +54,11 @@ type insertCall struct {
 	one      [1]asked       // room for the usual call, which inserts one submission
 	seed     uint64         // for what is drawn
 	atomic   bool
-	repeats  bool    // it repeats inserts of others, and is atomic: what becomes of them decides
-	large    []named // those whose bytes are put before
-	admitted int     // to the limit of live submissions
+	repeats  bool            // it repeats inserts of others, and is atomic: what becomes of them decides
+	ousting  []named         // those whose bytes were put, and that found no one to oust then
+	awaited  *machine.Unique // an insert of another call that has to be applied before this one is decided
+	large    []named         // those whose bytes are put before
+	admitted int             // to the limit of live submissions
 	inserts  int
 	before   queue.SubmissionID // the last id that was drawn before
 	last     queue.SubmissionID // the last one that was drawn for it
@@ -67,6 +69,8 @@ type asked struct {
 	key     *keys.Key         // its idempotency key; nil: it has none
 	op      *journal.Insert   // nil: it makes none
 	entry   *machine.Keyed    // the use of the key: its own, or, without an op, that of the first insert
+	unique  *machine.Unique   // who holds its unique key: itself, or, without an op, the submission that did before
+	ousted  *machine.Unique   // whose place it takes; nil: no one's
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	large   bool              // there are, and they are too many: they have to be blobs before
 }
@@ -107,10 +111,11 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 		defer x.contents.naming.begin(x.options)()
 	}
 	c.seed = x.options.Seed()
-	err := x.keys.Decide(ctx, c.keys, c.decide)
+	err := c.decided(ctx)
 	if err == nil && c.prepares() {
 		err = c.publishPrepared(ctx)
 	}
+	x.contents.discard(c.ousting)
 	if err == nil && c.batch != nil {
 		err = x.Wait(commit.Set{First: c.batch})
 	}
@@ -124,6 +129,23 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 	return nil
 }
 
+// decided decides. It waits before for inserts of others under way that this call may have to
+// replace: what becomes of them has to be known.
+func (c *insertCall) decided(ctx context.Context) error {
+	for {
+		err := c.inserter.keys.Decide(ctx, c.keys, c.decide)
+		first := c.awaited
+		if first == nil {
+			return err
+		}
+		c.awaited = nil
+		_, _ = c.inserter.keys.Repeat(ctx, first.ID, &first.Fate) // if it failed, its key is free
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
 // decide looks at all of them in one hold of the mutex, so that of two calls with the same
 // keys one has them all; and publishes them, unless something has to be prepared first.
 func (c *insertCall) decide(m *machine.Machine, since queue.Time) error {
@@ -131,6 +153,9 @@ func (c *insertCall) decide(m *machine.Machine, since queue.Time) error {
 		return err
 	}
 	c.m = m
+	if c.awaited = c.underWay(since.Add(queue.IdempotencyWindow)); c.awaited != nil {
+		return nil
+	}
 	c.m.Seed(c.seed)
 	c.before = c.m.LastID
 	for i := range c.list {
@@ -154,6 +179,15 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 		a.entry = entry
 		return entry.Repeatable(n)
 	}
+	now := since.Add(queue.IdempotencyWindow)
+	if held := c.m.Uniques.Find(n, now); held != nil {
+		if !n.Unique.Replace || held.ID > c.before || c.m.Uniques.Replaceable(held) == nil {
+			a.unique = held
+			c.m.Uniques.Kept++
+			return nil
+		}
+		a.ousted = held
+	}
 	if err := c.refusal(n.Meta); err != nil {
 		return err
 	}
@@ -165,18 +199,34 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 			return err
 		}
 	}
+	if err := c.m.Uniques.Room(n, now); err != nil {
+		return err
+	}
 	if err := c.options.Live.admit(1); err != nil {
 		c.crowded++
 		return err
 	}
 	c.admitted++
 	c.inserts++
-	now := since.Add(queue.IdempotencyWindow)
 	a.op = c.m.Draw(n, now)
 	if a.large {
 		a.op.Blobs = &journal.Blobs{Epoch: c.m.Epoch}
 	}
 	a.entry = c.inserter.keys.Claim(c.m, a.key, n, a.op, now)
+	a.unique = c.m.Uniques.Claim(a.op)
+	return nil
+}
+
+// underWay is the insert of another call, not applied yet, whose place one of this call would take;
+// nil: there is none.
+func (c *insertCall) underWay(now queue.Time) *machine.Unique {
+	for i := range c.list {
+		if in := &c.list[i]; in.New != nil && in.New.Unique != nil && in.New.Unique.Replace && !in.Decided() {
+			if held := c.m.Uniques.Find(in.New, now); held != nil && held.UnderWay() {
+				return held
+			}
+		}
+	}
 	return nil
 }
 
@@ -187,7 +237,7 @@ func (c *insertCall) prepares() bool { return len(c.large) > 0 || c.repeats }
 // publishPrepared does it, and publishes the inserts if all went well.
 func (c *insertCall) publishPrepared(ctx context.Context) (err error) {
 	if c.repeats {
-		c.repeat(ctx, func(a *asked) bool { return !c.owns(a.entry) })
+		c.repeat(ctx, func(a *asked) bool { id, _ := a.first(); return !c.owns(id) })
 	}
 	refused := c.repeats && queue.RefuseAll(c.list)
 	if !refused {
@@ -220,43 +270,77 @@ func (c *insertCall) publish(now queue.Time) {
 	if c.inserts == 0 {
 		return
 	}
-	c.batch = m.Batch.Commit
 	for i := range c.asked {
 		a := &c.asked[i]
-		if a.op == nil {
+		if a.op == nil || a.ousted != nil && !c.oust(a, now) {
 			continue
 		}
+		c.batch = m.Batch.Commit
 		m.Insert(a.op, a.carried, now)
 		if a.entry != nil {
 			a.entry.Commit = c.batch
 			m.Batch.Intend(a.entry)
+		}
+		if a.unique != nil {
+			a.unique.Publish(m)
 		}
 		if acts := c.list[i].New.Acts; len(acts) > 0 {
 			m.ActLog.Tell(now, acts, nil, map[string]string{"submission": a.op.ID.String()})
 		}
 	}
 	c.sealFull()
-	c.release()
+	for i := range c.asked {
+		if a := &c.asked[i]; a.op != nil {
+			a.release()
+		}
+	}
+}
+
+// oust ends the submission whose place an insert takes. If that one has begun since it was decided so, it stays, and
+// answers this insert.
+func (c *insertCall) oust(a *asked, now queue.Time) bool {
+	if r := c.m.Uniques.Replaceable(a.ousted); r != nil {
+		c.m.Uniques.Replace(r, a.op.ID, now)
+		return true
+	}
+	c.withdrawOne(a)
+	if a.op.Blobs != nil {
+		c.ousting = append(c.ousting, named{op: a.op})
+	}
+	a.op, a.entry, a.unique = nil, nil, a.ousted
+	c.m.Uniques.Kept++
+	return false
 }
 
 // withdraw undoes the decisions: it inserts nothing. The mutex is held.
 func (c *insertCall) withdraw() {
 	for i := range c.asked {
-		if a := &c.asked[i]; a.op != nil && a.entry != nil {
-			c.m.Keys.Forget(a.entry)
+		if a := &c.asked[i]; a.op != nil {
+			c.withdrawOne(a)
 		}
 	}
-	c.release()
 	clear(c.asked)
 	c.inserts = 0
 }
 
+// withdrawOne frees the keys of an insert that is not made.
+func (c *insertCall) withdrawOne(a *asked) {
+	if a.entry != nil {
+		c.m.Keys.Forget(a.entry)
+	}
+	if a.unique != nil {
+		c.m.Uniques.Forget(a.unique)
+	}
+	a.release()
+}
+
 // release wakes the callers that wait for the result of inserts with the same keys.
-func (c *insertCall) release() {
-	for i := range c.asked {
-		if a := &c.asked[i]; a.op != nil && a.entry != nil {
-			close(a.entry.Published.Done)
-		}
+func (a *asked) release() {
+	if a.entry != nil {
+		close(a.entry.Published.Done)
+	}
+	if a.unique != nil {
+		close(a.unique.Published.Done)
 	}
 }
 
@@ -274,28 +358,42 @@ func (c *insertCall) answer(ctx context.Context) {
 func (c *insertCall) repeat(ctx context.Context, wanted func(a *asked) bool) {
 	for i := range c.list {
 		in, a := &c.list[i], &c.asked[i]
-		if a.op != nil || a.entry == nil || in.Decided() || !wanted(a) {
-			continue
+		switch id, first := a.first(); {
+		case first == nil || in.Decided() || !wanted(a):
+		case a.entry != nil:
+			in.Submission, in.Err = c.inserter.keys.Repeat(ctx, id, first)
+			in.Replayed = in.Err == nil
+		default:
+			in.Submission, in.Err = c.inserter.keys.Repeat(ctx, id, first)
+			in.Existing = in.Err == nil
 		}
-		in.Submission, in.Err = c.inserter.keys.Repeat(ctx, a.entry)
-		in.Replayed = in.Err == nil
 	}
 }
 
 // repeatsOthers reports whether another call brought some of them before.
 func (c *insertCall) repeatsOthers() bool {
 	for i := range c.asked {
-		if a := &c.asked[i]; a.op == nil && a.entry != nil && !c.owns(a.entry) {
+		if id, first := c.asked[i].first(); first != nil && !c.owns(id) {
 			return true
 		}
 	}
 	return false
 }
 
-// owns reports whether this call brought the key first. Its ids are consecutive.
-func (c *insertCall) owns(entry *machine.Keyed) bool {
-	return entry.ID > c.before && entry.ID <= c.last
+// first is the insert that came before with the same key, and answers; nil: none did.
+func (a *asked) first() (queue.SubmissionID, *machine.Fate) {
+	switch {
+	case a.op != nil:
+	case a.entry != nil:
+		return a.entry.ID, &a.entry.Fate
+	case a.unique != nil:
+		return a.unique.ID, &a.unique.Fate
+	}
+	return 0, nil
 }
+
+// owns reports whether this call inserts the submission. Its ids are consecutive.
+func (c *insertCall) owns(id queue.SubmissionID) bool { return id > c.before && id <= c.last }
 
 // blobs are the inserts whose bytes must be stored before they are published.
 func (c *insertCall) blobs() (list []named) {
@@ -319,10 +417,21 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	return one[0].Submission, one[0].Replayed, one[0].Err
 }
 
-// Repeated answers an insert whose idempotency key came before, as Insert does, and makes
-// none. known is false when it did not; with an error that is not known.
-func (s *Shard) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
-	return s.keys.Repeated(ctx, n)
+// Repeated answers an insert whose idempotency key came before, or whose unique key another submission
+// keeps, as InsertMany does, and makes none. It decides nothing about others.
+func (s *Shard) Repeated(ctx context.Context, in *queue.Insertion) {
+	in.Submission, in.Replayed, in.Err = s.keys.Repeated(ctx, in.New)
+	if in.Decided() || in.New.Unique == nil || in.New.Unique.Replace {
+		return
+	}
+	var held *machine.Unique
+	if in.Err = (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+		held = m.Uniques.Find(in.New, now)
+		return nil
+	}); held != nil {
+		in.Submission, in.Err = s.keys.Repeat(ctx, held.ID, &held.Fate)
+		in.Existing = in.Err == nil
+	}
 }
 
 // inserted is the submission as it was at the moment of its insert: what the first answer says.

@@ -38,6 +38,8 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 		NextTick: schedules.NextTick(),
 		Unsaved:  uint64(s.store.Memtable.Bytes()), UnsavedMost: uint64(s.contents.most()),
 		Keys: uint64(s.keys.Len(m)), KeysMost: uint64(s.store.Keys.Most), KeysRefused: s.keys.Refused,
+		UniqueKeys: uint64(m.Uniques.Len(now)), UniqueKept: m.Uniques.Kept, UniqueReplaced: m.Uniques.Replaced,
+		UniqueRefused:  m.Uniques.Refused,
 		InsertsRefused: s.inserts.crowded, ViewBytes: s.Views.Counted.Views, QuestionViewBytes: s.Views.Counted.Asked,
 		ViewsRefused: s.Views.Refused.Views, QuestionsRefused: s.Views.Refused.Asked,
 	}

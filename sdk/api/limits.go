@@ -18,6 +18,7 @@ const (
 	MaxConsumerBytes  = 128
 	MaxIncarnation    = 64 // bytes; a UUID has 36
 	MaxIdempotencyKey = 255
+	MaxUniqueKey      = 255 // bytes
 	MaxQueueNameBytes = 64
 	MaxInsertions     = 10_000    // submissions of one call
 	MaxPriority       = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
@@ -64,7 +65,8 @@ var limits = map[string]float64{
 	"MaxChunks": MaxChunks, "MaxInlineChunks": MaxInlineChunks, "MaxPrefixBytes": MaxPrefixBytes,
 	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
 	"MaxIncarnation":    MaxIncarnation,
-	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions,
+	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey,
+	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
 	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,
@@ -87,7 +89,7 @@ var names = map[string][]string{
 	"chunk states": {ChunkReady, ChunkWaiting, ChunkReserved, ChunkDone, ChunkDead, ChunkSkipped, ChunkForwarded},
 	"consumers":    {ConsumerAttached, ConsumerAway, ConsumerDetached},
 	"costs":        {CostChunk, CostTime},
-	"insertions":   {InsertCreated, InsertReplayed, InsertInvalid, InsertRefused},
+	"insertions":   {InsertCreated, InsertExisting, InsertReplayed, InsertInvalid, InsertRefused},
 	"levels":       {LevelDebug, LevelInfo, LevelWarn, LevelError},
 	"life cycle": {LifecycleExpiry, LifecycleLost, LifecycleGrace, LifecycleRetry, LifecycleSuspect,
 		LifecycleRunAt, LifecycleDeadDeadline, LifecycleSweep, LifecycleRetention,

@@ -55,7 +55,9 @@ type ScheduleTemplate struct {
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
-	Group              string `json:"group,omitempty"`
+	// A tick whose key is held inserts nothing; it counts in skipped_overlap
+	Unique *Unique `json:"unique,omitempty"`
+	Group  string  `json:"group,omitempty"`
 }
 
 // Schedule is a schedule as it stands; the answer of GET and PUT /v1/queues/{queue}/schedules/{name}, whose header ETag names the
@@ -78,7 +80,7 @@ type Schedule struct {
 	Emitted        uint64 `json:"emitted"`
 	SkippedMissed  uint64 `json:"skipped_missed"`  // Ticks dropped by missed skip or once
 	SkippedLate    uint64 `json:"skipped_late"`    // Ticks dropped by missed all, beyond its limit or window
-	SkippedOverlap uint64 `json:"skipped_overlap"` // Ticks dropped because the last submission was open
+	SkippedOverlap uint64 `json:"skipped_overlap"` // Ticks dropped because the last submission was open, or another one held the unique key
 	Version        uint32 `json:"version"`         // Version, from 1; each change, pause and resume makes the next
 	// Its last submissions, by ticks, triggers and backfills, the oldest first, as known since the server's start
 	Recent    []Emission `json:"recent" limit:"..MaxRecent"`

@@ -28,6 +28,20 @@ type NewSubmission struct {
 	Group           string `json:"group,omitempty"`
 	// W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
 	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
+	// Inserts it only if no other submission of the queue holds the key
+	Unique *Unique `json:"unique,omitempty"`
+}
+
+// Unique is a key that at most one submission of a queue holds. An insert whose key is held is answered with the submission that holds it,
+// whose Existing is true.
+type Unique struct {
+	Key string `json:"key" limit:"1..MaxUniqueKey"` // Any text; what the submissions have in common, such as "invoice:7481"
+	// open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: it is held for that
+	// time from the insert on, also when the submission has ended
+	While string `json:"while,omitempty"`
+	// keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it
+	// is reserved, done, dead or skipped. Absent in answers
+	OnConflict string `json:"on_conflict,omitempty"`
 }
 
 // Chunks is the work of a submission, in exactly one of three forms: Count with Prefix (contents are in object storage at
@@ -58,6 +72,8 @@ type NewSubmissionHead struct {
 	Group              string `json:"group,omitempty"`
 	// W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
 	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
+	// Inserts it only if no other submission of the queue holds the key
+	Unique *Unique `json:"unique,omitempty"`
 }
 
 // InsertManyRequest is the body of POST /v1/queues/{queue}/submissions:batch. Atomic: all of them are inserted, or none when one is
@@ -81,7 +97,7 @@ type InsertManyResponse struct {
 	Results []InsertResult `json:"results"` // One per submission, in order
 }
 
-// InsertResult is what became of one submission of an insert of many. Submission is nil unless it was created or replayed; then Code and
+// InsertResult is what became of one submission of an insert of many. Submission is nil if it is invalid or refused; then Code and
 // Detail say why, and Pointer where in the request.
 type InsertResult struct {
 	Status string `json:"status" names:"insertions"` // Result of this submission
@@ -96,6 +112,7 @@ type InsertResult struct {
 // What became of a submission of an insert of many.
 const (
 	InsertCreated  = "created"
+	InsertExisting = "existing" // it was not inserted: Submission holds its unique key
 	InsertReplayed = "replayed" // it was inserted before, with the same idempotency key: Submission is as it is now
 	InsertInvalid  = "invalid"  // something is wrong with it
 	InsertRefused  = "refused"  // nothing is wrong with it, but it cannot be inserted, or not now
@@ -150,6 +167,9 @@ type Submission struct {
 	Trace         string  `json:"trace,omitempty"`          // W3C traceparent, then ';' and the tracestate
 	Schedule      string  `json:"schedule,omitempty"`       // Schedule that inserted it
 	ScheduledAt   Time    `json:"scheduled_at,omitzero"`    // Tick of that schedule
+	Unique        *Unique `json:"unique,omitempty"`         // Its unique key
+	// In the answer of an insert: nothing was inserted, because this submission holds the unique key
+	Existing bool `json:"existing,omitempty"`
 }
 
 // WaitRequest is the body of POST /v1/submissions:wait.

@@ -197,7 +197,17 @@ func appendInsertFields(dst []byte, n *api.NewSubmission, first bool) []byte {
 	if n.Trace != "" {
 		dst = AppendString(member(dst, &first, "trace"), n.Trace)
 	}
+	if n.Unique != nil {
+		dst = appendUnique(append(member(dst, &first, "unique"), '{'), n.Unique.Key, n.Unique.While, n.Unique.OnConflict)
+	}
 	return dst
+}
+
+// appendUnique appends a unique key, behind the brace that opens it.
+func appendUnique(dst []byte, key, while, onConflict string) []byte {
+	dst = AppendString(append(dst, `"key":`...), key)
+	dst = appendText(dst, `,"while":`, while)
+	return append(appendText(dst, `,"on_conflict":`, onConflict), '}')
 }
 
 func appendMeta(dst []byte, meta api.Meta) []byte {

@@ -98,6 +98,7 @@ var (
 		{name: "max_failed_chunks", read: func(s *scanner, r *InsertRequest) { r.MaxFailedChunks = s.count() }},
 		{name: "group", read: func(s *scanner, r *InsertRequest) { r.Group = s.str() }},
 		{name: "trace", read: func(s *scanner, r *InsertRequest) { r.Trace = s.str() }},
+		{name: "unique", read: func(s *scanner, r *InsertRequest) { r.HasUnique = true; insertUnique.read(s, &r.Unique) }},
 	}
 	wholeInsert = append(object[InsertRequest]{
 		{"chunks", func(s *scanner, r *InsertRequest) { insertChunks.read(s, r) }, true},
@@ -105,6 +106,12 @@ var (
 	oneOfMany = append(slices.Clone(wholeInsert), property[InsertRequest]{
 		name: "idempotency_key", read: func(s *scanner, r *InsertRequest) { r.IdempotencyKey = s.str() },
 	})
+
+	insertUnique = object[Unique]{
+		{"key", func(s *scanner, u *Unique) { u.Key = s.str() }, true},
+		{name: "while", read: func(s *scanner, u *Unique) { u.While = s.str() }},
+		{name: "on_conflict", read: func(s *scanner, u *Unique) { u.OnConflict = s.str() }},
+	}
 
 	insertChunks = object[InsertRequest]{
 		{name: "count", read: func(s *scanner, r *InsertRequest) { r.Count = s.count() }},

@@ -3,7 +3,7 @@ package wire
 import "github.com/quern-queue/quern/sdk/api"
 
 // object says how the fields of a T are read, in the order in which documents usually have them: the place of a field is its bit in
-// fields, so there are at most 32. A field that the object must have stands first.
+// fields, so there are at most 64. A field that the object must have stands first.
 type object[T any] []property[T]
 
 type property[T any] struct {

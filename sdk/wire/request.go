@@ -28,11 +28,16 @@ type InsertRequest struct {
 	MaxFailedChunks    uint32
 	Group              []byte
 	Trace              []byte // nil: not given
+	HasUnique          bool
+	Unique             Unique // counts only with HasUnique
 	IdempotencyKey     []byte // nil: not given; only of a submission in an InsertManyRequest
 
 	scan   scanner
 	inline [][]byte // memory of Inline, kept when a request has none
 }
+
+// Unique is the unique key of an insert. What was not given is nil.
+type Unique struct{ Key, While, OnConflict []byte }
 
 // InsertManyRequest is the body of an insert of many (api.InsertManyRequest). The submissions are raw JSON values, checked for syntax only:
 // InsertRequest.DecodeNext reads each, so that one that is wrong spoils no other.

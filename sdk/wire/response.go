@@ -100,4 +100,6 @@ type Submission struct {
 	Trace              string
 	Schedule           string
 	ScheduledAt        int64
+	Unique             *api.Unique // nil: none
+	Existing           bool
 }

@@ -229,7 +229,7 @@ func (s *scanner) element() bool {
 }
 
 // fields remembers which fields of an object were given (a bit each) and which of them with a value.
-type fields struct{ given, present uint32 }
+type fields struct{ given, present uint64 }
 
 // fresh refuses a field that was given before, and says whether there is a value to read: null means "left out".
 func (s *scanner) fresh(seen *fields, bit uint) bool {

@@ -3,6 +3,8 @@ package wire
 import (
 	"math"
 	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Append appends the submission object. Counts and created_at are always there, the rest when it says something.
@@ -57,6 +59,12 @@ func (s *Submission) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"trace":`, s.Trace)
 	dst = appendText(dst, `,"schedule":`, s.Schedule)
 	dst = appendMoment(dst, `,"scheduled_at":`, s.ScheduledAt)
+	if s.Unique != nil {
+		dst = appendUnique(append(dst, `,"unique":{`...), s.Unique.Key, s.Unique.While, s.Unique.OnConflict)
+	}
+	if s.Existing {
+		dst = append(dst, `,"existing":true`...)
+	}
 	return append(dst, '}')
 }
 
@@ -141,4 +149,10 @@ var submissionFields = object[Submission]{
 	{name: "trace", read: func(s *scanner, sub *Submission) { s.keep(&sub.Trace) }},
 	{name: "schedule", read: func(s *scanner, sub *Submission) { s.keep(&sub.Schedule) }},
 	{name: "scheduled_at", read: func(s *scanner, sub *Submission) { sub.ScheduledAt = s.time() }},
+	{name: "unique", read: func(s *scanner, sub *Submission) {
+		var u Unique
+		insertUnique.read(s, &u)
+		sub.Unique = &api.Unique{Key: string(u.Key), While: string(u.While), OnConflict: string(u.OnConflict)}
+	}},
+	{name: "existing", read: func(s *scanner, sub *Submission) { sub.Existing = s.bool() }},
 }

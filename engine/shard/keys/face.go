@@ -126,7 +126,7 @@ func (k *Keys) Claim(m *machine.Machine, key *Key, n *queue.NewSubmission, op *j
 		return nil
 	}
 	entry := &machine.Keyed{Key: checkpoint.Key{Hash: key.hash, Fingerprint: n.Fingerprint, ID: op.ID, At: now},
-		Published: commit.New()}
+		Fate: machine.Fate{Published: commit.New()}}
 	m.Keys.Add(entry)
 	return entry
 }
@@ -150,33 +150,36 @@ func (k *Keys) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.
 		return sub, false, nil
 	}
 	if err = entry.Repeatable(n); err == nil {
-		sub, err = k.Repeat(ctx, entry)
+		sub, err = k.Repeat(ctx, entry.ID, &entry.Fate)
 	}
 	return sub, true, err
 }
 
 // Repeat answers an insert whose key is known with the present state of its submission,
 // once the first one is committed.
-func (k *Keys) Repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Submission, err error) {
-	if entry.Published != nil {
+func (k *Keys) Repeat(ctx context.Context, id queue.SubmissionID, of *machine.Fate) (
+	sub queue.Submission, err error) {
+	var published *commit.Commit
+	k.Look(func(*machine.Machine) { published = of.Published })
+	if published != nil {
 		select {
-		case <-entry.Published.Done:
+		case <-published.Done:
 		case <-ctx.Done():
 			return sub, ctx.Err()
 		}
 	}
 	var first *commit.Commit
 	forgotten := false
-	k.Look(func(*machine.Machine) { first, forgotten = entry.Commit, entry.Forgotten })
+	k.Look(func(*machine.Machine) { first, forgotten = of.Commit, of.Forgotten })
 	if first != nil {
 		if err := k.Wait(commit.Set{First: first}); err != nil {
 			return sub, err
 		}
 	} else if forgotten {
 		return sub, &queue.Error{Code: queue.CodeUnavailable,
-			Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
+			Message: "The first request with this key failed a moment ago. Send it again."}
 	}
-	return k.get(ctx, entry.ID)
+	return k.get(ctx, id)
 }
 
 // checkpointHold is how many keys one hold of the mutex drops.

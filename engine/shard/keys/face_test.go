@@ -117,7 +117,7 @@ func TestFailedInsertFreesItsKey(t *testing.T) {
 	if x.Wait(commit.Set{First: c}) == nil {
 		t.Fatal("the commit came through")
 	}
-	if _, err := x.keys.Repeat(ctx, entry); err == nil {
+	if _, err := x.keys.Repeat(ctx, entry.ID, &entry.Fate); err == nil {
 		t.Error("a repeat of an insert that failed has an answer")
 	}
 	if _, c, err := x.insert(with("a")); err != nil || c == nil {

@@ -40,6 +40,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	for _, inserting := range m.Joined.Inserting {
 		inserting(s)
 	}
+	m.Uniques.inserted(s)
 	if m.Replay {
 		m.Keys.replay(s, m.Now)
 		if known, err := m.Recovery.known(s.Seq, s.ID); known || err != nil {

@@ -26,6 +26,7 @@ const (
 	AsideRules    uint8 = 10 // key 0: an operator's rules, and the last that have ended. A checkpoint writes it first
 	AsideSchedule uint8 = 11 // by number: a schedule
 	AsideReplaced uint8 = 12 // by seq and index: the content that a dead chunk was given
+	AsideUnique   uint8 = 13 // by seq: a unique key that is held for a time
 )
 
 // Aside names a row.
@@ -40,6 +41,7 @@ type asides struct {
 	joined  *Joined
 	recent  *recent
 	seq     *lastSeq
+	uniques *uniques
 }
 
 // Changed notes that a row is to be written again.
@@ -71,6 +73,8 @@ func (p *asides) Of(kind uint8) Rows {
 		return p.seq
 	case AsideRecent:
 		return p.recent
+	case AsideUnique:
+		return p.uniques
 	}
 	return p.joined.Rows[kind]
 }

@@ -16,6 +16,8 @@ func (p *recovery) Carry(old *Machine, now queue.Time) {
 		m.ValueLimits.Grace = newGrace(g.Began, g.Until)
 	}
 	m.Suspects.slots = old.Suspects.slots
+	m.Uniques.Limit, m.Uniques.Kept, m.Uniques.Replaced, m.Uniques.Refused =
+		old.Uniques.Limit, old.Uniques.Kept, old.Uniques.Replaced, old.Uniques.Refused
 	m.Holds = reserver.New(now, old.Holds.Sequence())
 	for from, more := 0, true; more; more = from != 0 {
 		from = old.Holds.Consumers(from, LookMost, func(of reserver.Holding) {

@@ -77,6 +77,7 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 	p.recount(r)
 	if !m.Replay {
 		m.expires(r)
+		m.Uniques.opened(r)
 		m.Backlog.ShrinkSkips(r.Sub)
 		m.show(r)
 	}

@@ -101,6 +101,7 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Endings.ByID[r.ID] = r
 	m.Endings.InOrder = append(m.Endings.InOrder, r)
 	m.Stats.SubmissionEnd++
+	m.Uniques.ended(r)
 	for _, ended := range m.Joined.Ended {
 		ended(r)
 	}

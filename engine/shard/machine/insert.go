@@ -21,6 +21,11 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 	if runAt <= now.Add(nearNow) {
 		runAt = 0
 	}
+	unique := n.Unique
+	if unique != nil && unique.Replace { // it says what this insert does, and nothing of the submission
+		kept := *unique
+		kept.Replace, unique = false, &kept
+	}
 	return &journal.Insert{
 		Seq: m.NextSeq, ID: id, Chunks: n.Chunks.Count, Key: key, Priority: n.Priority, Meta: n.Meta,
 		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
@@ -30,6 +35,7 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
 		Origin:   n.Origin,
 		Schedule: n.Schedule, Scheduled: n.Scheduled,
+		Unique: unique,
 	}
 }
 

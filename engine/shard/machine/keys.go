@@ -16,6 +16,11 @@ type keys struct {
 // Keyed is an idempotency key and the submission that was inserted with it.
 type Keyed struct {
 	checkpoint.Key
+	Fate
+}
+
+// Fate is what becomes of an insert that others with the same key wait for.
+type Fate struct {
 	// done when Commit is set or the insert failed; nil when it is from the journal or the store
 	Published *commit.Commit
 	Commit    *commit.Commit // the one that decides it; nil before and after

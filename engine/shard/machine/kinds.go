@@ -5,6 +5,8 @@ package machine
 // deadlines from passing.
 
 import (
+	"time"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
@@ -154,11 +156,10 @@ func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time) {
 		m.Stats.Acted(kind, m.offerAgain(r, d))
 	case KindRunAt:
 		m.Stats.Acted(kind, r.Parked)
-		if r.Parked {
-			m.Counting.Changing(r)
-			r.Parked = false
-			m.Stats.Parked -= uint64(r.Sub.Available())
-			m.show(r)
+		if r.Parked && r.Ending { // in a moment it is known whether it has ended
+			m.Lifecycle.Schedule(kind, Due{At: now.Add(time.Millisecond), Seq: d.Seq})
+		} else if r.Parked {
+			unpark(m, r)
 		}
 	case KindDeadDeadline:
 		if m.Joined.Rules.Spares(r, now) {

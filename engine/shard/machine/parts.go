@@ -26,6 +26,7 @@ type parts struct {
 	Suspects    Suspects
 	Tokens      tokens
 	Tries       tries
+	Uniques     uniques
 	ValueLimits valueLimits
 }
 
@@ -87,10 +88,12 @@ func (p *parts) of(m *Machine) {
 		},
 		Recovery: recovery{m: m},
 		Tokens:   tokens{m: m}, Tries: tries{m: m},
+		Uniques:     uniques{m: m, Limit: queue.MaxUniqueWindows},
 		ValueLimits: valueLimits{backlog: m.Backlog},
 	}
 	p.Asides = asides{
 		changed: map[Aside]struct{}{}, joined: &p.Joined, recent: &p.Tokens.Recent, seq: (*lastSeq)(&m.NextSeq),
+		uniques: &p.Uniques,
 	}
 	p.Counting = Counting{stats: &m.Stats, backlog: m.Backlog}
 	p.Delays = delays{stats: &m.Stats, counting: &p.Counting, loose: &m.Loose, suspects: &p.Suspects}

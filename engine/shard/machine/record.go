@@ -70,7 +70,8 @@ type details struct {
 	Schedule               string     // that inserted it
 	Scheduled              queue.Time // the tick that it is for
 	origin                 *queue.Origin
-	Blobs                  *Blobs // that have its bytes
+	Blobs                  *Blobs        // that have its bytes
+	Unique                 *queue.Unique // nil: it has no unique key
 }
 
 // Blobs are the blobs of a submission.
@@ -165,6 +166,7 @@ func NewRecord(s *journal.Insert) *Record {
 		policy: s.OnExhausted, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline,
 		origin:   s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
+		Unique: s.Unique,
 	}
 	if s.Blobs != nil {
 		d.Blobs = &Blobs{Blobs: *s.Blobs}
@@ -185,7 +187,7 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
-		Origin: d.origin,
+		Origin: d.origin, Unique: d.Unique,
 	}
 	if d.Blobs != nil {
 		insert.Blobs = &d.Blobs.Blobs
@@ -206,7 +208,7 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 		Prefix: r.Prefix, Template: d.Template, HasAttachment: r.Attached, Created: r.ID.Time(), RunAt: d.RunAt,
 		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed,
 		Trace:    d.Trace,
-		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin,
+		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin, Unique: d.Unique,
 	}
 	switch {
 	case r.State != queue.Open:

@@ -110,6 +110,7 @@ func (p *recovery) Replayed(now queue.Time) {
 		r := sub.Data.(*Record)
 		m.Backlog.ShrinkSkips(sub)
 		m.expires(r)
+		m.Uniques.opened(r)
 		if runAt := r.Details().RunAt; runAt > now {
 			r.Parked = true
 			m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})

@@ -3,6 +3,7 @@ package schedules
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -148,6 +149,9 @@ type emission struct {
 	op      *journal.Schedule
 	ticks   []queue.Time
 	inserts []*journal.Insert
+	m       *machine.Machine  // that drew them
+	unique  []*machine.Unique // keys that they hold there
+	ousts   []*machine.Unique // whose places they take
 	carried *journal.Contents
 	done    func(n int, err error) // ends its span
 	encoded bool
@@ -198,11 +202,20 @@ func (s *Schedules) draw(m *machine.Machine, e *emission) (large bool) {
 			trace, e.done = span.Context(), span.End
 		}
 	}
+	e.m = m
 	for _, tick := range e.ticks {
 		n := emitted(e.Sch.Name, e.Rhythm.Def, tick, e.now)
 		n.Trace = trace
+		if n.Unique != nil && !e.unites(n) {
+			e.op.Counts.Emitted--
+			e.op.Counts.Overlapped++
+			continue
+		}
 		insert := m.Draw(n, e.now)
 		e.inserts = append(e.inserts, insert)
+		if u := m.Uniques.Claim(insert); u != nil {
+			e.unique = append(e.unique, u)
+		}
 		e.op.Last, e.op.LastID = tick, insert.ID
 	}
 	if e.carried, large = s.means.Pack(&e.Rhythm.Def.Template, len(e.inserts)); large {
@@ -213,11 +226,40 @@ func (s *Schedules) draw(m *machine.Machine, e *emission) (large bool) {
 	return large
 }
 
+// unites says whether a tick inserts its submission, whose unique key may be held. The mutex is held.
+func (e *emission) unites(n *queue.NewSubmission) bool {
+	keys := &e.m.Uniques
+	held := keys.Find(n, e.now)
+	if held == nil {
+		return keys.Room(n, e.now) == nil
+	}
+	if !n.Unique.Replace || held.UnderWay() || keys.Replaceable(held) == nil {
+		keys.Kept++
+		return false
+	}
+	e.ousts = append(e.ousts, held)
+	return true
+}
+
+// mayOust says that what its inserts replace has not begun meanwhile. The mutex is held.
+func (e *emission) mayOust() bool {
+	return !slices.ContainsFunc(e.ousts, func(u *machine.Unique) bool { return e.m.Uniques.Replaceable(u) == nil })
+}
+
+// giveUp frees the keys of inserts that are not made. The mutex is held.
+func (e *emission) giveUp(*machine.Machine) {
+	for _, u := range e.unique {
+		e.m.Uniques.Forget(u)
+		close(u.Published.Done)
+	}
+}
+
 // encodeBehind puts the bytes of what an emission inserts, then encodes it if nothing
 // happened to the schedule meanwhile.
 func (s *Schedules) encodeBehind(e *emission) (c *commit.Commit, err error) {
 	defer func() {
 		if !e.encoded {
+			s.Look(e.giveUp)
 			s.means.Blobs.Discard(e.inserts)
 		}
 	}()
@@ -226,7 +268,7 @@ func (s *Schedules) encodeBehind(e *emission) (c *commit.Commit, err error) {
 		return nil, err
 	}
 	return s.Begin(func(m *machine.Machine, _ queue.Time) error {
-		if e.still(s.Part()) && s.Part().emits(e.Sch) {
+		if e.still(s.Part()) && s.Part().emits(e.Sch) && e.mayOust() {
 			s.encode(m, e)
 		}
 		return nil
@@ -238,8 +280,15 @@ func (s *Schedules) encode(m *machine.Machine, e *emission) {
 	if e.alone {
 		s.Seal()
 	}
+	for _, u := range e.ousts {
+		m.Uniques.Replace(m.Uniques.Replaceable(u), e.inserts[0].ID, e.now)
+	}
 	for _, insert := range e.inserts {
 		m.Insert(insert, e.carried, e.now)
+	}
+	for _, u := range e.unique {
+		u.Publish(m)
+		close(u.Published.Done)
 	}
 	m.Encode(e.now).Schedule(e.op)
 	s.Part().Occupy(e.Sch)

@@ -82,6 +82,7 @@ class AsyncClient(AsyncCalls):
         on_exhausted: Optional[str] = None,
         max_failed_chunks: Optional[int] = None,
         group: Optional[str] = None,
+        unique: Optional[Union[str, Mapping[str, str]]] = None,
         key: Optional[str] = None,
         trace: Optional[str] = None,
     ) -> types.Submission:
@@ -89,6 +90,7 @@ class AsyncClient(AsyncCalls):
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
+            unique=unique,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = await self._fetch(_produce.insert(queue, submission, key, trace))

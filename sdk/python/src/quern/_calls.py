@@ -424,11 +424,12 @@ class Calls:
 
     def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyAnswer:
         """Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert and optionally with its own
-        `idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: created, replayed
-        (inserted before with the same key, in its present state), invalid or refused. An invalid or refused submission does not
-        prevent the others, unless `atomic` is true: then nothing is inserted, and the others are refused with the code
-        batch_refused. As `application/x-ndjson`, each line is one submission, and the call is not atomic. An error of the whole
-        call (such as 503 commit_failed) does not tell what happened; with keys you can safely send it again.
+        `idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: created, existing
+        (another submission holds its `unique` key), replayed (inserted before with the same idempotency key, in its present
+        state), invalid or refused. An invalid or refused submission does not prevent the others, unless `atomic` is true: then
+        nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson`, each line is one
+        submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what
+        happened; with keys you can safely send it again.
         """
         found: types.InsertManyAnswer = self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
@@ -1282,11 +1283,12 @@ class AsyncCalls:
 
     async def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyAnswer:
         """Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert and optionally with its own
-        `idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: created, replayed
-        (inserted before with the same key, in its present state), invalid or refused. An invalid or refused submission does not
-        prevent the others, unless `atomic` is true: then nothing is inserted, and the others are refused with the code
-        batch_refused. As `application/x-ndjson`, each line is one submission, and the call is not atomic. An error of the whole
-        call (such as 503 commit_failed) does not tell what happened; with keys you can safely send it again.
+        `idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: created, existing
+        (another submission holds its `unique` key), replayed (inserted before with the same idempotency key, in its present
+        state), invalid or refused. An invalid or refused submission does not prevent the others, unless `atomic` is true: then
+        nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson`, each line is one
+        submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what
+        happened; with keys you can safely send it again.
         """
         found: types.InsertManyAnswer = await self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found

@@ -93,6 +93,7 @@ class Client(Calls):
         on_exhausted: Optional[str] = None,
         max_failed_chunks: Optional[int] = None,
         group: Optional[str] = None,
+        unique: Optional[Union[str, Mapping[str, str]]] = None,
         key: Optional[str] = None,
         trace: Optional[str] = None,
     ) -> types.Submission:
@@ -101,10 +102,14 @@ class Client(Calls):
         The work is ``chunks`` (contents, at most 100,000), or ``count`` chunks with a ``prefix`` (the contents lie in object storage at
         prefix + index) or a ``template`` (a text with ``{index}`` in it). The call may be made several times under one idempotency key,
         so it inserts once; with the ``key`` of an earlier insert it returns that one's submission as it is now.
+
+        With ``unique``, a key or ``{"key": ..., "while": "open" | "24h", "on_conflict": "keep" | "replace"}``, nothing is inserted while
+        another submission of the queue holds the key; that one is returned, and has ``existing``.
         """
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
+            unique=unique,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = self._fetch(_produce.insert(queue, submission, key, trace))

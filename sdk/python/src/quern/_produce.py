@@ -41,6 +41,7 @@ def fields(
     on_exhausted: Optional[str] = None,
     max_failed_chunks: Optional[int] = None,
     group: Optional[str] = None,
+    unique: Optional[Union[str, Mapping[str, str]]] = None,
 ) -> dict[str, Any]:
     """A new submission without its chunks."""
     given = {
@@ -54,6 +55,7 @@ def fields(
         "on_exhausted": on_exhausted,
         "max_failed_chunks": max_failed_chunks,
         "group": group,
+        "unique": {"key": unique} if isinstance(unique, str) else unique,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -217,6 +217,7 @@ __all__ = [
     "TenantLately",
     "Text",
     "Token",
+    "Unique",
     "ValidStrategy",
     "ValueCount",
     "ValueSeries",
@@ -390,6 +391,8 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
+    #: Inserts it only if no other submission of the queue holds the key
+    unique: Unique
 
 
 class BulkFilter(TypedDict, total=False):
@@ -1273,7 +1276,7 @@ class InsertManyRequest(_InsertManyRequestRequired, total=False):
 
 class _InsertResultRequired(TypedDict):
     #: Result of this submission
-    status: Literal["created", "replayed", "invalid", "refused"]
+    status: Literal["created", "existing", "replayed", "invalid", "refused"]
 
 
 class InsertResult(_InsertResultRequired, total=False):
@@ -1619,6 +1622,8 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
+    #: Inserts it only if no other submission of the queue holds the key
+    unique: Unique
 
 
 class NewSubmissionHead(TypedDict, total=False):
@@ -1645,6 +1650,8 @@ class NewSubmissionHead(TypedDict, total=False):
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
+    #: Inserts it only if no other submission of the queue holds the key
+    unique: Unique
 
 
 class _NewTokenRequired(TypedDict):
@@ -3041,7 +3048,7 @@ class _ScheduleRequired(TypedDict):
     skipped_late: int
     #: Ticks dropped by missed skip or once
     skipped_missed: int
-    #: Ticks dropped because the last submission was open
+    #: Ticks dropped because the last submission was open, or another one held the unique key
     skipped_overlap: int
     #: held: due, but a rule prevents inserts. finished: no tick is left. broken: this server cannot read its spec or time zone
     state: Literal["active", "paused", "held", "finished", "broken"]
@@ -3195,6 +3202,8 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
+    #: A tick whose key is held inserts nothing; it counts in skipped_overlap
+    unique: Unique
 
 
 class ScheduleTick(TypedDict):
@@ -3511,6 +3520,8 @@ class Submission(_SubmissionRequired, total=False):
     blocked: int
     #: When it expires if it is still open; after run_at
     dead_deadline: str
+    #: In the answer of an insert: nothing was inserted, because this submission holds the unique key
+    existing: bool
     #: Index of the chunk that failed the submission: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it
     #: did not fail, or under a version that did not record it
     failed_chunk: int
@@ -3554,6 +3565,8 @@ class Submission(_SubmissionRequired, total=False):
     template: str
     #: W3C traceparent, then ';' and the tracestate
     trace: str
+    #: Its unique key
+    unique: Unique
 
 
 class SubmissionChange(TypedDict):
@@ -3636,6 +3649,21 @@ class Token(_TokenRequired, total=False):
     queues: list[str]
     #: Text of the token, qn_<id>_<secret>; only in the answer that made or rotated it
     token: str
+
+
+_UniqueOdd = TypedDict("_UniqueOdd", {"while": "str"}, total=False)
+
+
+class _UniqueRequired(TypedDict):
+    #: Any text; what the submissions have in common, such as "invoice:7481"
+    key: str
+
+
+class Unique(_UniqueOdd, _UniqueRequired, total=False):
+    """Unique: see the server's OpenAPI document."""
+    #: keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it is
+    #: reserved, done, dead or skipped. Absent in answers
+    on_conflict: str
 
 
 class ValidStrategy(TypedDict):

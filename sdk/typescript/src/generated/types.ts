@@ -109,6 +109,8 @@ export type BatchSubmission = {
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
+  /** Inserts it only if no other submission of the queue holds the key */
+  unique?: Unique
 }
 
 export type BulkFilter = {
@@ -861,7 +863,7 @@ export type InsertResult = {
   /** JSON pointer to the faulty field; for JSON lines, as if they were an array */
   pointer?: string
   /** Result of this submission */
-  status: "created" | "replayed" | "invalid" | "refused"
+  status: "created" | "existing" | "replayed" | "invalid" | "refused"
   /** The submission, as a single insert returns it; absent if it was not inserted */
   submission?: Submission
 }
@@ -1155,6 +1157,8 @@ export type NewSubmission = {
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
+  /** Inserts it only if no other submission of the queue holds the key */
+  unique?: Unique
 }
 
 export type NewSubmissionHead = {
@@ -1180,6 +1184,8 @@ export type NewSubmissionHead = {
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
+  /** Inserts it only if no other submission of the queue holds the key */
+  unique?: Unique
 }
 
 export type NewToken = {
@@ -2333,7 +2339,7 @@ export type Schedule = {
   skipped_late: number
   /** Ticks dropped by missed skip or once */
   skipped_missed: number
-  /** Ticks dropped because the last submission was open */
+  /** Ticks dropped because the last submission was open, or another one held the unique key */
   skipped_overlap: number
   /** held: due, but a rule prevents inserts. finished: no tick is left. broken: this server cannot read its spec or time zone */
   state: "active" | "paused" | "held" | "finished" | "broken"
@@ -2454,6 +2460,8 @@ export type ScheduleTemplate = {
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
+  /** A tick whose key is held inserts nothing; it counts in skipped_overlap */
+  unique?: Unique
 }
 
 export type ScheduleTick = {
@@ -2736,6 +2744,8 @@ export type Submission = {
   dead_deadline?: string
   /** Completed */
   done: number
+  /** In the answer of an insert: nothing was inserted, because this submission holds the unique key */
+  existing?: boolean
   /** Index of the chunk that failed the submission: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not fail, or under a version that did not record it */
   failed_chunk?: number
   /** Last error of the chunk that failed the submission */
@@ -2788,6 +2798,8 @@ export type Submission = {
   template?: string
   /** W3C traceparent, then ';' and the tracestate */
   trace?: string
+  /** Its unique key */
+  unique?: Unique
   /** Waiting for a retry or for run_at */
   waiting: number
 }
@@ -2861,6 +2873,15 @@ export type Token = {
   scopes: string[]
   /** Text of the token, qn_<id>_<secret>; only in the answer that made or rotated it */
   token?: string
+}
+
+export type Unique = {
+  /** Any text; what the submissions have in common, such as "invoice:7481" */
+  key: string
+  /** keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it is reserved, done, dead or skipped. Absent in answers */
+  on_conflict?: string
+  /** open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: it is held for that time from the insert on, also when the submission has ended */
+  while?: string
 }
 
 export type ValidStrategy = {
