@@ -45,6 +45,7 @@ func suites() []suite {
 		{"engine", engineNames, engineSuite},
 		{"http", httpNames, httpSuite},
 		{"jobs", singlesNames, singlesSuite},
+		{"quiet", quietNames, quietSuite},
 		{"strategies", strategyNames, strategySuite},
 		{"fair", fairNames, fairSuite},
 		{"lifecycle", lifecycleNames, lifecycleSuite},

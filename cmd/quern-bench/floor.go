@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -102,7 +103,7 @@ func timed(ctx context.Context, n int, lasting time.Duration, s *serveProcess, c
 	return float64(count.Load()) / time.Since(started).Seconds(), err
 }
 
-func middle(list []float64) float64 {
+func middle[T cmp.Ordered](list []T) T {
 	slices.Sort(list)
 	return list[len(list)/2]
 }

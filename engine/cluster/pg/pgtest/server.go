@@ -310,6 +310,13 @@ func (s *Server) Kill() error {
 	return err
 }
 
+// Pid is that of the process of which all others of the server are children.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Pid
+}
+
 // Stop ends the server and removes its directory.
 func (s *Server) Stop() {
 	s.mu.Lock()
