@@ -2,8 +2,11 @@ package web
 
 // Sessions that other nodes of a cluster have.
 //
-//	cookie quern_session=NODE.ID ─► this node? sessions.find(ID)
-//	                                another one? ask it over a sealed hop, and believe the answer for a second
+//	cookie quern_session=NODE.ID.SEAL ─► this node? sessions.find(ID)
+//	                                     another one? ask it over a sealed hop, and believe the answer for a second
+//
+// The seal shows that a node of the cluster made the cookie. Without it, made-up cookies would have nodes ask each
+// other, and fill the memory for what they answered.
 //
 // A session stays with the node that opened it, its home, which counts the idle time and ends it. So a log-out is in
 // force everywhere when the answers that the other nodes have are a second old. If the home is gone, so are its
@@ -12,7 +15,9 @@ package web
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -94,13 +99,16 @@ func farSessionsRoute(e *echo.Echo, a *auth) {
 }
 
 // split is the other node that a cookie names, and the id of the session there; nil: the session is one of this node,
-// or of a node that is gone (away).
+// or of a node that is gone (away), or the cookie is made up.
 func (f *farSessions) split(cookie string) (home *engine.Elsewhere, id string, away bool) {
-	at := strings.LastIndexByte(cookie, '.')
-	if f.nodes == nil || at < 0 {
+	if f.nodes == nil {
 		return nil, cookie, false
 	}
-	name, id := cookie[:at], cookie[at+1:]
+	of, seal, _ := cutLast(cookie)
+	name, id, ok := cutLast(of)
+	if !ok || !hmac.Equal([]byte(seal), []byte(f.seal(of))) {
+		return nil, "", false
+	}
 	if name == f.nodes.Self() {
 		return nil, id, false
 	}
@@ -113,7 +121,24 @@ func (f *farSessions) cookie(id string) string {
 	if f.nodes == nil {
 		return id
 	}
-	return f.nodes.Self() + "." + id
+	of := f.nodes.Self() + "." + id
+	return of + "." + f.seal(of)
+}
+
+// seal is 128 bits in base64.
+func (f *farSessions) seal(of string) string {
+	mac := hmac.New(sha256.New, f.nodes.HopKey())
+	mac.Write([]byte("session " + of))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// cutLast cuts a text at its last dot: names of nodes may have dots.
+func cutLast(text string) (before, after string, found bool) {
+	at := strings.LastIndexByte(text, '.')
+	if at < 0 {
+		return "", text, false
+	}
+	return text[:at], text[at+1:], true
 }
 
 // errAway says that the home of a session does not answer.

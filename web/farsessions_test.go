@@ -110,8 +110,12 @@ func TestCrewSessionIsGoodAtAllNodes(t *testing.T) {
 	if got := f.refused(0, cookie); !strings.Contains(string(got.body), "log in again") {
 		t.Errorf("a session of a node that is gone: %s", got.body)
 	}
-	for _, forged := range []string{"n1." + strings.Repeat("a", sessionIDLength), "n2.x", "none." + cookie[len(sessionCookie)+4:], "."} {
-		if got := f.at(0, withCookie(whoami, sessionCookie+"="+forged)); got.status != http.StatusUnauthorized {
+	sealed := strings.TrimPrefix(cookie, sessionCookie+"=")
+	node, seal := sealed[:strings.IndexByte(sealed, '.')], sealed[strings.LastIndexByte(sealed, '.'):]
+	for _, forged := range []string{
+		node + "." + strings.Repeat("a", sessionIDLength) + seal, node + "." + strings.Repeat("a", sessionIDLength), "n2.x", "none." + sealed, ".", "..",
+	} {
+		if got := f.at(0, withCookie(whoami, sessionCookie+"="+forged)); got.status != http.StatusUnauthorized || strings.Contains(string(got.body), "log in again") {
 			t.Errorf("the cookie %s: %d %s", forged, got.status, got.body)
 		}
 	}
