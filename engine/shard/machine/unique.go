@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
-	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 )
@@ -205,8 +204,7 @@ func (p *uniques) inserted(op *journal.Insert) {
 	}
 	if p.m.Replay && p.of(op.Unique, op.ID) == nil {
 		if first != nil && first.ID > op.ID {
-			marks.Hit("a unique key is replayed that a younger submission holds")
-			return
+			return // a younger submission has taken the key: its row is ahead of this op
 		}
 		p.add(op)
 	}
