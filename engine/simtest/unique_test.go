@@ -170,14 +170,14 @@ func (w *uniqueWorld) work() {
 	case 2:
 		var items []queue.FailItem
 		for i := range w.held {
-			items = append(items, queue.FailItem{Token: w.held[i].Token, Fatal: w.r.IntN(2) == 0})
+			items = append(items, queue.FailItem{Token: w.held[i].Token, Fatal: w.r.IntN(4) > 0})
 		}
 		_, err := w.shard.Fail(ctx, items, nil)
 		must(w.t, err)
 		w.held = nil
 	case 3:
 		for _, x := range w.subs {
-			if now := w.sub(x.id); now.Dead > 0 && now.State != queue.Cancelled && w.r.IntN(2) == 0 {
+			if now := w.sub(x.id); now.Dead > 0 && now.State != queue.Cancelled {
 				_, err := w.shard.DeadLetters.Redrive(ctx, x.id, []uint32{0})
 				must(w.t, err)
 				w.tally["redriven"]++
@@ -225,7 +225,7 @@ func TestUniqueAgainstModel(t *testing.T) {
 	total := map[string]int{}
 	seeds := 30
 	if testing.Short() {
-		seeds = 10
+		seeds = 20
 	}
 	for i := range seeds {
 		seed := rand.Uint64()
