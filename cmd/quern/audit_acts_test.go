@@ -229,6 +229,9 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 		in = `"version":`
 	case "submission.cancel":
 		before = `{"available":2,"done":0}`
+	case "dead_letter.change":
+		before = `{"bytes":1,"sha256":"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d","text":"b"}`
+		in = `"text":"better"`
 	case "bulk.start":
 		in = `"action":"reprioritize"`
 	case "plugin.delete_version", "reservation.release":

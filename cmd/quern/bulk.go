@@ -107,7 +107,7 @@ func bulkRunCommand(a *app) *cobra.Command {
 	f.StringVar(&o.diedAfter, "died-after", "", "only chunks whose last attempt ended after this time, or within "+
 		"this duration (24h)")
 	f.Uint32Var(&o.Filter.Oldest, "oldest", 0, "at most this many dead letters, the ones that died first (0: all)")
-	f.Uint32Var(&o.Limit, "limit", 0, "change at most this many matches, the newest submissions first (0: all)")
+	f.Uint32VarP(&o.Limit, "limit", "n", 0, "at most this many matches, of the newest submissions first (0: all)")
 	f.StringVar(&o.To, "to", "", "forward: the queue to move dead letters to")
 	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
 	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most this many chunks or submissions per second (0: no limit)")

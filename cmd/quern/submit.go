@@ -115,7 +115,7 @@ func submitChunks(ctx context.Context, a *app, o *submitOptions, files []string)
 		if err == nil {
 			inserted = append(inserted, *s)
 		}
-		if err == nil && s.Existing && !a.quiet {
+		if err == nil && s.Existing && request.Unique != nil && !a.quiet {
 			say(a.err, "quern: nothing was inserted: submission %s holds the unique key %q\n", s.ID, request.Unique.Key)
 		}
 		return err
