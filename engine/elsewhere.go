@@ -110,6 +110,15 @@ func (n *Nodes) catchUp() error {
 	return n.refresh()
 }
 
+// reachable refuses a call that would have to wait for the database with the table of queues in its hands.
+func (n *Nodes) reachable() error {
+	if n == nil || n.catchUp() == nil {
+		return nil
+	}
+	return &queue.Error{Code: queue.CodeMoving, Message: "The database of the cluster does not answer. Nothing was done: send this again " +
+		"in a moment."}
+}
+
 // CatchUp takes over everything that other nodes have changed in the catalogue up to this moment.
 func (n *Nodes) CatchUp() error {
 	if n == nil {

@@ -70,7 +70,10 @@ type Engine struct {
 	sampled   sampled
 	nodes     *Nodes // nil: the server is alone
 
-	mu         sync.RWMutex // guards queues, shards and quarantine
+	// changing is held while queues are created, changed or deleted, which may wait for the disk or the database, and
+	// for reading by what must not see its queue deleted meanwhile. It is taken before mu, which no one holds for long.
+	changing   sync.RWMutex
+	mu         tableLock // guards queues, shards and quarantine
 	queues     map[string]*Queue
 	shards     map[queue.ShardID]*Queue
 	quarantine quarantine

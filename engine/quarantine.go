@@ -190,7 +190,7 @@ func (o *opening) setAside(row store.QueueRow, reason error) error {
 	return nil
 }
 
-// delete removes the queue with what is left of its files. The default queue comes back empty. e.mu and forwards.doors are held.
+// delete removes the queue with what is left of its files. e.mu and forwards.doors are held.
 func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 	if q.moved() {
 		return q.refusal()
@@ -205,10 +205,5 @@ func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 	}
 	row, name := q.QueueRow, q.Name
 	e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
-	err := e.home.forget(row)
-	if err != nil || name != DefaultQueue {
-		return err
-	}
-	_, err = e.createQueue(ctx, name, DefaultSettings(e))
-	return err
+	return e.home.forget(row)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -204,11 +205,13 @@ func unknownQueue(name string) error {
 
 // stay keeps the queue from being deleted until the function that it returns is called. It fails if that has happened already.
 func (q *Queue) stay() (release func(), err error) {
+	q.e.changing.RLock()
 	q.e.mu.RLock()
-	if q.e.queues[q.name] == q {
-		return q.e.mu.RUnlock, nil
-	}
 	defer q.e.mu.RUnlock()
+	if q.e.queues[q.name] == q {
+		return q.e.changing.RUnlock, nil
+	}
+	q.e.changing.RUnlock()
 	return nil, q.e.nodes.absent(q.e.quarantine, q.name)
 }
 
@@ -261,47 +264,56 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if err := errors.Join(ValidQueueName(name), settings.Valid()); err != nil {
 		return info, false, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.validDeadQueue(name, &settings); err != nil {
-		return info, false, err
-	}
-	q := e.queues[name]
-	if len(exists) > 0 && (q != nil || e.quarantine.find(name) != nil) {
-		return info, false, exists[0]
-	}
-	if q != nil {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	q, id, err := placeFor(e, name, &settings, exists)
+	switch {
+	case err != nil:
+	case q != nil:
 		info, err = e.configure(ctx, q, settings)
-		return info, false, err
+	default:
+		info, err = e.createQueue(ctx, store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())})
 	}
-	if aside := e.quarantine.find(name); aside != nil {
-		return info, false, aside.refusal()
-	}
-	if e.nodes.queues().row(name) != nil {
-		return info, false, e.nodes.absent(e.quarantine, name)
-	}
-	info, err = e.createQueue(ctx, name, settings)
-	return info, err == nil, err
+	return info, err == nil && q == nil, err
 }
 
-// createQueue makes a queue that there is not. The caller holds e.mu.
-func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, err error) {
-	if len(e.queues)+len(e.quarantine)+len(e.nodes.others()) >= queue.MaxQueues {
-		return info, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
+// placeFor is the queue of a name, or a shard number for a new one. The caller holds e.changing.
+func placeFor(e *Engine, name string, settings *queue.Settings, exists []error) (q *Queue, id queue.ShardID, err error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if err := e.validDeadQueue(name, settings); err != nil {
+		return nil, 0, err
+	}
+	q = e.queues[name]
+	aside := e.quarantine.find(name)
+	switch {
+	case len(exists) > 0 && (q != nil || aside != nil):
+		return nil, 0, exists[0]
+	case q != nil:
+		return q, 0, nil
+	case aside != nil:
+		return nil, 0, aside.refusal()
+	case e.nodes.queues().row(name) != nil:
+		return nil, 0, e.nodes.absent(e.quarantine, name)
+	case len(e.queues)+len(e.quarantine)+len(e.nodes.others()) >= queue.MaxQueues:
+		return nil, 0, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
 			"already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
 	}
-	id, err := e.freeShard()
-	if err != nil {
-		return info, err
-	}
+	id, err = e.freeShard()
+	return nil, id, err
+}
+
+// createQueue makes a queue that there is not. The caller holds e.changing, and not e.mu: all this may wait for the
+// disk or for the database, and other calls must not wait with it. The shard is known before the queue is in the
+// catalogue, so that no one else opens it, and the queue serves when it is.
+func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info QueueInfo, err error) {
 	if err := e.Storage().Room(); err != nil {
 		return info, err
 	}
-	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
-	if err := errors.Join(e.catalogue.Leave(id), e.nodes.begin(ctx, id)); err != nil {
+	if err := errors.Join(e.catalogue.Leave(row.Shard), e.nodes.begin(ctx, row.Shard)); err != nil {
 		return info, err
 	}
-	fresh := e.identity.ForShard(id)
+	fresh := e.identity.ForShard(row.Shard)
 	fresh.Oldest = 0
 	var q *Queue
 	if err = e.home.found(ctx, row); err == nil {
@@ -310,31 +322,51 @@ func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Se
 	if err != nil {
 		return info, errors.Join(e.ballast.unlessFull(err), e.home.forget(row))
 	}
-	e.register(q)
-	act := e.act(ctx, "", "queue.create", name, "")
-	act.Change(nil, queue.SettingsRow(settings))
+	e.mu.change(func() { e.shards[q.id] = q })
+	act := e.act(ctx, "", "queue.create", row.Name, "")
+	act.Change(nil, queue.SettingsRow(row.Settings))
 	if err := e.catalogue.PutQueue(row, act); err != nil {
-		return info, errors.Join(err, e.discard(e.queues[name]))
+		e.mu.change(func() { delete(e.shards, q.id) })
+		e.metrics.forget(q.name)
+		return info, errors.Join(err, q.close(), e.home.forget(q.row()))
 	}
-	return e.queues[name].info(), e.nodes.refresh()
+	e.mu.change(func() { e.register(q) })
+	return q.info(), e.nodes.refresh()
+}
+
+// tableLock guards the tables of queues.
+type tableLock struct{ sync.RWMutex }
+
+// change has fn change which queues serve.
+func (l *tableLock) change(fn func()) {
+	l.Lock()
+	defer l.Unlock()
+	fn()
 }
 
 // ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
 func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (QueueInfo, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	q := e.queues[name]
-	if q == nil {
-		return QueueInfo{}, e.nodes.absent(e.quarantine, name)
-	}
-	settings := *q.config.Load()
-	if err := change(&settings); err != nil {
-		return QueueInfo{}, err
-	}
-	if err := errors.Join(settings.Valid(), e.validDeadQueue(name, &settings)); err != nil {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	q, settings, err := changed(e, name, change)
+	if err != nil {
 		return QueueInfo{}, err
 	}
 	return e.configure(ctx, q, settings)
+}
+
+// changed are the settings that a change leaves a queue with.
+func changed(e *Engine, name string, change func(*queue.Settings) error) (q *Queue, settings queue.Settings, err error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if q = e.queues[name]; q == nil {
+		return nil, settings, e.nodes.absent(e.quarantine, name)
+	}
+	settings = *q.config.Load()
+	if err = change(&settings); err == nil {
+		err = errors.Join(settings.Valid(), e.validDeadQueue(name, &settings))
+	}
+	return q, settings, err
 }
 
 // freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
@@ -368,6 +400,19 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 	if name == DefaultQueue && !quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
 	}
+	err := e.nodes.reachable()
+	if err == nil {
+		err = deleteQueue(ctx, e, name, quarantined)
+	}
+	if err == nil && name == DefaultQueue { // it comes back empty
+		_, _, err = e.PutQueue(ctx, name, DefaultSettings(e))
+	}
+	return err
+}
+
+func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) error {
+	e.changing.Lock()
+	defer e.changing.Unlock()
 	e.forwards.doors.Lock()
 	defer e.forwards.doors.Unlock()
 	e.mu.Lock()

@@ -57,7 +57,7 @@ func DefaultSettings(e *Engine) queue.Settings {
 }
 
 // configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller
-// holds e.mu.
+// holds e.changing.
 func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
 	now := *q.config.Load()
 	if settings == now {

@@ -30,6 +30,7 @@ var nodeCount = flag.Int("nodes", 0, "how many nodes of a cluster stand for the 
 // crew are the nodes of a cluster that stand for one server. It is the transport of the clients.
 type crew struct {
 	testing.TB
+	url    string // of the database
 	schema string
 	next   http.RoundTripper
 
@@ -88,7 +89,7 @@ func newCrew(t testing.TB, seed uint64) *crew {
 	sum := sha256.Sum256([]byte(t.TempDir()))
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &crew{TB: t, schema: "t" + hex.EncodeToString(sum[:8]), next: transport, draws: draws}
+	return &crew{TB: t, url: database.server.URL(), schema: "t" + hex.EncodeToString(sum[:8]), next: transport, draws: draws}
 }
 
 // start starts the nodes, and returns the engine that serves the default queue when all nodes know it.
@@ -118,7 +119,7 @@ func (c *crew) start(one startNode) *engine.Engine {
 func (c *crew) add(one startNode) {
 	c.Helper()
 	c.made++
-	shared, err := pg.Open(c.Context(), pg.Options{URL: database.server.URL(), Schema: c.schema, AcceptAsync: true, Conns: 4})
+	shared, err := pg.Open(c.Context(), pg.Options{URL: c.url, Schema: c.schema, AcceptAsync: true, Conns: 4})
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -39,6 +39,16 @@ func newFixture(t testing.TB) *fixture { return newFixtureSeeded(t, rand.Uint64(
 // newFixtureSeeded takes what is to be changed about the server before it serves.
 func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixture {
 	t.Helper()
+	var crew *crew
+	if *nodeCount > 0 {
+		crew = newCrew(t, seed)
+	}
+	return newFixtureOn(t, crew, seed, change...)
+}
+
+// newFixtureOn is newFixtureSeeded with the nodes that stand for the server; nil: it is alone.
+func newFixtureOn(t testing.TB, crew *crew, seed uint64, change ...func(*Server)) *fixture {
+	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d", seed)
@@ -46,8 +56,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	})
 	f := &fixture{TB: t, dir: t.TempDir(), log: new(lockedBuffer)}
 	f.draws.Store(seed)
-	if *nodeCount > 0 {
-		crew := newCrew(t, seed)
+	if crew != nil {
 		f.crew = crew
 		f.engine, f.address = crew.start(func(dir string, in *engine.Cluster, at net.Listener) (*engine.Engine, func()) {
 			return f.serverOn(dir, in, at, change...)

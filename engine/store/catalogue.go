@@ -17,8 +17,8 @@ import (
 // access tokens, and its secrets. It is read at the start and written when an operator
 // changes something, so one connection does.
 //
-// Lock order: mu is the only lock. Around runs under it, so it must not call the catalogue, and the
-// callers of Acts must not either: both would wait for themselves.
+// Lock order: the turn of a shared catalogue (begin), then mu. Around runs under one of them, so it must not call
+// the catalogue, and the callers of Acts must not either: both would wait for themselves.
 type Catalogue struct {
 	path string
 
@@ -133,9 +133,8 @@ func (c *Catalogue) Lose(cause error) {
 
 // Close lets go of the file.
 func (c *Catalogue) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return wrap("close catalogue", errors.Join(c.unshare(), c.conn.Close()))
+	defer c.shared.begin(&c.mu)()
+	return wrap("close catalogue", errors.Join(c.unshare(), c.shared.table(&c.mu, c.conn.Close)))
 }
 
 // Queues lists all queues by name.
@@ -215,8 +214,7 @@ func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
 // Secret is the random key of this name, of so many bytes. The first call draws it from
 // rnd and stores it durably; from then on it is always the same.
 func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.shared.begin(&c.mu)()
 	key, err := c.secretOf(name)
 	if err == nil && key == nil {
 		key = make([]byte, bytes)
@@ -238,6 +236,8 @@ func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error
 
 // secretOf reads a secret; nil: there is none.
 func (c *Catalogue) secretOf(name string) (key []byte, err error) {
-	err = c.secret.Query(func(row sqlitedb.Row) (bool, error) { key = row.Blob(0); return false, nil }, name)
+	err = c.shared.table(&c.mu, func() error {
+		return c.secret.Query(func(row sqlitedb.Row) (bool, error) { key = row.Blob(0); return false, nil }, name)
+	})
 	return key, err
 }

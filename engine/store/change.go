@@ -65,8 +65,7 @@ func do(name string, args ...any) journal.Step { return journal.Step{Name: name,
 
 // change makes a change that an operator asked for, perhaps twice: see Around.
 func (c *Catalogue) change(operation string, acts []queue.Act, steps ...journal.Step) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.shared.begin(&c.mu)()
 	x := journal.Change{Steps: steps, Acts: acts}
 	change := func() error {
 		_, err := c.make(&x)
@@ -81,13 +80,12 @@ func (c *Catalogue) change(operation string, acts []queue.Act, steps ...journal.
 // note makes a change that no operator asked for, and says how many rows it changed. No
 // room is made for it on a full disk.
 func (c *Catalogue) note(operation string, acts []queue.Act, steps ...journal.Step) (rows int64, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.shared.begin(&c.mu)()
 	rows, err = c.make(&journal.Change{Steps: steps, Acts: acts})
 	return rows, wrap(operation, err)
 }
 
-// make makes a change durable, and does it. The caller holds c.mu.
+// make makes a change durable, and does it. It is the caller's turn (begin).
 func (c *Catalogue) make(x *journal.Change) (rows int64, err error) {
 	if c.shared != nil {
 		return c.append(x)

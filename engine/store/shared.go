@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -20,7 +21,8 @@ const sharePatience = 30 * time.Second
 // conflictsMost is how often one change gives way to changes of other servers before it is refused.
 const conflictsMost = 20
 
-// shared is the journal of a catalogue. The catalogue's mutex guards it.
+// shared is the journal of a catalogue. Its turn guards it, which is taken before the catalogue's mutex: who waits for
+// the journal has no mutex, so that the tables can be read while the journal cannot be reached.
 //
 //	change ─► catch up ─► append at done+1 ─┬─ accepted ─► apply ─► done = its position
 //	               ▲                        └─ conflict: another server was first
@@ -30,6 +32,7 @@ const conflictsMost = 20
 // change that the tables refuse is refused by all of them alike. That is why a step must depend on
 // nothing but its arguments and the tables.
 type shared struct {
+	turn   chan struct{} // has room for the one whose turn it is
 	open   func(context.Context) (journal.Journal, error)
 	log    journal.Journal
 	done   journal.Position // changes up to here are in the tables
@@ -41,27 +44,26 @@ type shared struct {
 // changes of that moment. From then on each change is in the journal before it is done.
 // open opens a handle of the journal, each time a new one.
 func (c *Catalogue) Share(ctx context.Context, open func(context.Context) (journal.Journal, error)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	log, err := open(ctx)
 	if err != nil {
 		return wrap("share", err)
 	}
-	c.shared = &shared{open: open, log: log}
+	c.shared = &shared{turn: make(chan struct{}, 1), open: open, log: log}
+	defer c.shared.begin(&c.mu)()
 	return wrap("share", c.shared.catchUp(ctx, c))
 }
 
 // Follow does what other servers change, until ctx ends, and calls changed after that,
 // without the mutex. It returns why it ended.
 func (c *Catalogue) Follow(ctx context.Context, changed func()) error {
-	c.mu.Lock()
+	end := c.shared.begin(&c.mu)
 	notified := c.shared.others
-	c.mu.Unlock()
+	end()
 	for {
-		c.mu.Lock()
+		end = c.shared.begin(&c.mu)
 		err := c.shared.catchUp(ctx, c)
 		log, done, others := c.shared.log, c.shared.done, c.shared.others
-		c.mu.Unlock()
+		end()
 		if err != nil {
 			return wrap("follow", err)
 		}
@@ -77,12 +79,36 @@ func (c *Catalogue) Follow(ctx context.Context, changed func()) error {
 
 // CatchUp does what other servers have changed up to this moment.
 func (c *Catalogue) CatchUp(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return wrap("catch up", c.shared.catchUp(ctx, c))
+	select {
+	case c.shared.turn <- struct{}{}:
+		defer func() { <-c.shared.turn }()
+		return wrap("catch up", c.shared.catchUp(ctx, c))
+	case <-ctx.Done():
+		return wrap("catch up", ctx.Err())
+	}
 }
 
-// unshare lets go of the journal. The caller holds c.mu.
+// begin returns when it is the caller's turn to change the catalogue, until end is called. The caller does not hold
+// mu, the catalogue's mutex. If the catalogue is not shared (nil), the caller holds mu until then.
+func (s *shared) begin(mu *sync.Mutex) (end func()) {
+	if s == nil {
+		mu.Lock()
+		return mu.Unlock
+	}
+	s.turn <- struct{}{}
+	return func() { <-s.turn }
+}
+
+// table has fn use the tables between begin and end.
+func (s *shared) table(mu *sync.Mutex, fn func() error) error {
+	if s != nil {
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	return fn()
+}
+
+// unshare lets go of the journal. It is the caller's turn.
 func (c *Catalogue) unshare() error {
 	if c.shared == nil {
 		return nil
@@ -90,13 +116,13 @@ func (c *Catalogue) unshare() error {
 	return c.shared.log.Close()
 }
 
-// catchUp does the changes that the journal has and the tables do not. The caller holds c.mu.
+// catchUp does the changes that the journal has and the tables do not. It is the caller's turn.
 func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
 	if s.broken != nil {
 		return s.broken
 	}
 	err := s.log.Read(ctx, s.done, func(at journal.Position, batch []byte) error {
-		if err := replayChange(c, at, batch); err != nil {
+		if err := c.shared.table(&c.mu, func() error { return replayChange(c, at, batch) }); err != nil {
 			return err
 		}
 		s.done = at
@@ -108,10 +134,15 @@ func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
 			"server again: %w", err)
 		return s.broken
 	}
-	if err == nil && c.restoring {
-		err = ErrRestoring
+	if err != nil {
+		return err
 	}
-	return err
+	return c.shared.table(&c.mu, func() error {
+		if c.restoring {
+			return ErrRestoring
+		}
+		return nil
+	})
 }
 
 // replayChange does a change of the journal of a catalogue. The caller holds its mutex.
@@ -129,7 +160,7 @@ func replayChange(c *Catalogue, at journal.Position, batch []byte) error {
 	return nil
 }
 
-// append appends a change to the journal behind all others, and does it. The caller holds c.mu.
+// append appends a change to the journal behind all others, and does it. It is the caller's turn.
 func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 	s := c.shared
 	ctx, stop := context.WithTimeout(context.Background(), sharePatience)
@@ -142,7 +173,8 @@ func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 		at, err := s.log.Append(ctx, s.done, batch)
 		switch {
 		case err == nil:
-			if rows, err = c.apply(x); err == nil || refusal(err) {
+			err = c.shared.table(&c.mu, func() (err error) { rows, err = c.apply(x); return err })
+			if err == nil || refusal(err) {
 				s.done = at
 				return rows, err
 			}

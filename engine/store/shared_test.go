@@ -42,9 +42,7 @@ func (x *common) server() *Catalogue {
 
 func (x *common) caughtUp(c *Catalogue) {
 	x.t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	must(x.t, c.shared.catchUp(ctx, c))
+	must(x.t, c.CatchUp(ctx))
 }
 
 // all is what a catalogue has.
@@ -204,5 +202,52 @@ func TestSharedCatalogueOnAFullDisk(t *testing.T) {
 	}
 	if tail, err := c.shared.log.Tail(ctx); err != nil || tail != 2 {
 		t.Errorf("the journal has %d changes, %v; want 2", tail, err)
+	}
+}
+
+// heldLog is a journal whose appends wait.
+type heldLog struct {
+	journal.Journal
+	begun, release chan struct{}
+}
+
+func (l heldLog) Append(ctx context.Context, at journal.Position, batch []byte) (journal.Position, error) {
+	close(l.begun)
+	<-l.release
+	return l.Journal.Append(ctx, at, batch)
+}
+
+// While a change waits for the journal, the tables are read as they were, and catching up gives up when its context ends.
+func TestReadsDoNotWaitForTheJournal(t *testing.T) {
+	t.Parallel()
+	x := &common{t: t, path: filepath.Join(t.TempDir(), "catalogue.db")}
+	c := x.server()
+	held := heldLog{c.shared.log, make(chan struct{}), make(chan struct{})}
+	c.shared.log = held
+	put := make(chan error, 1)
+	go func() { put <- c.PutQueue(QueueRow{Name: "q", Shard: 3, Settings: queue.DefaultSettings()}) }()
+	<-held.begun
+	if queues, err := c.Queues(); err != nil || len(queues) != 0 {
+		t.Errorf("while a change waits: %v, %v; want no queue", queues, err)
+	}
+	if _, _, err := c.Tokens(); err != nil {
+		t.Errorf("the tokens while a change waits: %v", err)
+	}
+	over, end := context.WithCancel(ctx)
+	end()
+	if err := c.CatchUp(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("catching up without time: %v, want that it gives up", err)
+	}
+	select {
+	case err := <-put:
+		t.Errorf("the change ended before its journal answered: %v", err)
+	default:
+	}
+	close(held.release)
+	if err := <-put; err != nil {
+		t.Error(err)
+	}
+	if queues, err := c.Queues(); err != nil || len(queues) != 1 {
+		t.Errorf("behind the change: %v, %v; want one queue", queues, err)
 	}
 }
