@@ -81,6 +81,9 @@ func isOurs(dir string) error {
 	if there, err := exists(filepath.Join(dir, catalogueFile)); there || err != nil {
 		return err
 	}
+	if there, err := exists(filepath.Join(dir, restoringFile)); there || err != nil {
+		return errors.Join(err, isWhole(dir)) // half a restore is refused as such, whatever it has
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("the data directory %s cannot be read: %w", dir, err)

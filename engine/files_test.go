@@ -80,6 +80,25 @@ func TestSecondServerIsRefused(t *testing.T) {
 	}
 }
 
+// Half a restore is refused as such, also when it was cut off before its first file was whole: it says what to do.
+func TestHalfARestoreIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{catalogueFile + Partial, "shards/1/store.db", "anything"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600),
+			os.WriteFile(filepath.Join(dir, restoringFile), []byte("{}"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := openIn(t, dir); err == nil || !strings.Contains(err.Error(), `Run "quern restore" again`) {
+			t.Errorf("%s: %v, %v; want it refused as half a restore", name, e, err)
+		}
+		if content, err := os.ReadFile(path); err != nil || string(content) != "x" {
+			t.Errorf("%s: the refused open left %q, %v", name, content, err)
+		}
+	}
+}
+
 // A folder of other files is refused and stays as it is; what a directory for a server may have is in no one's way.
 func TestFoldersOfOthersAreRefused(t *testing.T) {
 	t.Parallel()
