@@ -80,8 +80,10 @@ func TestWorkEndsByCertificate(t *testing.T) {
 			if !errors.Is(err, ErrNotTrusted) {
 				t.Errorf("got %v, want ErrNotTrusted", err)
 			}
-			if opened := s.opened.Load(); opened > 3 {
-				t.Errorf("%d connections were made, want no more than a reserve and the stream take", opened)
+			// A reserve and the stream take three. Over TLS 1.3 the server refuses a client after the client's
+			// handshake, and on a busy machine its reset can overtake its alert: then the client tries again.
+			if opened := s.opened.Load(); opened > 20 {
+				t.Errorf("%d connections were made, want a few", opened)
 			}
 		})
 	}
