@@ -289,6 +289,7 @@ func (v *values) paced(s *Submission, x *trail) {
 }
 
 func (v *values) pacedValue(t *term, x *trail) {
+	var crowded *rate
 	for _, r := range t.key.rates {
 		p := tally{t, r.slot}.pace()
 		x.notePace(p)
@@ -300,34 +301,54 @@ func (v *values) pacedValue(t *term, x *trail) {
 			v.settle(p)
 		}
 		if len(r.paces) > r.sweepAt {
-			v.forgetUnused(r)
+			crowded = r
 		}
+	}
+	if crowded != nil && x.depth == 0 { // a lookahead is to find the paces that it has noted
+		v.forgetUnused(crowded)
 	}
 }
 
 // forgetUnused forgets the values that no submission has, if they are too many, and counts those that come again as if
 // they had just been taken: at no time is a value taken more often than it may be.
+//
+// A term that anything else uses stays, with what all its rates know: a pace without a place in the heap would never
+// open its gates again.
 func (v *values) forgetUnused(r *rate) {
-	var idle []*pace
-	for t, p := range r.paces {
-		if t.all == 0 {
-			idle = append(idle, p)
+	var idle []*term
+	for t := range r.paces {
+		if t.all == 0 && t.uses == t.remembered() {
+			idle = append(idle, t)
 		}
 	}
 	if len(idle) > mostRemembered {
 		// a map has no order, and the same calls must do the same
-		slices.SortFunc(idle, func(a, b *pace) int { return int(a.term.number) - int(b.term.number) })
-		r.since = v.Rates.now
-		for _, p := range idle {
-			if p.place != asleep {
-				v.Rates.due = heapRemove(byNext{}, v.Rates.due, p.place)
-				p.place = asleep
-				p.term.uses--
+		slices.SortFunc(idle, func(a, b *term) int { return int(a.number) - int(b.number) })
+		for _, of := range r.key.rates {
+			of.since = v.Rates.now
+		}
+		for _, t := range idle {
+			for _, of := range r.key.rates {
+				if p := of.paces[t]; p != nil && p.place != asleep {
+					v.Rates.due = heapRemove(byNext{}, v.Rates.due, p.place)
+					p.place = asleep
+					t.uses--
+				}
 			}
-			v.release(p.term)
+			v.release(t)
 		}
 	}
 	r.sweepAt = 2*mostRemembered + 2*len(r.paces)
+}
+
+// remembered is how many rates keep the term because it waits or owes something.
+func (t *term) remembered() (n uint32) {
+	for _, r := range t.key.rates {
+		if p := r.paces[t]; p != nil && p.place != asleep {
+			n++
+		}
+	}
+	return n
 }
 
 // dropPaces gives up the gates of a term that goes, and what rates know of it: nothing that matters any more.
