@@ -9,14 +9,17 @@ trap 'echo "== interrupted"; kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 [ $# -gt 0 ] || { echo "stages.sh: name at least one target"; exit 2; }
 words=${*//+/ }
 all=(${words//,/ }) # make's words have no spaces
-summary=() failed=0
+summary=() failed=0 failures=
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-stage() { # makes a target, and keeps how it ended
+stage() { # makes a target, and keeps how it ended and what it said
 	local begun=$SECONDS outcome=passed
-	"${MAKE:-make}" --no-print-directory "$1" || outcome=FAILED
+	"${MAKE:-make}" --no-print-directory "$1" 2>&1 | tee "$results/$1.said" || outcome=FAILED
 	echo "$outcome $((SECONDS - begun))" >"$results/$1"
+}
+causes() { # the lines that name the tests that failed, or that ran when the time was up
+	grep -hE -A 2 '^ *--- FAIL|WARNING: DATA RACE|^(FAIL|ERROR): |^not ok|^FAILED |^panic: test timed out|running tests:' "$results/$1.said" | head -40 | cut -c1-300
 }
 title() {
 	local number
@@ -40,11 +43,15 @@ for word in "$@"; do
 	for name in ${word//[+,]/ }; do
 		read -r outcome seconds <"$results/$name"
 		again=
-		[ "$outcome" = passed ] || { again="    run it again: make $name"; failed=$((failed + 1)); }
+		[ "$outcome" = passed ] || { again="    run it again: make $name"; failed=$((failed + 1)); failures+=" $name"; }
 		summary+=("$(printf '%s  %-20s %6d s%s' "$outcome" "$name" "$seconds" "$again")")
 	done
 done
 
+for name in $failures; do # whoever sees the end of the output only must see the cause
+	printf '\n== what failed in %s\n' "$name"
+	causes "$name"
+done
 printf '\n== summary\n'
 printf '%s\n' "${summary[@]}"
 [ "$failed" -eq 0 ] || { echo "$failed of ${#all[@]} stages failed"; exit 1; }

@@ -76,7 +76,11 @@ func launch(t *testing.T, tmp string, args ...string) *launched {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Process.Kill() })
+	callOff := endsWhenItHangs(p.Cmd)
+	t.Cleanup(func() {
+		callOff()
+		_ = p.Process.Kill()
+	})
 	return p
 }
 
@@ -220,8 +224,18 @@ func TestWorkDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every command waits until the gate has a writer; with two at a time and two reserved ahead four are held.
-	work := launch(t, dir, program, "work", "--server", url, "--concurrency", "2", "--", "sh", "-c", `read line < "$0"; echo done`, gate)
+	work := launch(t, dir, program, "work", "--server", url, "--concurrency", "2", "--",
+		"sh", "-c", `echo > "$0.$$.begun"; read line < "$0"; echo done`, gate)
 	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 4 })
+	begun := func() int {
+		files, err := filepath.Glob(gate + ".*.begun")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	// A chunk that is reserved but whose command has not begun would be released, so the signal waits for both commands.
+	statsUntil(t, program, url, func(api.Stats) bool { return begun() == 2 })
 	work.tell(syscall.SIGTERM)
 	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 2 && s.Ready == 8 })
 	writer, err := os.OpenFile(gate, os.O_RDWR, 0)

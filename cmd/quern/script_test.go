@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -85,6 +86,17 @@ type server struct {
 	drained chan struct{} // closed when its stdout ended
 }
 
+// hangs is the time after which a process of a test counts as hanging: some ten times what the longest test takes on a busy machine.
+const hangs = 8 * time.Minute
+
+// endsWhenItHangs ends a process that lives on after every test must be done. SIGQUIT has it print where its goroutines stand, so that a wait
+// that never ends fails by name, with what its server was doing, and not with the time of the whole package. The function calls it off.
+func endsWhenItHangs(p *exec.Cmd) (callOff func()) {
+	quit := time.AfterFunc(hangs, func() { _ = p.Process.Signal(syscall.SIGQUIT) })
+	kill := time.AfterFunc(hangs+30*time.Second, func() { _ = p.Process.Kill() })
+	return func() { quit.Stop(); kill.Stop() }
+}
+
 // startServer starts a server and waits until it says that it is ready.
 func startServer(program string, env []string, dir string, args ...string) (*server, error) {
 	s := &server{stderr: &syncBuffer{}, drained: make(chan struct{})}
@@ -98,13 +110,16 @@ func startServer(program string, env []string, dir string, args ...string) (*ser
 	if err := s.process.Start(); err != nil {
 		return nil, err
 	}
+	callOff := endsWhenItHangs(s.process)
 	lines := bufio.NewReader(stdout)
 	line, err := lines.ReadString('\n')
 	if err != nil {
+		callOff()
 		return nil, fmt.Errorf("the server ended before it was ready: %w; it said: %s", errors.Join(err, s.process.Wait()), s.stderr.String())
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
+		callOff()
 		close(s.drained)
 	}()
 	for word := range strings.FieldsSeq(line) {
