@@ -48,7 +48,7 @@ for word in "$@"; do
 	done
 done
 
-for name in $failures; do # whoever sees the end of the output only must see the cause
+for name in $failures; do # a reader who has only the end of the output must see the cause
 	printf '\n== what failed in %s\n' "$name"
 	causes "$name"
 done
