@@ -47,7 +47,8 @@ const (
 	headerOnBehalfOf = "Quern-On-Behalf-Of"
 )
 
-// credential is how a request showed who it is from: by a token, or by the session that a token opened.
+// credential is how a request showed who it is from: by a token, or by the session that a token opened. It is what a
+// wait is ended by: good asks later whether it would still be accepted.
 type credential struct {
 	proof   access.Proof
 	session *session // nil: the token itself
@@ -218,7 +219,8 @@ func (a *auth) credentialOf(r *http.Request) *credential {
 	return &by
 }
 
-// authenticate finds the token of a request: from its header, else from the session that its cookie names.
+// authenticate finds the token of a request: from its header, else from the session that its cookie names. An
+// Authorization header that is there decides alone: a wrong token beside a good cookie is refused.
 func (a *auth) authenticate(table *access.Table, r *http.Request,
 	now time.Time) (by credential, token *access.Token, err error) {
 	given := r.Header["Authorization"]
@@ -280,7 +282,8 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (subject st
 	return subject, token
 }
 
-// enter counts a request of a token in, unless the token has as many as it may. What entered has to leave.
+// enter counts a request of a token in, unless the token has as many as it may. What entered has to leave. The moment
+// is counted from the start of the server, on the monotonic clock.
 func (a *auth) enter(token *access.Token, now time.Time) error {
 	if wait, ok := token.Enter(now.Sub(a.clock.began), a.limits); !ok {
 		return tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)

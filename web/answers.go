@@ -33,8 +33,8 @@ type answers struct {
 	waits    *waits // which the server's stop ends
 }
 
-// collected is an answer that is sent when all of it is made. What it was made of is no
-// longer in memory then.
+// collected is an answer that is sent when all of it is made. What it was made of is no longer in memory then. It
+// holds an answer back that may still be refused. Streams do not go through it.
 type collected struct {
 	http.ResponseWriter
 	answer *access.Answer
@@ -85,8 +85,9 @@ func inTurn(clock *clock, c echo.Context, read func() error) error {
 	return read()
 }
 
-// collect has make answer into memory, and sends that, unless still fails then. What make
-// returns is returned, or that there was no room.
+// collect has make answer into memory, and sends that, unless still fails then. What make returns is returned, or
+// that there was no room. still is asked last: between the reading and the sending, a queue may have moved to another
+// node, and what was read may be old.
 func (a *answers) collect(c echo.Context, make, still func() error) error {
 	response := c.Response()
 	in := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer,

@@ -25,21 +25,25 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// attachHeartbeat is how often the stream of an attached consumer says that it lives.
+// attachHeartbeat is how often the stream of an attached consumer says that it lives. The client learns it from
+// `hello`, and takes a stream for broken when several heartbeats stay out.
 const attachHeartbeat = 10 * time.Second
 
 // attachRequest is what the query of an attachment says.
 type attachRequest struct{ incarnation string }
 
+// The parameter is optional: a stream that does not say which process it is of ends no other one.
 func attachParameters() parameters[attachRequest] {
 	return parameters[attachRequest]{textParameter("incarnation", incarnationAbout, queue.MaxIncarnation,
 		func(r *attachRequest) *string { return &r.incarnation })}
 }
 
-// attach is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
+// attach is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays. Attach comes before the
+// stream is started, so that a refusal is an ordinary answer with a status.
 func (x consumers) attach(c echo.Context) error {
 	r := c.Request()
 	queueName, consumer := c.Param("queue"), c.Param("consumer")
+	// The router matches the escaped path then, and leaves its parameters escaped.
 	if r.URL.RawPath != "" {
 		if err := unescape(&queueName, &consumer); err != nil {
 			return err
@@ -70,6 +74,7 @@ func (x consumers) attach(c echo.Context) error {
 		end()
 		attached.Close(!x.streams.waits.stopped()) // a server that stops declares no consumer lost
 	}()
+	// Else the kernel would take a quarter of an hour to give up on a machine that vanished without a word.
 	noticeSilence(x.log, r)
 	forgetHeaders(r)
 	alive := time.NewTicker(attachHeartbeat)
@@ -86,6 +91,7 @@ func (x consumers) attach(c echo.Context) error {
 			if x.streams.send(c, []byte(": alive\n\n")) != nil {
 				return nil
 			}
+			// Only behind a write that went through: that is the sign of life of the connection.
 			attached.Alive()
 		case <-r.Context().Done():
 			return nil
@@ -93,7 +99,8 @@ func (x consumers) attach(c echo.Context) error {
 	}
 }
 
-// noticeEvents are what is new as events.
+// noticeEvents are what is new as events. All of a notice goes out in one write, in this order: a client knows what
+// it is attached to before it hears of revoked chunks.
 func noticeEvents(consumer string, n *engine.Notice) (out []byte, err error) {
 	add := func(name string, data any) error {
 		body, err := json.Marshal(data)
@@ -112,6 +119,7 @@ func noticeEvents(consumer string, n *engine.Notice) (out []byte, err error) {
 			return nil, err
 		}
 	}
+	// Only the last order counts. A client that attaches while an order stands gets it behind `hello`.
 	if n.Ordered {
 		names := [...]string{queue.NoOrder: api.EventResume, queue.Quiet: api.EventQuiet, queue.Drain: api.EventDrain}
 		if err := add(names[n.Order], struct{}{}); err != nil {

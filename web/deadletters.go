@@ -161,6 +161,8 @@ type DeadPath struct {
 	chunk queue.ChunkID
 }
 
+// Only the form is checked here. Whether there is such a letter is known under the shard's lock, at the moment of the
+// act.
 func (p *DeadPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 	if p.chunk, err = chunkAt("/path/submission", p.Submission, p.Index); err != nil {
 		return nil, err
@@ -179,6 +181,7 @@ func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*o
 	if err != nil && queue.CodeOf(err) != queue.CodeUnknownDeadLetter { // it was redriven a moment ago
 		return nil, err
 	}
+	// A larger content could not be changed, and need not be shown.
 	if len(content) <= queue.MaxReplacedContent {
 		out.Body.Content = content
 	}

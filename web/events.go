@@ -52,9 +52,10 @@ type events struct {
 	encoded map[string]*encodedFrame // by queue
 }
 
-// encodedFrame is a frame as it goes out, by topic. It keeps the frame that it was made of to tell
-// whether it is still the newest, and of the frame before only the schedules. With the whole frame
-// before, each would keep the one before it alive, and memory would grow for ever.
+// encodedFrame is a frame as it goes out, by topic. It keeps the frame that it was made of to tell whether it is
+// still the newest, and of the frame before only the schedules. With the whole frame before, each would keep the one
+// before it alive, and memory would grow for ever. It is immutable but for consumers and schedules, which guard
+// themselves (lateTopic), so streams read it without a lock.
 type encodedFrame struct {
 	of          *engine.Frame
 	stats, keys []byte
@@ -69,8 +70,10 @@ type eventsRequest struct {
 	queues      []string
 	stats, keys bool
 
+	// Both are off unless they are named: each costs a question to the engine for every frame.
 	consumers, schedules bool
 
+	// Of Last-Event-ID; both are 0 for a stream of several queues.
 	last   uint64 // frame number that it has; 0: none
 	lastAt queue.Time
 }
@@ -90,7 +93,8 @@ func (w watching) routes(r *router) {
 		streams: true, spread: w.spread, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, w.getEvents)
 }
 
-// getEvents is GET /v1/events. It runs as long as the subscriber stays.
+// getEvents is GET /v1/events. It runs as long as the subscriber stays. Refusals come before the first byte, as
+// ordinary answers with a status. From then on the only way to say something is an event.
 func (w watching) getEvents(c echo.Context) error {
 	in, err := w.parseEvents(c.Request())
 	if err != nil {
@@ -112,7 +116,8 @@ func (w watching) getEvents(c echo.Context) error {
 	return nil
 }
 
-// parseEvents reads the query and the id of the last event that the subscriber has.
+// parseEvents reads the query and the id of the last event that the subscriber has. It reads the query by hand,
+// because a repeated queue parameter and a list of topics are more than huma can read.
 func (w watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 	in = eventsRequest{queues: []string{engine.DefaultQueue}, stats: true, keys: true}
 	values, err := url.ParseQuery(r.URL.RawQuery)
@@ -133,11 +138,14 @@ func (w watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 		}
 	}
 	if len(in.queues) == 1 { // an id is a place in the stream of one queue
+		// An id that cannot be read counts as none: browsers send back whatever they have, also after an update of
+		// the server, and an error would keep them from reconnecting.
 		in.last, in.lastAt = w.events.parseID(r.Header.Get("Last-Event-ID"))
 	}
 	return in, nil
 }
 
+// Whether the queues exist is not checked here: the stream asks for each frame (find), as they can also go later.
 func (in *eventsRequest) parseQueues(given []string) error {
 	in.queues = nil
 	for _, name := range given {
@@ -169,7 +177,8 @@ func (in *eventsRequest) parseTopics(given []string) error {
 	return nil
 }
 
-// eventID is RUN-NUMBER-TIME. An id of another run of the server is as good as none.
+// eventID is RUN-NUMBER-TIME. An id of another run of the server is as good as none. Base 36 keeps it short: it is
+// sent with every event. The time is in it to find the points of the series that come after it.
 func (e *events) eventID(f *engine.Frame) string {
 	return e.run + "-" + strconv.FormatUint(f.Number, 36) + "-" + strconv.FormatInt(int64(f.At), 36)
 }
@@ -188,8 +197,9 @@ func (e *events) parseID(id string) (number uint64, at queue.Time) {
 	return number, queue.Time(millis)
 }
 
-// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile,
-// so that they are made once.
+// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that they are made
+// once. A stream that is late may come with an older frame than the one that is known. It is then encoded again, and
+// the next stream with the newest frame does the same: rare, and never wrong.
 func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -215,7 +225,8 @@ func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error
 	return made, nil
 }
 
-// lastSchedules are those of this frame, or, while no stream has asked for them, of the one before.
+// lastSchedules are those of this frame, or, while no stream has asked for them, of the one before. ready is set
+// behind the body, so one that is being made counts as not there, and is not waited for.
 func (f *encodedFrame) lastSchedules() *lateTopic {
 	if f.schedules.ready.Load() {
 		return f.schedules
@@ -223,7 +234,7 @@ func (f *encodedFrame) lastSchedules() *lateTopic {
 	return f.before
 }
 
-// event writes one event. JSON has no line breaks, so that data is one line.
+// event writes one event. JSON has no line breaks, so that data is one line. The events of one frame share its id.
 func (e *events) event(name string, f *engine.Frame, data any) ([]byte, error) {
 	body, err := json.Marshal(data)
 	if err != nil {

@@ -23,7 +23,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// stream is one subscriber of the events of some queues.
+// stream is one subscriber of the events of some queues. Only the goroutine of its request uses it, so it has no
+// lock.
 type stream struct {
 	watching
 	c       echo.Context
@@ -33,8 +34,9 @@ type stream struct {
 
 // followed is a queue that a subscriber follows.
 type followed struct {
-	name      string
-	last      uint64 // number of the frame that the subscriber has; 0: none
+	name string
+	last uint64 // number of the frame that the subscriber has; 0: none
+	// Compared by address, not by content: topics that did not change share their bytes.
 	schedules []byte // the last that were sent
 }
 
@@ -46,7 +48,8 @@ func newStream(w watching, c echo.Context, in eventsRequest) *stream {
 	return o
 }
 
-// find is a queue that serves and that the subscriber may see.
+// find is a queue that serves and that the subscriber may see. It is asked again for every frame, because a queue can
+// be deleted, moved to another node or set aside while the stream is open.
 func (o *stream) find(name string) (*engine.Queue, error) {
 	if token := boundTo(o.c.Request().Context()); token != nil && !token.CoversQueue(name) {
 		return nil, unknownQueue(name)
@@ -54,7 +57,8 @@ func (o *stream) find(name string) (*engine.Queue, error) {
 	return o.engine.Queue(name)
 }
 
-// refused is why none of the queues can be followed; nil if one can.
+// refused is why none of the queues can be followed; nil if one can. One queue that can be followed is enough: a
+// dashboard with several must not go dark because one is gone.
 func (o *stream) refused() (first error) {
 	for _, f := range o.queues {
 		_, err := o.find(f.name)
@@ -68,7 +72,8 @@ func (o *stream) refused() (first error) {
 	return first
 }
 
-// begin sends what the subscriber does not have yet.
+// begin sends what the subscriber does not have yet. `retry` has browsers reconnect after a second; their default is
+// several.
 func (o *stream) begin() error {
 	if err := o.send([]byte("retry: 1000\n: hello\n\n")); err != nil || !o.request.stats {
 		return err
@@ -88,6 +93,8 @@ func (o *stream) begin() error {
 		if err != nil {
 			return err
 		}
+		// The frame that the series was read from comes again as stats and keys, so a new subscriber sees numbers at
+		// once.
 		f.last = 0
 		if err := o.send(event); err != nil {
 			return err
@@ -96,7 +103,8 @@ func (o *stream) begin() error {
 	return nil
 }
 
-// follow sends each frame until the subscriber or the last queue is gone, or the server stops.
+// follow sends each frame until the subscriber or the last queue is gone, or the server stops. The heartbeat runs
+// beside the frames, also for a queue that changes often: it is cheaper than finding out whether it is needed.
 func (o *stream) follow() {
 	ctx := o.c.Request().Context()
 	alive := time.NewTicker(heartbeat)
@@ -118,8 +126,8 @@ func (o *stream) follow() {
 	}
 }
 
-// frames sends the frame of each queue that the subscriber does not have, and closes the
-// queues that are gone.
+// frames sends the frame of each queue that the subscriber does not have, and closes the queues that are gone. open
+// reuses the array of queues: it never has more entries than were read.
 func (o *stream) frames() error {
 	open := o.queues[:0]
 	for _, f := range o.queues {
@@ -152,7 +160,8 @@ func (o *stream) next(f *followed) (gone, err error) {
 	return gone, err
 }
 
-// closed says that a queue is followed no longer. It has no id: there is nothing to continue.
+// closed says that a queue is followed no longer. It has no id: there is nothing to continue. It has the code and
+// text that a request about the queue would be answered, and no more: internal errors stay in the log.
 func (o *stream) closed(name string, why error) error {
 	p := o.streams.answers.problemOf(why)
 	body, err := json.Marshal(api.Closed{Queue: name, Code: p.Code, Detail: p.Detail})
@@ -167,6 +176,7 @@ func (o *stream) frame(to *followed, f *engine.Frame) error {
 	if err != nil {
 		return err
 	}
+	// Noted before the frame is sent: a frame that could not be sent ends the stream, so nothing is ever sent twice.
 	last := to.last
 	to.last = f.Number
 	if last != 0 && f.Number > last+1 {
@@ -191,7 +201,8 @@ func (o *stream) frame(to *followed, f *engine.Frame) error {
 	return o.late(to, f, encoded)
 }
 
-// late sends the topics that are made for who wants them.
+// late sends the topics that are made for who wants them. Consumers are sent with every frame, schedules only when
+// they changed: what consumers hold changes all the time.
 func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) error {
 	if o.request.consumers {
 		event, err := encoded.consumers.made(o.events, api.EventConsumers, f, nil,

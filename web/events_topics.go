@@ -20,10 +20,12 @@ import (
 // no one watches them. The first subscriber who wants one has it made for a frame, outside
 // of the lock that the streams share, and all others of the queue are sent the same bytes.
 
-// topicPatience bounds the reading of one topic for a frame.
+// topicPatience bounds the reading of one topic for a frame. The frame is of use for one second only; more than a few
+// missed ones show an operator that something is wrong.
 const topicPatience = 5 * time.Second
 
-// lateTopic is a topic of one frame.
+// lateTopic is a topic of one frame. An error is kept like a result: it ends all streams that want the topic of this
+// frame, and their clients come back to a new one.
 type lateTopic struct {
 	once  sync.Once
 	body  []byte // JSON, to tell whether anything changed
@@ -80,8 +82,8 @@ func (w watching) consumersFrame(ctx context.Context, queueName string, f *engin
 	return out, nil
 }
 
-// schedulesFrame is what the topic schedules says: what moves of each schedule, those
-// first that are due next.
+// schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next. Names
+// decide between equal times, so that equal contents are equal bytes, and are not sent again.
 func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
 	q, err := w.engine.Queue(queueName)
 	if err != nil {
@@ -93,6 +95,7 @@ func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 	}
 	slices.SortStableFunc(page.Items, func(a, b queue.ScheduleInfo) int {
 		switch {
+		// 0 is "never": such schedules come last, not first.
 		case (a.Next == 0) != (b.Next == 0):
 			if b.Next == 0 {
 				return -1
@@ -115,6 +118,7 @@ func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 			LastAt: in.Last.API(), WaitingAt: in.Waiting.API(),
 			Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
 		}
+		// 0 is no id; the text "0" would look like one.
 		if in.LastID != 0 {
 			one.LastSubmission = in.LastID.String()
 		}

@@ -41,7 +41,9 @@ const (
 	farStale = farFresh + expelEvery + askMost
 )
 
-// farSessions are the sessions of other nodes that this node has asked for, by the hash of their cookies.
+// farSessions are the sessions of other nodes that this node has asked for, by the hash of their cookies. The map is
+// bounded by maxSessions, and tidy forgets what no home confirmed within farStale. Only cookies with a good seal get
+// an entry.
 type farSessions struct {
 	nodes   *engine.Nodes // nil: the server is alone
 	through *forwarding
@@ -51,7 +53,8 @@ type farSessions struct {
 	known map[access.Hash]*farSession
 }
 
-// farSession is what this node knows of one.
+// farSession is what this node knows of one. The lock asking guards seen, failed and is. It is held over the call to
+// the home, so renew and tidy, which must not wait for another node, use TryLock.
 type farSession struct {
 	home engine.Elsewhere
 	id   string
@@ -68,13 +71,15 @@ type (
 		ID  string
 		End bool // log out
 	}
+	// The answer has the time that is left, not the time of the end: clocks of two nodes are never compared.
 	sessionAnswer struct {
 		Proof *access.Proof // nil: there is no such session, or it is over
 		Left  time.Duration // until it ends, however busy
 	}
 )
 
-// farSessionsRoute answers for the sessions of this node.
+// farSessionsRoute answers for the sessions of this node. A question counts as a request of the session (use). So a
+// session that is used only through other nodes does not become idle at its home.
 func farSessionsRoute(e *echo.Echo, a *auth) {
 	e.POST(sessionsPath, func(c echo.Context) error {
 		if a.hops.of(c.Request()) == nil {
@@ -99,7 +104,8 @@ func farSessionsRoute(e *echo.Echo, a *auth) {
 }
 
 // split is the other node that a cookie names, and the id of the session there; nil: the session is one of this node,
-// or of a node that is gone (away), or the cookie is made up.
+// or of a node that is gone (away), or the cookie is made up. A cookie from before the server joined a cluster has no
+// seal. It counts as made up, and its owner logs in again.
 func (f *farSessions) split(cookie string) (home *engine.Elsewhere, id string, away bool) {
 	if f.nodes == nil {
 		return nil, cookie, false
@@ -125,7 +131,8 @@ func (f *farSessions) cookie(id string) string {
 	return of + "." + f.seal(of)
 }
 
-// seal is 128 bits in base64.
+// seal is 128 bits in base64. The text "session " keeps these seals apart from those of hops, which the same key
+// makes: neither can be used as the other.
 func (f *farSessions) seal(of string) string {
 	mac := hmac.New(sha256.New, f.nodes.HopKey())
 	mac.Write([]byte("session " + of))
@@ -141,7 +148,8 @@ func cutLast(text string) (before, after string, found bool) {
 	return text[:at], text[at+1:], true
 }
 
-// errAway says that the home of a session does not answer.
+// errAway says that the home of a session does not answer. It is 401 and not 503, because a page that gets 401 shows
+// the login. The session would not survive the loss of its home anyway.
 func errAway(node string) error {
 	return newProblem(codeUnauthorized, fmt.Sprintf("Node %s, at which you logged in, does not answer: log in again.", node))
 }
@@ -158,7 +166,8 @@ func (f *farSessions) find(ctx context.Context, home *engine.Elsewhere, id strin
 	return f.ask(ctx, known)
 }
 
-// entry is what this node knows of a session; nil: it knows too many.
+// entry is what this node knows of a session; nil: it knows too many. When the map is full, sessions that it does not
+// have are refused, and the others go on. tidy makes room.
 func (f *farSessions) entry(home *engine.Elsewhere, id string) *farSession {
 	hash := access.Hash(sha256.Sum256([]byte(home.Node + "." + id)))
 	f.mu.Lock()
@@ -174,7 +183,8 @@ func (f *farSessions) entry(home *engine.Elsewhere, id string) *farSession {
 	return known
 }
 
-// ask asks the home of a session, unless it has answered just now.
+// ask asks the home of a session, unless it has answered just now. A failure counts as long as an answer does. So a
+// page with many requests costs one call to a node that is down, not one after the other, each of them askMost long.
 func (f *farSessions) ask(ctx context.Context, s *farSession) (*session, error) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -190,6 +200,7 @@ func (f *farSessions) ask(ctx context.Context, s *farSession) (*session, error) 
 		s.failed = f.clock.now()
 		return nil, errAway(s.home.Node)
 	}
+	// now was read before the call, so an answer counts from when it was asked for: it is never older than farFresh.
 	s.seen = now
 	switch {
 	case answer.Proof == nil:
@@ -205,13 +216,15 @@ func (f *farSessions) ask(ctx context.Context, s *farSession) (*session, error) 
 	return s.is, nil
 }
 
-// confirm notes that the home has the session still.
+// confirm notes that the home has the session still. used is only for lives, which asks the same of all sessions: the
+// idle time of a far session is counted at its home.
 func (s *session) confirm(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used, s.good = now, now.Add(farStale)
 }
 
+// It is one attempt. A second one would come from the next request of the page, or a second later from renew.
 func (f *farSessions) call(ctx context.Context, home *engine.Elsewhere, asked askedSession) (answer sessionAnswer, err error) {
 	ctx, done := context.WithTimeout(ctx, askMost)
 	defer done()
@@ -242,12 +255,15 @@ func (f *farSessions) close(ctx context.Context, home *engine.Elsewhere, id stri
 		if known.is != nil {
 			known.is.end()
 		}
+		// For this node the log-out is in force now: for farFresh the home is not even asked.
 		known.is, known.seen = nil, f.clock.now()
 	}
 	return nil
 }
 
 // renew asks again for the sessions that streams and waits have. It waits for no answer; ended is called after each.
+// A session that is being asked for is left out. Should two goroutines meet all the same, the second waits in ask,
+// and finds a fresh answer there.
 func (f *farSessions) renew(inUse map[*farSession]bool, ended func()) {
 	for s := range inUse {
 		if !s.asking.TryLock() {
@@ -262,7 +278,7 @@ func (f *farSessions) renew(inUse map[*farSession]bool, ended func()) {
 	}
 }
 
-// tidy forgets the sessions that no one asked for of late.
+// tidy forgets the sessions that no one asked for of late. One that is being asked for is in use, and is left alone.
 func (f *farSessions) tidy(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

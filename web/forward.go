@@ -34,7 +34,8 @@ const (
 	headerHop   = "Quern-Hop"
 )
 
-// forwarding sends calls on to the nodes that can answer them.
+// forwarding sends calls on to the nodes that can answer them. transport is for parts of calls (spread.go) and for
+// the proxy: the nodes share connections for both.
 type forwarding struct {
 	nodes *engine.Nodes // nil: the server is alone
 	auth  *auth
@@ -45,7 +46,8 @@ type forwarding struct {
 	self      http.Handler // answers what this node asks itself
 }
 
-// ownHeaders are about the node that a call came to, which has looked at them.
+// ownHeaders are about the node that a call came to, which has looked at them. They must not travel on: the other
+// node would look at them once more, and it needs no secret of the client.
 var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode",
 	"Sec-Fetch-Dest"}
 
@@ -56,7 +58,8 @@ type hop struct {
 	From    string        `json:"from"`              // the client's address
 }
 
-// hops seal what nodes tell each other of a call, so that no one but a node can say it.
+// hops seal what nodes tell each other of a call, so that no one but a node can say it. Every node has the same key
+// (engine.Nodes.HopKey); clients never see it.
 type hops struct{ key []byte }
 
 // forwardedKey is where a request's context has the node that it is sent on to.
@@ -82,7 +85,11 @@ func (b *copyBuffers) Put(p []byte) { b.Pool.Put(&p) }
 
 func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	// Answers pass through as they are, so they are not unpacked between nodes; and a proxy of the environment must
+	// not see what nodes tell each other.
 	transport.DisableCompression, transport.Proxy = true, nil
+	// The default of 2 idle connections would have most calls dial. A node that does not accept within two seconds
+	// counts as lost for the call.
 	transport.MaxIdleConnsPerHost, transport.DialContext = 256, (&net.Dialer{Timeout: 2 * time.Second}).DialContext
 	f := &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
 	f.proxy = &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -101,6 +108,7 @@ func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 				r.Out.Body, _ = r.Out.GetBody()
 			}
 		},
+		// A client that reads it can send its next call to the owner directly.
 		ModifyResponse: func(r *http.Response) error {
 			if r.Header.Get(headerOwner) == "" {
 				to := r.Request.Context().Value(forwardedKey{}).(*forwarded)
@@ -263,7 +271,8 @@ func (w *timedWriter) WriteHeader(status int) {
 
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// failed is the answer when another node did not give one.
+// failed is the answer when another node did not give one. A client that went away also ends the call to the other
+// node, so it is asked first: that is no failure of the node.
 func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) error {
 	if r.Context().Err() != nil {
 		return newProblem(codeClientGone, "The client went away before the answer.")
@@ -280,7 +289,8 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 		"may have done what was asked, or not.", at.Node))
 }
 
-// seal writes what a hop says.
+// seal writes what a hop says. A hop has no time in it, so someone who reads it can repeat it, as with a token: links
+// between nodes need the same protection as those of clients.
 func (x *hops) seal(h *hop) string {
 	text, err := json.Marshal(h)
 	if err != nil {

@@ -31,6 +31,7 @@ func (g *guesses) wrong(r *http.Request, at time.Duration) time.Duration {
 	if err != nil {
 		return 0 // no socket: embedded, or in a test
 	}
+	// One customer of IPv6 has at least 64 bits of addresses to change through, so the network counts as one.
 	bits := 32
 	if address = address.Unmap().WithZone(""); address.Is6() {
 		bits = 64
@@ -50,7 +51,9 @@ func (g *guesses) wrong(r *http.Request, at time.Duration) time.Duration {
 	return pace.Take(at, guessEvery, guessBurst)
 }
 
-// makeRoom forgets the addresses that have nothing to wait for, and, if all of them do, all.
+// makeRoom forgets the addresses that have nothing to wait for, and, if all of them do, all. Forgetting all of them
+// lets guessing go on for a moment. Refusing new addresses instead would let one attacker with many addresses shut
+// out everyone else's first mistake.
 func (g *guesses) makeRoom(at time.Duration) {
 	if len(g.from) >= maxGuessFrom {
 		for prefix, pace := range g.from {

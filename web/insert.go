@@ -121,7 +121,8 @@ func (x *inserting) insert(c echo.Context) error {
 	return x.answerInsert(c, call, &one[0])
 }
 
-// body reads the body of an insert, which the caller frees, and says which of the two kinds it is of.
+// body reads the body of an insert, which the caller frees, and says which of the two kinds it is of. The media type
+// is checked before a byte of a body is read, which may have many megabytes.
 func (x *inserting) body(c echo.Context) (media string, body *buffer, err error) {
 	if media, err = mediaType(c.Request(), contentJSON, contentLines); err != nil {
 		return "", nil, err
@@ -271,7 +272,7 @@ func idempotencyKey(header http.Header) (string, error) {
 	return values[0], checkKey("/header/"+name, values[0])
 }
 
-// checkKey refuses an idempotency key that cannot be one.
+// checkKey refuses an idempotency key that cannot be one. Printable ASCII only, as a key may travel in a header.
 func checkKey(pointer, key string) error {
 	if key == "" || len(key) > queue.MaxIdempotencyKey {
 		return queue.Invalid(pointer, "has %d bytes; 1 to %d are allowed", len(key), queue.MaxIdempotencyKey)

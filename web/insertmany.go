@@ -120,6 +120,8 @@ func (x *inserting) list(c echo.Context, request *wire.InsertManyRequest) []queu
 	return list
 }
 
+// Results are made one at a time while they are written: ten thousand of them in a list would be twice the memory of
+// the answer.
 func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
 	out := x.answers.buffers.take()
 	defer x.answers.buffers.free(out)

@@ -28,6 +28,8 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 		Name: "quern_http_request_seconds",
 		Help: "Time from the headers of a request to the end of its answer, waiting " +
 			"included, in seconds.",
+		// They end at the longest wait that a request may ask for. Servers of Prometheus that take native histograms
+		// get a finer one, of at most 160 buckets per series.
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 			2.5, 10, 60},
 		NativeHistogramBucketFactor:     1.1,
@@ -61,6 +63,8 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 		Name: "quern_http_answers_refused_total",
 		Help: "How often there was no room for a large answer: it was made shorter, or refused with 429.",
 	}, func() float64 { return float64(answers.Refused.Load()) })
+	// The registerer is the caller's. Two servers in one process (tests) have one each, so a name that is taken is an
+	// error of the program.
 	for _, c := range []prometheus.Collector{m.seconds, m.changes, m.lines.leftOut, build, streams, answering, most,
 		refused} {
 		if err := registerer.Register(c); err != nil {
@@ -70,13 +74,16 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	return m, nil
 }
 
-// changes says that by the operation operators change something.
+// changes says that by the operation operators change something. The same field says what the audit log calls the
+// act.
 func (op *operation) changes() bool {
 	return op.act.action != ""
 }
 
-// observe counts one request. The observer of an operation's usual answer is looked up once.
+// observe counts one request. The observer of an operation's usual answer is looked up once. Looking up a series
+// costs more than observing in it, and the calls that come most often end with 200.
 func (m *metrics) observe(op *operation, status int, elapsed time.Duration) {
+	// All unknown paths are one series: scanners try thousands of them.
 	if op == nil {
 		m.seconds.WithLabelValues(routeUnmatched, strconv.Itoa(status)).Observe(elapsed.Seconds())
 		return

@@ -15,7 +15,8 @@ const nodesAbout = "Lists the servers of the cluster by name, and for each queue
 	"seconds. A server " +
 	"that is alone answers with itself, and `lease_ms` is null."
 
-// nodes are the handlers of the nodes of a cluster.
+// nodes are the handlers of the nodes of a cluster. self has no queues: they are filled in for each answer, as they
+// come and go.
 type nodes struct {
 	engine  *engine.Engine
 	self    api.Node
@@ -35,6 +36,8 @@ type nodesOutput struct {
 	Body api.Page[api.Node]
 }
 
+// There are no pages: a cluster has few nodes. A token that is bound to queues sees all nodes, but only its own
+// queues on them.
 func (x nodes) list(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
 	name, list, err := "", []api.Node{x.alone()}, error(nil)
 	if x.cluster != nil {
@@ -45,6 +48,7 @@ func (x nodes) list(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
 		list[i].Queues = within(ctx, list[i].Queues,
 			func(q *api.NodeQueue) bool { return boundTo(ctx).CoversQueue(q.Queue) })
 		if list[i].Queues == nil {
+			// An empty list and not null: clients of typed languages need not tell the two apart.
 			list[i].Queues = []api.NodeQueue{}
 		}
 	}

@@ -37,9 +37,9 @@ func (all parameters[T]) document() (list []*huma.Param) {
 	return list
 }
 
-// read reads a query. What is none of the parameters is refused.
-// An empty value counts as absent, because a form sends all of its fields. `meta.KEY=` is the exception: the empty
-// text is a value.
+// read reads a query. What is none of the parameters is refused. An empty value counts as absent, because a form
+// sends all of its fields. `meta.KEY=` is the exception: the empty text is a value. Parameters are read in no fixed
+// order, so none may depend on another.
 func (all parameters[T]) read(raw string, to *T) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -106,7 +106,8 @@ func choiceParameter[T any](name, about string, names []string, set func(to *T, 
 	}}
 }
 
-// timeParameter is a time; the schema is what the document says of it.
+// timeParameter is a time; the schema is what the document says of it. Times before 1970 are refused, because 0 means
+// "no bound" in requests.
 func timeParameter[T any](name, about string, schema *huma.Schema, field func(*T) *queue.Time) parameter[T] {
 	return parameter[T]{Param: queryParam(name, about, schema), read: func(to *T, name, given string) error {
 		at, err := time.Parse(time.RFC3339, given)
@@ -162,7 +163,8 @@ func stateParameter[T any, S comparable](parse func(string) (S, bool), field fun
 	}}
 }
 
-// metaParameter is meta.KEY=VALUE, or meta[KEY]=VALUE, once for each key.
+// metaParameter is meta.KEY=VALUE, or meta[KEY]=VALUE, once for each key. A key that comes twice is refused: no
+// submission has two values of a key, so nothing could match.
 func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 	param := queryParam("meta",
 		"Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole "+
@@ -189,6 +191,7 @@ const shortPages = "A page may have fewer items than its limit, or none, and sti
 	"examines only " +
 	"so many items per page, and a page has a maximum size."
 
+// It is opaque here: the part that made it checks it.
 func cursorParameter[T any](field func(*T) *string) parameter[T] {
 	return textParameter("cursor", "Cursor from the previous page", 0, field)
 }

@@ -5,6 +5,7 @@ package web
 //
 // Reading takes the scope read. Whatever makes a program run or gives it away takes plugins: also a download, as a
 // module may be a trade secret, and a dry run, as it runs code with the contents of the request.
+
 // routes are the part of the table about plugins.
 func (x pluginHandlers) routes(r *router) {
 	const base, one, version = "/v1/plugins", "/v1/plugins/{name}", "/v1/plugins/{name}/versions/{version}"

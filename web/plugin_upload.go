@@ -122,8 +122,9 @@ func readWhole(body io.Reader, size, most int64) ([]byte, error) {
 	return whole[:n], err
 }
 
-// readParts reads a form: each part once, each within its limit.
-// A part that is unknown or comes twice is refused: of two modules it would not be clear which one was checked.
+// readParts reads a form: each part once, each within its limit. A part that is unknown or comes twice is refused: of
+// two modules it would not be clear which one was checked. The number of parts is bounded too: a form of empty parts
+// is small, and each costs a parse.
 func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins.Upload) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
@@ -157,6 +158,7 @@ func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins
 		}
 		var content bytes.Buffer
 		content.Grow(int(min(most, max(r.ContentLength, 0))) + bytes.MinRead) // no part is larger than the form
+		// One byte more than allowed is read, to tell a part of the largest size from one that is too large.
 		if _, err := content.ReadFrom(io.LimitReader(part, most+1)); err != nil {
 			return err
 		}
@@ -167,7 +169,8 @@ func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins
 	}
 }
 
-// module is GET .../wasm.
+// module is GET .../wasm. The name of the file has the digits of the sum, so that two downloads of one plugin do not
+// look alike.
 func (x pluginHandlers) module(c echo.Context) error {
 	catalogue, err := x.held()
 	if err != nil {

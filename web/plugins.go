@@ -60,9 +60,9 @@ type Revision struct {
 	IfMatch string `header:"If-Match" doc:"The etag of the plugin's revision; *: any"`
 }
 
-// change reads the condition, and who asks.
-// A plugin that does not exist has no ETag; then any If-Match but `*` is a precondition that failed. Unchanged is
-// set for revision 0, so that `"r0"` means "never changed" and not "any".
+// change reads the condition, and who asks. A plugin that does not exist has no ETag; then any If-Match but `*` is a
+// precondition that failed. Unchanged is set for revision 0, so that `"r0"` means "never changed" and not "any". Who
+// asks is recorded with the revision, so that a list of plugins shows who made the last change without the audit log.
 func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 	by := access.Of(ctx).Who("")
 	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
@@ -93,7 +93,8 @@ func (x pluginHandlers) held() (*plugins.Catalogue, error) {
 	return x.catalogue, nil
 }
 
-// registerPlugin adds an operation about plugins: the handler is given their catalogue.
+// registerPlugin adds an operation about plugins: the handler is given their catalogue. Without a catalogue every
+// call ends here, with one text.
 func registerPlugin[I, O any](r *router, x pluginHandlers, op operation,
 	handler func(context.Context, *plugins.Catalogue, *I) (*O, error)) {
 	register(r, op, func(ctx context.Context, in *I) (*O, error) {
@@ -105,6 +106,8 @@ func registerPlugin[I, O any](r *router, x pluginHandlers, op operation,
 	})
 }
 
+// Names are the order and the cursor: a plugin that is uploaded between two pages is in the second or in none, and no
+// other one comes twice.
 func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *Paging) (*output[api.Page[api.Plugin]], error) {
 	list, more := c.Plugins.List(in.Cursor, in.Limit)
 	items, next, err := pageOf(list, more, func(p *api.Plugin) string { return p.Name }, asIs)
@@ -161,6 +164,7 @@ func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *se
 	if err != nil {
 		return nil, err
 	}
+	// Only here: an empty version ends a shadow or a canary, and a plugin is deactivated by a call of its own.
 	if chosen.Version == "" {
 		return nil, queue.Invalid("/version", "is missing: which version is to be activated?")
 	}

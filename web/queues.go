@@ -111,7 +111,9 @@ func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Que
 	return out, nil
 }
 
-// listAll is list in a cluster: how a queue stands, and that it is in quarantine, is known by the node that has it.
+// listAll is list in a cluster: how a queue stands, and that it is in quarantine, is known by the node that has it. A
+// node that does not answer leaves its queues as the catalogue has them, without numbers: a list that fails because
+// one node is away would be of no use then.
 func (x queues) listAll(c echo.Context) (bool, error) {
 	parts := x.nodes.everywhere(c)
 	if refused := x.nodes.askAll(c, parts); refused != nil {

@@ -26,7 +26,8 @@ import (
 // reach says which node of a cluster answers a call. Every operation has one, by its path.
 type reach func(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error)
 
-// reaches are the reaches by what paths begin with; the first one that fits counts.
+// reaches are the reaches by what paths begin with; the first one that fits counts. Longer prefixes stand before the
+// shorter ones that they begin with.
 func reaches() []struct {
 	path string
 	to   reach
@@ -81,7 +82,8 @@ func ofNode(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return n.Named(name)
 }
 
-// inPath is the node that serves the queue that the path names; a new one is created by the coordinator.
+// inPath is the node that serves the queue that the path names; a new one is created by the coordinator. One node
+// creates queues, so that two with the same name are not created at once.
 func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	name := c.Param("queue")
 	at := n.Elsewhere(name)
@@ -134,7 +136,8 @@ func ofEvents(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return inQueryOrBody(n, c)
 }
 
-// ofIDs is the node that serves the queues of all submissions in the body.
+// ofIDs is the node that serves the queues of all submissions in the body. Ids that cannot be read are passed over:
+// the handler refuses them, and names their place.
 func ofIDs(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	var body struct{ IDs []string }
 	if err := peek(c, &body); err != nil {
@@ -149,7 +152,8 @@ func ofIDs(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return common(at)
 }
 
-// common is the one node that all are at.
+// common is the one node that all are at. Operations that can join the answers of several nodes have done so before
+// (spread).
 func common(at []*engine.Elsewhere) (*engine.Elsewhere, error) {
 	if len(at) == 0 {
 		return nil, nil
@@ -180,7 +184,8 @@ func oneOf(a, b *engine.Elsewhere) string {
 // peekedKey is where peek leaves what it has read.
 const peekedKey = "quern.peeked"
 
-// peek reads a body of JSON and leaves it to be read again. What is not JSON is for the handler to refuse.
+// peek reads a body of JSON and leaves it to be read again. What is not JSON is for the handler to refuse. The result
+// of decoding is ignored on purpose: a body that is wrong is refused by the handler, whose errors name the field.
 func peek(c echo.Context, into any) error {
 	if read, did := c.Get(peekedKey).([]byte); did {
 		_ = json.Unmarshal(read, into)

@@ -43,7 +43,8 @@ const (
 		"unknown or invalid. A bad item does not affect the others."
 )
 
-// consuming are the handlers of what consumers call.
+// consuming are the handlers of what consumers call. The three pools are apart, as their calls differ in size: an
+// exchange has the memory of a finish and of a reserve.
 type consuming struct {
 	engine  *engine.Engine
 	auth    *auth
@@ -100,7 +101,8 @@ func (x *consuming) freeReserve(call *reserveCall) {
 	}
 }
 
-// reserve is POST .../reservations.
+// reserve is POST .../reservations. There are two tries. The first answers at once, with pooled memory. Only one that
+// found nothing, and may wait, gives that memory back and parks.
 func (x *consuming) reserve(c echo.Context) error {
 	body, err := x.bodies.readJSON(c, maxBodyBytes)
 	if err != nil {
@@ -173,6 +175,7 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queu
 	prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
 	switch {
+	// Checked before the conversion to a Duration, which a large number would overflow.
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
 		return out, queue.Invalid(prefix+"/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS,
 			queue.MaxWait.Milliseconds())
@@ -338,7 +341,9 @@ func (x *consuming) freeFinish(call *finishCall) {
 	}
 }
 
-// finish is the common frame: read, decode, do, answer. do appends the results to its second argument.
+// finish is the common frame: read, decode, do, answer. do appends the results to its second argument. The queue is
+// looked up behind the body: a client that sends a large body to a queue that does not exist has it read to its end,
+// and its connection stays usable.
 func (x *consuming) finish(c echo.Context, limit int64,
 	do func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error)) error {
 	body, err := x.bodies.readJSON(c, limit)
@@ -442,8 +447,9 @@ func (x *consuming) maySettle(c echo.Context, n int, token func(int) *queue.Toke
 	return mayFinish(c.Request().Context(), x.engine, "/items", n, token)
 }
 
-// tokenOf reads a token. What is none becomes the zero token, which no server ever gave
-// out: its result is "unknown", and the other items of the batch are not touched by it.
+// tokenOf reads a token. What is none becomes the zero token, which no server ever gave out: its result is "unknown",
+// and the other items of the batch are not touched by it. The length and form are checked, not whether the server
+// made it: that is for the shard, which has the key.
 func tokenOf(text []byte) queue.Token {
 	token, _ := queue.ParseToken(text)
 	return token
@@ -492,7 +498,8 @@ func releaseItems(dst []queue.ReleaseItem, in []wire.ReleaseItem) []queue.Releas
 	return dst
 }
 
-// clipText keeps at most `most` bytes and no half character.
+// clipText keeps at most `most` bytes and no half character. The text need not be UTF-8: then it is cut where a
+// character could begin.
 func clipText(text []byte, most int) []byte {
 	if len(text) <= most {
 		return text

@@ -35,6 +35,9 @@ import (
 // no script can read stands for it. Sessions are in memory: a restart of the server ends
 // them, and people log in again.
 
+// A session is how the dashboard shows who it is: the token is sent once, and from then on a cookie that no script
+// can read stands for it. Sessions are in memory only. A restart of the server ends them, and people log in again. In
+// a cluster, so does the loss of the node that has the session (farsessions.go).
 const (
 	sessionCookie   = "quern_session"
 	sessionIdle     = time.Hour      // without a request and without an open stream
@@ -57,21 +60,24 @@ type session struct {
 	good time.Time // until when the answer of the node that has it counts
 }
 
-// sessions are all that are open, by the hash of their id: what is in memory is no cookie.
+// sessions are all that are open, by the hash of their id: what is in memory is no cookie. A session is in byHash and
+// counted in open, or in neither: begin and end change both under one lock, so the limit per token cannot leak.
 type sessions struct {
 	mu     sync.Mutex
 	byHash map[access.Hash]*session
 	open   map[access.ID]int // how many of them each token has
 }
 
-// lives says whether a session is neither idle for too long, nor over, nor ended.
+// lives says whether a session is neither idle for too long, nor over, nor ended. It changes nothing, so expel may
+// ask it about every session once per second without keeping any of them alive.
 func (l *sessions) lives(s *session, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return now.Before(s.until) && now.Before(s.used.Add(sessionIdle)) && (s.far == nil || now.Before(s.good))
 }
 
-// use notes a request of the session.
+// use notes a request of the session. Requests of one page overlap, and their readings of the clock may come here in
+// another order: the time only moves forward.
 func (s *session) use(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,15 +86,17 @@ func (s *session) use(now time.Time) {
 	}
 }
 
-// end makes the session good for nothing.
+// end makes the session good for nothing. A request may have found the session just before it was forgotten. Clearing
+// until makes lives refuse it for that request too.
 func (s *session) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = time.Time{}
 }
 
-// begin makes a session and returns the text of its cookie. It says no when there are too
-// many, of all tokens or of this one.
+// begin makes a session and returns the text of its cookie. It says no when there are too many, of all tokens or of
+// this one. Nothing is evicted to make room: a client that opens many sessions would log out everyone else. Idle
+// sessions make room within an hour.
 func (l *sessions) begin(proof access.Proof, now time.Time) (string, *session, bool) {
 	var b [32]byte
 	rand.Read(b[:]) // it never fails: the program ends first
@@ -116,8 +124,9 @@ func (l *sessions) end(hash access.Hash, s *session) {
 	}
 }
 
-// find is the session of a cookie, if it is still good. One that is refused ends: a clock
-// that is set back does not bring it back.
+// find is the session of a cookie, if it is still good. One that is refused ends: a clock that is set back does not
+// bring it back. The length is checked first, so that a long cookie is not hashed. The lookup compares hashes, not
+// ids, so the time that it takes says nothing about the ids that exist.
 func (l *sessions) find(id string, now time.Time) *session {
 	if len(id) != sessionIDLength {
 		return nil
@@ -142,7 +151,8 @@ func (l *sessions) close(id string) {
 	}
 }
 
-// drop forgets the sessions that are not good any more.
+// drop forgets the sessions that are not good any more. It runs once per second over at most maxSessions. good must
+// not take the lock of l, which is held meanwhile.
 func (l *sessions) drop(good func(*session) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +163,10 @@ func (l *sessions) drop(good func(*session) bool) {
 	}
 }
 
-// sessionOf is the session that a request's cookie names; nil: there is none. A cookie counts only for requests of
-// a page of this server: browsers send it along from pages of other ports of the same host too.
+// sessionOf is the session that a request's cookie names; nil: there is none. A cookie counts only for requests of a
+// page of this server: browsers send it along from pages of other ports of the same host too. Clients that are no
+// browsers, and old browsers, do not send Sec-Fetch-Site. They are let through: the cookie is SameSite=Strict, and
+// the check of the origin (crossOrigin) still applies.
 func (a *auth) sessionOf(r *http.Request, now time.Time) (*session, error) {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return nil, nil
@@ -182,6 +194,8 @@ const expelEvery = time.Second
 
 // tidy ends at that pace what is over, and the connections that were idle for too long.
 func (s *Server) tidy(ctx context.Context) {
+	// One goroutine does both for the whole server. A timer for each session and connection would cost memory for
+	// each, and a second more or less does not matter to either.
 	ticker := time.NewTicker(expelEvery)
 	defer ticker.Stop()
 	for {
@@ -212,6 +226,8 @@ func (a *auth) expel() {
 			by.session.use(now) // who looks at a stream is there
 		}
 	})
+	// The homes of far sessions are asked in goroutines of their own: a node that hangs must not delay the end of the
+	// sessions of this one.
 	a.far.renew(far, func() { a.waits.end(a.good) })
 	a.far.tidy(now)
 	a.sessions.drop(func(l *session) bool {
@@ -221,7 +237,8 @@ func (a *auth) expel() {
 	a.waits.end(a.good)
 }
 
-// openSession is POST /v1/session.
+// openSession is POST /v1/session. It is public, since its caller has no session yet; so it does by hand what admit
+// does for other calls: it counts wrong tokens (badToken) and the requests of the token (enter).
 func (t *tokens) openSession(c echo.Context) error {
 	body, err := t.bodies.readJSON(c, maxSessionBody)
 	if err != nil {
@@ -234,6 +251,7 @@ func (t *tokens) openSession(c echo.Context) error {
 	}
 	now := t.auth.clock.now()
 	table := t.tokens.At(queue.At(now))
+	// On an open server there is no token that a session could stand for.
 	if !table.Required() {
 		return answerWhoami(c, openWhoami())
 	}
@@ -265,7 +283,9 @@ func answerWhoami(c echo.Context, who api.Whoami) error {
 	return c.Blob(http.StatusOK, contentJSON, append(body, '\n'))
 }
 
-// closeSession is DELETE /v1/session.
+// closeSession is DELETE /v1/session. The cookie is cleared also when there was no session: the browser may keep one
+// that the server has forgotten. If the home of a far session does not answer, the cookie stays, so that the log-out
+// can be repeated.
 func (t *tokens) closeSession(c echo.Context) error {
 	if cookie, err := c.Request().Cookie(sessionCookie); err == nil {
 		home, id, _ := t.auth.far.split(cookie.Value)
@@ -274,14 +294,17 @@ func (t *tokens) closeSession(c echo.Context) error {
 		} else if err := t.auth.far.close(c.Request().Context(), home, id); err != nil {
 			return err
 		}
+		// At once, not with the next tick: who logs out expects that the streams of the page have ended when the
+		// answer comes.
 		t.auth.expel()
 	}
 	c.SetCookie(sessionCookieOf(c.Request(), "", -1))
 	return c.NoContent(http.StatusNoContent)
 }
 
-// sessionCookieOf is the cookie of a session, for a browser. Behind a proxy that serves
-// TLS the browser keeps it to TLS too.
+// sessionCookieOf is the cookie of a session, for a browser. Behind a proxy that serves TLS the browser keeps it to
+// TLS too. The header X-Forwarded-Proto is believed here though any client can send it: a client that sends a wrong
+// one only makes its own cookie stricter.
 func sessionCookieOf(r *http.Request, id string, seconds int) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: id, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,

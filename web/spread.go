@@ -125,7 +125,8 @@ func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.R
 // maxPart bounds the bytes of a part: those of an answer, with room for how they are written.
 const maxPart = 4 * queue.MaxAnswerBytes
 
-// ask asks a node for its part, and reads it.
+// ask asks a node for its part, and reads it. Its result is in the part, so that several can be asked at once and
+// looked at in one place.
 func (f *forwarding) ask(ctx context.Context, c echo.Context, p *part) {
 	answer, err := f.open(ctx, c, p)
 	if p.err = err; err != nil {

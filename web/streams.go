@@ -66,7 +66,8 @@ func (s *streams) begin(c echo.Context) (leave func(), err error) {
 	}, nil
 }
 
-// start answers with a stream of events that is not counted. end ends it.
+// start answers with a stream of events that is not counted. end ends it. Streams of consumers come this way: they
+// are bounded by the limits of consumers, and must not compete with dashboards for room.
 func (s *streams) start(c echo.Context) (end func(), err error) {
 	w := c.Response()
 	if !s.waits.enter(w, s.auth.credentialOf(c.Request()), 0) {
@@ -110,8 +111,9 @@ func (s *streams) leave(by access.ID) {
 	}
 }
 
-// send writes an event, or several, at once. A subscriber that does not read has the time
-// of an ordinary answer, then its stream ends; meanwhile it holds nothing but its place.
+// send writes an event, or several, at once. A subscriber that does not read has the time of an ordinary answer, then
+// its stream ends; meanwhile it holds nothing but its place. The event counts only while it is written. So a thousand
+// streams that are asleep hold no memory of the budget for answers.
 func (s *streams) send(c echo.Context, event []byte) error {
 	answer := access.Of(c.Request().Context()).Answer
 	if err := answer.Hold(int64(len(event))); err != nil {
@@ -126,7 +128,7 @@ func (s *streams) send(c echo.Context, event []byte) error {
 	return control.Flush()
 }
 
-// fail tells the client what ended its stream.
+// fail tells the client what ended its stream. The status went out long before, so the problem is an event.
 func (s *streams) fail(c echo.Context, err error) {
 	p := s.answers.problemOf(err)
 	p.RequestID = c.Response().Header().Get(headerRequestID)

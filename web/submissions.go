@@ -124,8 +124,9 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	return &submissionOutput{Body: submissionFor(ctx)(&found), Applied: applied}, nil
 }
 
-// preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait
-// is granted as the longest.
+// preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait is granted as the longest.
+// Other preferences are passed over, as the RFC wants it; a wait that cannot be read is refused, since its sender
+// would take an answer at once for an end.
 func preferredWait(header string) (time.Duration, error) {
 	for preference := range strings.SplitSeq(header, ",") {
 		preference, _, _ = strings.Cut(preference, ";")
@@ -198,7 +199,8 @@ const retriesAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs
 const listRetriesAbout = "Those of the newest submission first, and of one submission by index. " +
 	"`meta.KEY=VALUE` takes only submissions with this value. " + shortPages
 
-// retryGroupList are the parameters of groups of failed tries.
+// retryGroupList are the parameters of groups of failed tries. The groups have no pages; the fingerprint of one leads
+// to the list of its chunks.
 func retryGroupList() parameters[engine.RetryRequest] {
 	return parameters[engine.RetryRequest]{metaParameter(func(r *engine.RetryRequest) *queue.Meta { return &r.Meta })}
 }
@@ -240,8 +242,8 @@ func (x submissions) failing(ctx context.Context, q *engine.Queue, in *queueQuer
 	return answered(groups, err, asIs)
 }
 
-// submissionFilter are the parameters that say which submissions are meant, of a list and
-// of a stream of ends; states are those there are.
+// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends; states
+// are those there are. One table for both, so that a filter that works in a list works in the stream, too.
 func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	return parameters[engine.ListRequest]{
 		stateParameter(queue.ParseSubmissionState,

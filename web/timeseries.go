@@ -63,6 +63,7 @@ func (x queues) series(_ context.Context, q *engine.Queue, in *seriesInput) (*ou
 	return &output[api.Series]{q.Series(seriesSteps[in.Step], after)}, nil
 }
 
+// The names are those of the parameter's enum; huma refuses others before a handler runs.
 var seriesSteps = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
 
 type keySeriesInput struct {

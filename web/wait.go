@@ -63,9 +63,9 @@ func (w waiting) routes(r *router) {
 		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, w.many)
 }
 
-// many is POST /v1/submissions:wait.
-// The wait is skipped if something unknown was asked for and one end suffices: it counts as ended, so the answer is
-// due.
+// many is POST /v1/submissions:wait. The wait is skipped if something unknown was asked for and one end suffices: it
+// counts as ended, so the answer is due. Ids that do not exist are sorted out first: waiting for them would never
+// end, and a tenant must not learn by the time that an answer takes which of them others have.
 func (w waiting) many(c echo.Context) error {
 	ids, in, err := w.read(c)
 	if err != nil {
@@ -165,8 +165,9 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, out)
 }
 
-// partsOf has each node wait for its own submissions. When one of them has something that ends the wait of all,
-// the others are asked how theirs stand.
+// partsOf has each node wait for its own submissions. When one of them has something that ends the wait of all, the
+// others are asked how theirs stand. The first round ends with the first end (enough), which cancels the other nodes'
+// waits. Those have said nothing by then, so the second round asks them once more, without waiting.
 func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all bool) error {
 	caller := c.Request().Context()
 	ctx, enough := context.WithTimeout(caller, wait+askMost)
@@ -182,6 +183,7 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 	}
 	asked.Wait()
 	if caller.Err() != nil {
+		// A stop of this server looks like a client that left: both end the context.
 		if !w.waits.stopped() {
 			return noLonger(w.auth, c)
 		}
@@ -206,6 +208,7 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 
 // The rest of this file runs in a cluster only, but for report, read and ends: a wait over several nodes is as many
 // waits, and the first end ends them all.
+
 // hasEnded says that an answer to a wait has something that ends it.
 func hasEnded(text []byte) bool {
 	var said struct {
@@ -215,9 +218,9 @@ func hasEnded(text []byte) bool {
 	return json.Unmarshal(text, &said) == nil && len(said.Ended)+len(said.Unknown) > 0
 }
 
-// An id is at one node only, so the answers cannot contradict each other. Those that do not fit count as open: the
-// caller asks again without the ones that it got.
-// joinWaits is what the nodes said, in the order of the request, as far as it fits into an answer.
+// joinWaits is what the nodes said, in the order of the request, as far as it fits into an answer. An id is at one
+// node only, so the answers cannot contradict each other. Those that do not fit count as open: the caller asks again
+// without the ones that it got.
 func joinWaits(c echo.Context, ids []string, parts map[string]*part) (out api.WaitResponse, err error) {
 	answer := access.Gather(c.Request().Context())
 	ended, unknown := map[string]json.RawMessage{}, map[string]bool{}
@@ -295,7 +298,8 @@ func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown m
 	return nil
 }
 
-// read reads the body; an id that is there twice is waited for once.
+// read reads the body; an id that is there twice is waited for once. The order of the first occurrences is kept:
+// answers are in the order of the request.
 func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequest, err error) {
 	body, err := w.bodies.readJSON(c, maxWaitBody)
 	if err != nil {

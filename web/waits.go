@@ -14,8 +14,8 @@ import (
 //	stop  ─► read deadline in the past ─► net/http ends the request's context ─► the handler answers ─► leave
 //	end   ─► the same, for those whose token or session is over
 //
-// The answer of a wait that is ended still goes out: only reading ends. multiplex.go does the same
-// for HTTP/2.
+// The answer of a wait that is ended still goes out: only reading ends. multiplex.go does the same for HTTP/2. The
+// key is the writer of the answer: no two requests that run share one.
 type waits struct {
 	clock *clock
 
@@ -58,9 +58,9 @@ func (w *waits) stopped() bool {
 	return w.over
 }
 
-// stop ends all waits: while a handler runs, net/http reads ahead to notice that the
-// client went away, and takes a read that fails for that, which ends the request's
-// context. Writing is not touched, so the answer still goes out.
+// stop ends all waits: while a handler runs, net/http reads ahead to notice that the client went away, and takes a
+// read that fails for that, which ends the request's context. Writing is not touched, so the answer still goes out.
+// over is set under the lock that enter takes, so no request begins to wait after the loop.
 func (w *waits) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,8 @@ func (w *waits) end(good func(*credential) bool) {
 	}
 }
 
-// each calls fn with the credential of every wait that has one.
+// each calls fn with the credential of every wait that has one. fn runs under the lock, so it must not enter, leave
+// or end a wait.
 func (w *waits) each(fn func(*credential)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

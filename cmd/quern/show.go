@@ -210,7 +210,6 @@ func submissionRow(s api.Submission) []string {
 		number(s.Done), number(s.Dead), moment(s.CreatedAt), metaLine(s.Meta)}
 }
 
-// submissionFields is everything about a submission that is not empty.
 // originText is where a forwarded submission came from.
 func originText(o *api.Origin) string {
 	if o == nil {
@@ -219,6 +218,7 @@ func originText(o *api.Origin) string {
 	return fmt.Sprintf("%s, chunk %s/%d, after %d tries: %s", o.Queue, o.Submission, o.Index, o.Attempts, o.Error)
 }
 
+// submissionFields is everything about a submission that is not empty.
 func submissionFields(s api.Submission) [][2]string {
 	return present([][2]string{
 		{"id", s.ID},

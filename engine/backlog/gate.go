@@ -70,9 +70,9 @@ type pool struct{ sampler }
 
 func (p *pool) empty() bool { return len(p.entries) == 0 }
 
-// Without it a queue that was large once would keep the memory of its largest pools for ever; with nothing kept, a
-// gate that goes empty and fills again with every chunk would allocate each time.
-// emptied is an empty pool that has a little of the memory of this one.
+// emptied is an empty pool that has a little of the memory of this one. Without it a queue that was large once would
+// keep the memory of its largest pools for ever; with nothing kept, a gate that goes empty and fills again with every
+// chunk would allocate each time.
 func (p *pool) emptied() (fresh pool) {
 	if cap(p.entries) <= emptiedCap {
 		fresh.entries = p.entries[:0]

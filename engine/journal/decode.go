@@ -106,6 +106,8 @@ func (c *coder) code() (code byte) {
 	return code
 }
 
+// Every case that breaks off because its fields were cut short or out of range ends in errDamaged, so none needs an
+// error of its own.
 func (d *Decoder) op(code byte, a Applier) error {
 	c := &d.c
 	switch code {
@@ -153,6 +155,8 @@ func (d *Decoder) op(code byte, a Applier) error {
 	return errDamaged
 }
 
+// A run has one head for n chunks of one submission. Each of them is applied by itself, so the machine has one way to
+// finish a chunk.
 func (d *Decoder) complete(code byte, outputs bool, a Applier) error {
 	c, n := &d.c, uint32(1)
 	x := Completed{Epoch: c.epoch, Output: outputs}

@@ -79,7 +79,8 @@ func (s *Insert) fields(c *coder) {
 	c.must(s.Chunks > 0)
 }
 
-// optional are the fields that only some submissions have.
+// optional are the fields that only some submissions have. The order is that of the flags, and a part of the format:
+// a field can be added at the end, never moved.
 func (s *Insert) optional(c *coder, flags uint64) {
 	if flags&hasMeta != 0 {
 		meta(c, &s.Meta)

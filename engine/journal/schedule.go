@@ -43,6 +43,7 @@ type Schedule struct {
 	Counts     queue.ScheduleCounts // Tick
 }
 
+// Like all fields functions it reads and writes; the change comes first, as it decides which others follow.
 func (s *Schedule) fields(c *coder) {
 	octet(c, &s.Change, endOfScheduleChanges-1)
 	c.text(&s.Name)
@@ -75,7 +76,8 @@ func (s *Schedule) ticked(c *coder) {
 	}
 }
 
-// ScheduleRow is a schedule as the store keeps it, true up to Position.
+// ScheduleRow is a schedule as the store keeps it, true up to Position. A replay that begins before Position passes
+// over the ops that the row has already.
 type ScheduleRow struct {
 	Position         Position
 	Created, Changed queue.Time
@@ -112,11 +114,12 @@ func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
 // definition is how a schedule's definition stands in the journal: names and units that never
 // change, whatever becomes of the Go type. A field that is not there has its zero value.
 type definition struct {
-	Spec            string            `json:"spec"`
-	Seconds         bool              `json:"seconds,omitempty"`
-	Zone            string            `json:"tz,omitempty"`
-	Anchor          queue.Time        `json:"anchor,omitempty"`
-	DeadAfterMs     int64             `json:"dead_after_ms,omitempty"`
+	Spec        string     `json:"spec"`
+	Seconds     bool       `json:"seconds,omitempty"`
+	Zone        string     `json:"tz,omitempty"`
+	Anchor      queue.Time `json:"anchor,omitempty"`
+	DeadAfterMs int64      `json:"dead_after_ms,omitempty"`
+	// The next four are always written: their zero values are choices, not "none".
 	Missed          string            `json:"missed"`
 	CatchUp         uint32            `json:"catchup_limit"`
 	CatchUpWindowMs int64             `json:"catchup_window_ms"`
@@ -129,6 +132,7 @@ type definition struct {
 	Submission      definedSubmission `json:"submission"`
 }
 
+// It has what an insert has, but for what depends on the tick, such as its times.
 type definedSubmission struct {
 	Group       string            `json:"group,omitempty"`
 	Meta        []MetaField       `json:"meta,omitempty"`
@@ -180,7 +184,8 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 	return string(text), nil
 }
 
-// DecodeDefinition reads what EncodeDefinition wrote. Enabled is not in it.
+// DecodeDefinition reads what EncodeDefinition wrote. Enabled is not in it. A policy that it does not know is refused
+// and not replaced by the default: a schedule of a newer version would silently do something else.
 func DecodeDefinition(text string) (*queue.Schedule, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

@@ -83,7 +83,8 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	return s.inserts.many(ctx, list, atomic)
 }
 
-// many is InsertMany.
+// many is InsertMany. The full flag is read before anything is packed: a full disk refuses at once, and costs no
+// processor.
 func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool) error {
 	if x.full.Load() {
 		return commitError(journal.ErrFull)
@@ -104,12 +105,15 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 			large = large || a.large
 		}
 	}
+	// While too many bytes wait for a checkpoint, the caller that brings more does one: else inserts that are faster
+	// than the disk would fill the memory.
 	if err := x.contents.room(bytes); err != nil {
 		return err
 	}
 	if large {
 		defer x.contents.naming.begin(x.options)()
 	}
+	// Drawn outside the machine, which has no chance of its own.
 	c.seed = x.options.Seed()
 	err := c.decided(ctx)
 	if err == nil && c.prepares() {
@@ -174,6 +178,9 @@ func (c *insertCall) decide(m *machine.Machine, since queue.Time) error {
 	return nil
 }
 
+// The order of the checks is the order of the answers: a repeated key is answered even while the queue is draining or
+// a rule refuses inserts, then comes the unique key, and only what would insert something new has to pass rules,
+// draining and limits.
 func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Time) error {
 	if entry := c.inserter.keys.Find(c.m, a.key, since); entry != nil {
 		a.entry = entry
@@ -264,7 +271,8 @@ func (c *insertCall) publishNow() error {
 	})
 }
 
-// publish encodes the inserts into the open batch, if there are any. The mutex is held.
+// publish encodes the inserts into the open batch, if there are any. The mutex is held. The waiters are released
+// last, when each of their entries has the commit to wait for.
 func (c *insertCall) publish(now queue.Time) {
 	m := c.m
 	if c.inserts == 0 {

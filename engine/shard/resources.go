@@ -60,10 +60,11 @@ type resources struct {
 	Worker       *worker.Worker
 }
 
-// The order matters where one part is given another: Submissions and Scoring before Inspect, DeadLetters before
-// Bulks. Everything else is reached through a function that is called later, so it may be set in any order.
-// of joins them with their shard.
+// of joins them with their shard. The order matters where one part is given another: Submissions and Scoring before
+// Inspect, DeadLetters before Bulks. Everything else is reached through a function that is called later, so it may be
+// set in any order.
 func (r *resources) of(s *Shard) {
+	// One book for all that the worker does, as any of its kinds can make the shard degraded.
 	book := trouble.New((*doors)(s).queue().Logger, s.options.Seed)
 	*r = resources{
 		Acts: acts.Acts{Shell: (*doors)(s)},
@@ -124,7 +125,8 @@ func (r *resources) of(s *Shard) {
 	})
 }
 
-// door is the door of a part.
+// door is the door of a part. part is a function and not a value, because a reload replaces the parts together with
+// their machine.
 func door[P any](s *Shard, part func() P) shell.Door[P] {
 	d := (*doors)(s)
 	return shell.Door[P]{Shell: d, Queue: d.queue(), Part: part}
@@ -144,7 +146,8 @@ type inner struct {
 	writer      writer
 }
 
-// of joins it with its shard.
+// of joins it with its shard. Nothing runs yet: the functions that are passed here are called when the shard is
+// started, and may use parts that are set further down.
 func (i *inner) of(s *Shard) {
 	i.disk = &disk.Disk{Full: s.full, Free: s.options.FreeBallast, Fatal: s.options.Fatal}
 	i.contents.options, i.contents.disk, i.contents.checkpoints = &s.options, i.disk, &i.checkpoints
@@ -157,6 +160,8 @@ func (i *inner) of(s *Shard) {
 	}
 	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed,
 		waiters.Rates{Advance: func() { s.alarm.advance() }, Arm: s.alarm.arm})
+	// The alarm wakes waiters at a moment at which a rate lets something through again: no call comes then that
+	// would.
 	s.alarm = alarm{machine: func() *machine.Machine { return s.m }, now: s.options.Now,
 		waiting: func() bool { return !s.closed && s.waiters.Len() > 0 },
 		ring: func() {

@@ -83,6 +83,7 @@ func (s *Shard) work(now queue.Time) Work {
 		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent),
 		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
 	}, uint64(s.m.Suspects.Ready)}
+	// These kinds have no timers of their own; what they work on is counted where it is.
 	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved,
 		uint64(s.parts.letters.Outbox.Len())
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()),
@@ -94,14 +95,16 @@ func (s *Shard) work(now queue.Time) Work {
 	return w
 }
 
-// lagMost is the lag of the life-cycle worker beyond which the shard is not ready.
+// lagMost is the lag of the life-cycle worker beyond which the shard is not ready. Shorter stalls, such as a slow
+// disk during a checkpoint, must not take the server out of its load balancer.
 const lagMost = 30 * time.Second
 
 var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue's life-cycle worker cannot write to " +
 	"the disk: nothing new is taken in until it can. Complete, fail, extend and release go on. Ask again in a " +
 	"moment; the server's log says what is wrong."}
 
-// takesIn says whether inserts can be served. The mutex is held.
+// takesIn says whether inserts can be served. The mutex is held. A shard that cannot write what time demands would
+// only collect work that it cannot take care of.
 func (s *Shard) takesIn() error {
 	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded {
 		return err
@@ -136,8 +139,9 @@ func (s *Shard) Health() error {
 	return nil
 }
 
-// CatchUp ticks until nothing is due any more and what followed from it is committed. What is
-// due again because of a commit, like a chunk that expired and needs no back-off, is done too.
+// CatchUp ticks until nothing is due any more and what followed from it is committed. What is due again because of a
+// commit, like a chunk that expired and needs no back-off, is done too. An empty Begin joins the batch that the tick
+// left open; waiting for it waits for what the tick encoded.
 func (s *Shard) CatchUp(ctx context.Context) error {
 	for {
 		s.Worker.Tick()

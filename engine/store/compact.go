@@ -65,7 +65,8 @@ func (s *Store) compact(ctx context.Context) error {
 	return s.dropLogged(ctx, upTo) // on failure the rest goes with the next compacting
 }
 
-// writeRuns writes sorted entries, a run for each submission.
+// writeRuns writes sorted entries, a run for each submission. The runs of many submissions share transactions: most
+// of them have a few outputs in the log.
 func (s *Store) writeRuns(ctx context.Context, entries []logEntry) error {
 	out := pageWriter{store: s}
 	for start := 0; start < len(entries); {
@@ -166,6 +167,7 @@ func (p *pageWriter) flush(ctx context.Context) error {
 
 func sizeInRun(e *logEntry) int { return len(e.bytes) + 7 }
 
+// At least one entry: an output that is larger than a page has one of its own.
 func cutRun(entries []logEntry) int {
 	return cut(len(entries), func(i int) int { return sizeInRun(&entries[i]) })
 }
@@ -246,7 +248,8 @@ func (s *Store) pack(ctx context.Context, seq uint32) error {
 	return s.dropRuns(ctx, seq, upTo)
 }
 
-// compactOne moves the outputs of one submission from the log into a run of its own.
+// compactOne moves the outputs of one submission from the log into a run of its own. The log itself is not rewritten:
+// the entries in it are marked as moved, and go with the next compacting.
 func (s *Store) compactOne(ctx context.Context, seq uint32) error {
 	pages := s.outputs.of(seq)
 	entries, err := s.logOf(ctx, seq, 0, pages)

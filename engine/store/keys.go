@@ -51,6 +51,7 @@ type keySlot struct {
 	filling     map[uint64]keyBit // keyBits of its keys while it is being filled
 }
 
+// It has no size: the map is a set.
 type keyBit struct{}
 
 const (
@@ -101,7 +102,8 @@ func (k *Keys) refill(slot *keySlot) error {
 	}, keyPageOf(slot.n, queue.KeyHash{}), keyPageOf(slot.n+1, queue.KeyHash{})-1)
 }
 
-// Find is the latest use of a key since a moment; nil: there is none.
+// Find is the latest use of a key since a moment; nil: there is none. Slots are asked from the latest back, because a
+// key that is used again after its window has a second entry in a later slot, and the later one counts.
 func (k *Keys) Find(ctx context.Context, hash queue.KeyHash, since queue.Time) (found *checkpoint.Key, err error) {
 	pages := k.candidates(hash, since)
 	if len(pages) == 0 {
@@ -196,8 +198,9 @@ func (k *Keys) Put(ctx context.Context, list []checkpoint.Key) error {
 // takes says whether a key of that moment belongs into the slot.
 func (s *keySlot) takes(at queue.Time) bool { return at >= s.first && at < s.first.Add(slotSpan) }
 
-// open is the slot that a key of that moment goes to. A new slot begins when the last one
-// is full, or of another time.
+// open is the slot that a key of that moment goes to. A new slot begins when the last one is full, or of another
+// time. The filter of a slot is made once, when the slot is whole. If the transaction fails, the slot goes on being
+// filled.
 func (k *Keys) open(ctx context.Context, at queue.Time) (*keySlot, error) {
 	last := &keySlot{}
 	if n := len(k.slots); n > 0 {
@@ -224,7 +227,8 @@ func (k *Keys) open(ctx context.Context, at queue.Time) (*keySlot, error) {
 	return slot, nil
 }
 
-// fill writes keys, which are sorted by their pages, into the slot that is being filled.
+// fill writes keys, which are sorted by their pages, into the slot that is being filled. Memory learns of the keys
+// after the commit: a key that is in the set but not in the file would be lost by a crash.
 func (k *Keys) fill(ctx context.Context, slot *keySlot, list []checkpoint.Key) error {
 	next := *slot
 	err := k.s.tx(ctx, func(w *writer) error {
@@ -258,7 +262,8 @@ func (k *Keys) fill(ctx context.Context, slot *keySlot, list []checkpoint.Key) e
 	return nil
 }
 
-// add adds keys to a page, and says how many were not there.
+// add adds keys to a page, and says how many were not there. The whole page is written again, as its sum covers all
+// of it.
 func (k *Keys) add(w *writer, n int64, list []checkpoint.Key) (added int, err error) {
 	page, err := k.read(w.keyPage, n)
 	if err != nil {
@@ -278,8 +283,9 @@ func (k *Keys) add(w *writer, n int64, list []checkpoint.Key) (added int, err er
 	return added, err
 }
 
-// Expire removes slots whose keys were all used before a moment: from memory at once, from
-// the file at most so many pages. more says that there are more.
+// Expire removes slots whose keys were all used before a moment: from memory at once, from the file at most so many
+// pages. more says that there are more. The pages go before the slot's row, so a crash leaves a slot that is found
+// again at the next open, and expires again.
 func (k *Keys) Expire(ctx context.Context, before queue.Time, most int) (more bool, err error) {
 	if !k.writing.TryLock() { // a checkpoint writes keys: expired ones can wait
 		return false, nil

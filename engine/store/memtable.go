@@ -61,7 +61,8 @@ func newTable() table {
 
 func (t *table) empty() bool { return len(t.contents) == 0 && len(t.outputs) == 0 && len(t.blobs) == 0 }
 
-// drop removes the table's entries of a submission.
+// drop removes the table's entries of a submission. It returns the memory that became free, which the caller takes
+// off the sum of both tables.
 func (t *table) drop(seq uint32) (bytes int64) {
 	bytes = t.dropContents(seq)
 	for _, index := range t.indexes[seq] {
@@ -104,6 +105,7 @@ func (t *table) dropOutput(seq, index uint32) (bytes int64) {
 	return int64(len(b)) + entryCost
 }
 
+// It must give the same for the same contents at any time: what was added to the sum is what is taken off it.
 func sizeOf(c *journal.Contents) (bytes int64) {
 	for i := range c.Pages {
 		bytes += int64(len(c.Pages[i].Bytes))
@@ -116,7 +118,8 @@ func (m *Memtable) init(s *Store) { m.s, m.active, m.frozen = s, newTable(), new
 // both calls fn for the tables, the younger first, until it returns true.
 func (m *Memtable) both(fn func(*table) bool) bool { return fn(&m.active) || fn(&m.frozen) }
 
-// content returns the submission's content and attachment in this memtable; nil: none.
+// content returns the submission's content and attachment in this memtable; nil: none. The bytes are not copied:
+// entries never change, and a reader that has one keeps it alive when it is dropped here.
 func (m *Memtable) content(seq uint32) (c *journal.Contents) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -290,8 +293,9 @@ func (m *Memtable) flushFrozen(ctx context.Context) error {
 	}
 }
 
-// flushPortion writes some of the frozen table in one transaction. What Forget removes
-// before is not in it, what it removes later is in the file by then.
+// flushPortion writes some of the frozen table in one transaction. What Forget removes before is not in it, what it
+// removes later is in the file by then. The entries stay readable in the frozen table until the transaction is
+// durable; only then flushed drops them.
 func (m *Memtable) flushPortion(w *writer) error {
 	s, f := m.s, m.portion()
 	pages := s.outputs.newPages()

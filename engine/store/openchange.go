@@ -28,7 +28,8 @@ type openIndex struct {
 	blocks map[uint32]*openBlock
 }
 
-// load reads the directories of all blocks, and which submissions have rows of their own.
+// load reads the directories of all blocks, and which submissions have rows of their own. Pages themselves are not
+// read: the directories say which submissions are in them, so an open costs some bytes for each and not a row.
 func (x *openIndex) load(s *Store) error {
 	x.blocks = map[uint32]*openBlock{}
 	err := s.write.openBlocks.Query(func(row sqlitedb.Row) (bool, error) {
@@ -61,8 +62,8 @@ func (s *Store) openBlock(n, crc int64, bytes []byte) (*openBlock, error) {
 	return nil, s.damaged("open_block", n)
 }
 
-// openChange is the change of one transaction in the open submissions. The index gets it
-// when the transaction is durable.
+// openChange is the change of one transaction in the open submissions. The index gets it when the transaction is
+// durable. Only the goroutine that has the writer's lock uses it.
 type openChange struct {
 	index  *openIndex
 	blocks map[uint32]*changedBlock
@@ -84,6 +85,7 @@ func (x *openIndex) change() *openChange {
 	return &openChange{index: x, blocks: map[uint32]*changedBlock{}}
 }
 
+// A block is copied when it is first touched, so a change costs what it touches and not what there is.
 func (c *openChange) block(seq uint32) *changedBlock {
 	number := blockOf(seq)
 	b := c.blocks[number]
@@ -163,7 +165,8 @@ func (c *openChange) write(s *Store, w *writer) error {
 	return nil
 }
 
-// dropSeqs deletes the rows of these seqs. Neighbours go together.
+// dropSeqs deletes the rows of these seqs. Neighbours go together. Submissions often end in the order of their
+// inserts, so most of a batch is a few ranges.
 func dropSeqs(drop *sqlitedb.Stmt, seqs []uint32) error {
 	slices.Sort(seqs)
 	for len(seqs) > 0 {
@@ -200,7 +203,9 @@ func (c *openChange) writeRows(w *writer) error {
 	return nil
 }
 
-// writeBlock writes the new pages of a block, deletes the empty ones, and writes its directory.
+// writeBlock writes the new pages of a block, deletes the empty ones, and writes its directory. Rows are packed by
+// ascending seq into as few pages as hold them. Pages are never changed: one that lost members stays as it is, and
+// its directory says who counts.
 func (c *openChange) writeBlock(s *Store, w *writer, number uint32) error {
 	b := c.blocks[number]
 	list, err := c.gather(s, w, number, b.added)
@@ -260,7 +265,8 @@ func (c *openChange) gather(s *Store, w *writer, number uint32, list []checkpoin
 	return list, nil
 }
 
-// openRows appends who is still in a page to a list.
+// openRows appends who is still in a page to a list. A page that the directory names and that is not there is damage:
+// passing over it would lose its submissions silently.
 func (w *writer) openRows(s *Store, key int64, p *openPage, list []checkpoint.Row) ([]checkpoint.Row, error) {
 	found := false
 	err := w.openPage.Query(func(row sqlitedb.Row) (bool, error) {
@@ -303,7 +309,8 @@ func (c *openChange) writeDirectory(w *writer, number uint32) error {
 	return err
 }
 
-// publish has the index tell what a transaction has changed.
+// publish has the index tell what a transaction has changed. The caller still has the writer's lock, so no other
+// change begins between the commit and this.
 func (x *openIndex) publish(c *openChange) {
 	for number, b := range c.blocks {
 		if b.empty() {

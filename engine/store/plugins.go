@@ -13,7 +13,8 @@ const (
 		"shadow_config, canary, canary_config, percent, settings, changed, actor FROM plugin ORDER BY name"
 )
 
-// pluginStatements read the tables about plugins.
+// pluginStatements read the tables about plugins. The module is read by a statement of its own: it may have
+// megabytes, and lists must not load it.
 type pluginStatements struct {
 	versions, module, records *sqlitedb.Stmt
 }
@@ -108,7 +109,8 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) err
 	return c.change("put plugin record", acts, do("plugin.put", args...))
 }
 
-// DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
+// DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already. Both steps
+// are in one commit: no version stays behind without its plugin.
 func (c *Catalogue) DeletePlugin(name string, acts ...queue.Act) error {
 	return c.change("delete plugin", acts, do("plugin.versions.drop", name), do("plugin.drop", name))
 }

@@ -8,6 +8,7 @@ import "github.com/quern-queue/quern/engine/sqlitedb"
 // Two habits explain most of them. A key that is a number and a rest, `k BETWEEN number << 32 AND ...`, makes all
 // rows of one submission neighbours in the tree. And `length(bytes)` sizes rows without reading them, so that a
 // deletion can stop at its budget.
+
 // writeStmts are the statements of the writer.
 type writeStmts struct {
 	putSubmission, putProgress, dropSubmissions, dropProgress *sqlitedb.Stmt

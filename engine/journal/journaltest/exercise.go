@@ -15,9 +15,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The suite knows nothing of files: a Medium makes journals, takes batches away from them, and makes appends fail.
-// So the same statements hold of the journal in SQLite and of the one in PostgreSQL.
-// Medium stores the journals of an implementation, each in a directory.
+// Medium stores the journals of an implementation, each in a directory. The suite knows nothing of files: a Medium
+// makes journals, takes batches away from them, and makes appends fail. So the same statements hold of the journal in
+// SQLite and of the one in PostgreSQL.
 type Medium struct {
 	// Open makes a journal: an empty one the first time, the same one after a Close.
 	Open func(t *testing.T, dir string) journal.Journal

@@ -32,9 +32,8 @@ func exerciseHandles(t *testing.T, m Medium) {
 	}
 }
 
-// Several handles of one journal are several nodes of a cluster, or one node that was stopped for a while and goes
-// on without knowing that another took its queue over.
-// handles makes handles of one journal.
+// handles makes handles of one journal. Several handles of one journal are several nodes of a cluster, or one node
+// that was stopped for a while and goes on without knowing that another took its queue over.
 type handles struct {
 	t   *testing.T
 	m   Medium
@@ -98,6 +97,8 @@ func rewound(t *testing.T, h *handles) {
 	next.wantRange(4, 5)
 }
 
+// contend: for each position one of the writers wins. One that lost opens the journal again, as a node does that lost
+// its queue. The tail may be a little above the last round, because each writer looks before it appends.
 func contend(t *testing.T, h *handles) {
 	const writers, rounds = 3, 20
 	h.one() // makes the file

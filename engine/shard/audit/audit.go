@@ -14,9 +14,13 @@ import (
 // auditor looks for contradictions in a machine.
 type auditor struct{ m *machine.Machine }
 
-// Machine looks for contradictions in a machine: it recounts each counter from the objects that it counts.
+// Machine looks for contradictions in a machine: it recounts each counter from the objects that it counts. The caller
+// holds the shard's mutex, between two inputs: in the middle of one, counters may be half changed. It reads all
+// submissions and all their tries, so only tests and the simulation can afford it; a running server recounts in
+// slices (package recount).
 func Machine(m *machine.Machine) error { return auditor{m}.run() }
 
+// All contradictions are listed, not only the first: which of them come together often tells where the fault is.
 func (p auditor) run() error {
 	m := p.m
 	var found []error
@@ -28,6 +32,8 @@ func (p auditor) run() error {
 		if err := p.record(r); err != nil {
 			found = append(found, err)
 		}
+		// Chunks of a submission that waits for its run_at are counted apart, and their operations are not work that
+		// a consumer could do.
 		available := uint64(sub.Available())
 		if r.Parked {
 			sum.Parked += available
@@ -44,6 +50,7 @@ func (p auditor) run() error {
 		suspects.Ready += int(r.Ready)
 		return true
 	})
+	// Reservations outlive a submission that ended: their consumers are told with their next call.
 	for _, r := range m.Orphans.List {
 		sum.Orphaned += uint64(r.Holds.Len())
 	}
@@ -65,13 +72,16 @@ func (p auditor) run() error {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
 		}
 	}
+	// Each part recounts what only it knows.
 	for _, audited := range m.Joined.Audited {
 		found = append(found, audited())
 	}
 	return errors.Join(append(found, p.rules())...)
 }
 
-// auditRecord: every chunk is in exactly one state, and the counts say so.
+// record: every chunk is in exactly one state, and the counts say so. The states are counted from their sources
+// (tries, reservations, cursors), and their sum must be the number of chunks: a chunk in two states, or in none,
+// shows there even where every single count is right.
 func (p auditor) record(r *machine.Record) error {
 	m := p.m
 	var waiting, dead, skips, taken, shelf, out, ready uint32
@@ -102,6 +112,8 @@ func (p auditor) record(r *machine.Record) error {
 			skips++
 		}
 	}
+	// Reservations that are not counted are those of late completions: the chunk is on its way to done, and no limit
+	// counts it.
 	inFlight := uint32(0)
 	m.Holds.Each(&r.Holds, func(_ uint32, h *reserver.Hold) bool {
 		if taken++; h.Counted {

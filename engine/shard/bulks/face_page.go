@@ -77,8 +77,8 @@ func (p *page) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act 
 // nothing is done with what a page only walks over.
 func nothing() (done, refused int) { return 0, 0 }
 
-// bySubmission calls fn for the chunks of each submission of a list, with what the page
-// had seen up to and with the last of them.
+// bySubmission calls fn for the chunks of each submission of a list, with what the page had seen up to and with the
+// last of them. It relies on the order of the list: chunks of one submission are neighbours.
 func (p *page) bySubmission(list []queue.DeadChunk,
 	fn func(id queue.SubmissionID, indexes []uint32, seen uint64) error) (err error) {
 	for start := 0; start < len(list) && err == nil && !p.overtaken; {
@@ -152,7 +152,8 @@ func (p *page) walk(fn func(r *machine.Record, meant bool) bool) {
 	}
 }
 
-// submissions cancels the next ones, or gives them another priority.
+// submissions cancels the next ones, or gives them another priority. The ids are collected in slices, and changed in
+// one hold behind them; a submission that ended in between counts as unchanged.
 func (p *page) submissions() (n int, err error) {
 	var ids []queue.SubmissionID
 	p.walk(func(r *machine.Record, meant bool) bool {
@@ -210,7 +211,8 @@ func (p *page) retries() (n int, err error) {
 	})
 }
 
-// waiting is the next page of chunks that wait for a retry and that the filter means.
+// waiting is the next page of chunks that wait for a retry and that the filter means. What failed after the operation
+// was started is left out: a chunk that it hastened, and that fails again at once, is not met twice.
 func (p *page) waiting() (list []queue.DeadChunk) {
 	f := p.filter
 	f.Dead.DiedBefore = p.seen.Started

@@ -12,7 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Bulk is one operation.
+// Bulk is one operation. Plan runs ahead of At by what is encoded and not yet applied. A page continues from Plan; a
+// failed commit sets it back to At (Undo).
 type Bulk struct {
 	At      journal.Bulk // applied
 	Plan    journal.Bulk // encoded last; the same as at, when nothing is on its way to the disk
@@ -48,6 +49,7 @@ func (p *Part) find(id queue.BulkID) *Bulk {
 	return nil
 }
 
+// Ids of bulk operations are drawn from the ids of submissions, so one clock orders both.
 func (p *Part) place(id queue.SubmissionID) (at int, there bool) {
 	return slices.BinarySearchFunc(p.List, id, func(x *Bulk, id queue.SubmissionID) int {
 		return cmp.Compare(x.At.ID, id)
@@ -93,6 +95,7 @@ func (p *Part) apply(op *journal.Bulk) error {
 	case op.Step <= b.At.Step:
 		return nil
 	}
+	// Only the first op has the request; leaving it out of the others keeps a step at some bytes.
 	request, was := b.At.Request, b.At.Counts
 	b.At = *op
 	if !b.Request.DryRun {
@@ -122,7 +125,7 @@ func (p *Part) add(op *journal.Bulk) error {
 	return nil
 }
 
-// forget drops the oldest ended ones beyond what is kept.
+// forget drops the oldest ended ones beyond what is kept. The list is by id, and so the oldest come first.
 func (p *Part) forget() {
 	ended := 0
 	for _, b := range p.List {
@@ -149,8 +152,8 @@ func (p *Part) Load(_ uint64, row []byte) error {
 	return p.add(op)
 }
 
-// step encodes that an operation got further. What it tells of is encoded under the same
-// hold of the mutex, so that both are in one batch.
+// step encodes that an operation got further. What it tells of is encoded under the same hold of the mutex, so that
+// both are in one batch. The caller holds the mutex.
 func (p *Part) step(b *Bulk, now queue.Time, change func(next *journal.Bulk)) {
 	next := b.Plan
 	next.Step++
@@ -168,7 +171,8 @@ func (p *Part) begin(op *journal.Bulk, now queue.Time) {
 	p.m.Batch.Intend(startingBulk{p})
 }
 
-// running is how many operations run or are about to.
+// running is how many operations run or are about to. Those that are about to begin count too: of two calls at once,
+// only one gets the last place.
 func (p *Part) running() int {
 	n := p.starting
 	for _, b := range p.List {
@@ -212,7 +216,8 @@ func (p *Part) Intended(count func(what string, n int)) {
 	}
 }
 
-// present is how much there is now of what a request walks over.
+// present is how much there is now of what a request walks over. An upper bound, from counters: it ignores the rest
+// of the filter, which would have to be evaluated for each.
 func (p *Part) present(r *queue.BulkRequest) uint64 {
 	m := p.m
 	id := r.Filter.Dead.Submission

@@ -78,6 +78,7 @@ type heldWalk struct {
 	last HeldPlace  // of the first `most` that were met, when there were that many: what is behind it is not wanted
 }
 
+// The slot may hold another reservation by the time it is read again: heldAt compares the numbers of the token.
 type heldSlot struct {
 	HeldPlace
 	slot uint32
@@ -109,8 +110,8 @@ func (w *heldWalk) slice(m *machine.Machine, now queue.Time) (n machine.Looks) {
 	return n
 }
 
-// few calls fn for all that the consumer or the submission of the filter holds, if that is
-// little enough for one slice.
+// few calls fn for all that the consumer or the submission of the filter holds, if that is little enough for one
+// slice. It returns true when the question is answered, also by an empty list.
 func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
 	if id := w.filter.Submission; id != 0 {
 		r := m.Live(id)
@@ -159,7 +160,8 @@ func (w *heldWalk) add(slot uint32, h *reserver.Hold) {
 	}
 }
 
-// cut forgets what is not wanted, once that is as much as what is.
+// cut forgets what is not wanted, once that is as much as what is. Sorting at twice the number that is wanted keeps
+// the work per reservation constant, however many there are.
 func (w *heldWalk) cut() {
 	if len(w.met) >= 2*w.most {
 		w.sort()

@@ -47,7 +47,9 @@ func (l *Letters) dead(ctx context.Context, chunk queue.ChunkID) (found *machine
 	return found, err
 }
 
-// Replace gives a dead chunk another inline content. The audit log has both. It returns after the commit.
+// Replace gives a dead chunk another inline content. The audit log has both. It returns after the commit. The chunk
+// is checked twice: Content reads the disk, which must not happen under the mutex, and the chunk may be redriven
+// meanwhile.
 func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []byte, acts ...queue.Act) error {
 	l.replacing.Lock() // what the log has as the content before is that
 	defer l.replacing.Unlock()
@@ -87,7 +89,8 @@ func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []by
 // mostLogged is how much of a content the audit log has, if it is text.
 const mostLogged = 1000
 
-// digest is a content in the audit log.
+// digest is a content in the audit log. The sum tells later whether a content is the one of the entry, also where the
+// entry has only its beginning.
 func digest(content []byte) json.RawMessage {
 	sum := sha256.Sum256(content)
 	x := map[string]any{"bytes": len(content), "sha256": hex.EncodeToString(sum[:])}

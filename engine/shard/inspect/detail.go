@@ -12,10 +12,9 @@ import (
 
 // This file says in words what Why found.
 
-// Details are whole sentences that need no other field: the dashboard, `quern why` and clients show them as they
-// are. Fields beside them are for programs. Branches count from 1 in both, because people count so.
-// API is it as it stands in answers, with a sentence; leaf is the one of this index, and
-// path the way to it.
+// API is it as it stands in answers, with a sentence; leaf is the one of this index, and path the way to it. Details
+// are whole sentences that need no other field: the dashboard, `quern why` and clients show them as they are. Fields
+// beside them are for programs. Branches count from 1 in both, because people count so.
 func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBranch {
 	out := api.WhyBranch{Branch: index + 1, Path: path, Obstacle: w.Obstacle.String(), Until: w.Until.API(),
 		Consumer: w.Consumer}

@@ -11,6 +11,10 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
+// foresight is the preview of one plan. What it picks is of one moment, and nothing is scored under the mutex: so it
+// takes chunks until it needs a window that is not scored, copies that, and gives all of them back. Once the window
+// is scored it begins again.
+//
 //	run ── needs a window that is not scored ──► wants ─► unlock ─► score ─┐
 //	 ▲                                                                      │
 //	 └────────────── again, from the beginning, with one window more ◄──────┘
@@ -18,9 +22,6 @@ import (
 //
 // Beginning again is simpler than going on: between two runs other calls changed the backlog, and what was taken
 // before may be gone.
-// foresight is the preview of one plan. What it picks is of one moment, and nothing is
-// scored under the mutex: so it takes chunks until it needs a window that is not scored,
-// copies that, and gives all of them back. Once the window is scored it begins again.
 type foresight struct {
 	plan  *strategy.Plan
 	first []int // by view: the number of its first leaf

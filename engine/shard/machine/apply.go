@@ -70,6 +70,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	return nil
 }
 
+// The backlog knows nothing of the journal, so it gets the fields that views and terms are made of.
 func specOf(s *journal.Insert) backlog.Spec {
 	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key}
 }
@@ -132,6 +133,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 		m.Suspects.acquit(r, t)
 		delete(r.Tries, c.Index)
 	}
+	// Only behind the checks: a completion that changes nothing must not replace the output of the one before.
 	if output != nil && !m.Replay {
 		m.Storage.Output(output)
 	}
@@ -139,6 +141,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	r.Outputs.note(&c)
 	m.Stats.Done++
 	m.Stats.Completed++
+	// A consumer whose answer was lost asks again with this token, and is told `already`.
 	m.Tokens.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
 	m.Touch(r)
 	m.Finish(r)
@@ -159,7 +162,9 @@ func (m *Machine) target(seq, index uint32) (*Record, error) {
 	return r, nil
 }
 
-// ApplyReturn takes a chunk back with a try counted, to be offered at once, later, or (Dead) not again.
+// ApplyReturn takes a chunk back with a try counted, to be offered at once, later, or (Dead) not again. The
+// reservation may have changed since the op was encoded: its consumer may have completed the chunk in the same batch.
+// The op's reason and the state of the hold decide who comes first.
 func (m *Machine) ApplyReturn(op journal.Returned) error {
 	if op.Reason == journal.Dead || op.Reason == journal.Skipped {
 		m.Tries.gaveUp.seq, m.Tries.gaveUp.index = op.Seq, op.Index
@@ -270,8 +275,8 @@ func (m *Machine) ApplyEnd(x journal.End) error {
 	return nil
 }
 
-// ApplyPriority gives a submission another priority: it changes places in the views of
-// order CustomPriority.
+// ApplyPriority gives a submission another priority: it changes places in the views of order CustomPriority. Reshaped
+// has the next checkpoint write the spec again, not only the state.
 func (m *Machine) ApplyPriority(p journal.Priority) error {
 	r, _ := m.target(p.Seq, 0)
 	if r == nil {

@@ -16,14 +16,17 @@ import (
 
 const takenNow = backlog.Taken
 
-// Mark makes a reservation Finishing in the open batch.
+// Mark makes a reservation Finishing in the open batch. From then on other calls with its token find it busy, and a
+// deadline that passes leaves it alone. If the commit fails, the batch takes the mark back.
 func (m *Machine) Mark(slot uint32) {
 	h := m.Holds.At(slot)
 	h.State = reserver.Finishing
 	m.Batch.Mark(slot, h.Sequence)
 }
 
-// Fails checks failures and encodes what becomes of their chunks.
+// Fails checks failures and encodes what becomes of their chunks. Results are appended in the order of the items, one
+// for each. An item that names the same chunk as an earlier one finds it Finishing, so a batch cannot count a failure
+// twice.
 func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {
 		item := &items[i]
@@ -51,11 +54,14 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 	for i := range items {
 		t := &items[i].Token
 		timeout := items[i].Timeout
+		// The queue's timeout as it is now, not as it was at the reservation: an operator who raises it wants that
+		// for work in progress.
 		if timeout == 0 {
 			timeout = queue.Time(m.Settings.ReservationTimeout / time.Millisecond)
 		}
 		r, slot, s := m.Tokens.Resolve(t)
 		if s == free || s == onShelf {
+			// A rule with the effect `revoke` took the chunk back. Its consumer must not get it again by extending.
 			if taken, is := m.Joined.Rules.TakenBack(r); is {
 				dst = append(dst, taken)
 				continue
@@ -81,6 +87,8 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			dst = append(dst, Answer(extendStanding(s)))
 			continue
 		}
+		// The deadline may also move back: a consumer that asks for less than it has gets less. No reservation lasts
+		// longer than MaxReservation from its beginning, however often it is extended.
 		deadline := min(now+timeout, m.Holds.At(slot).Reserved.Add(m.Settings.MaxReservation))
 		m.Holds.Extend(slot, deadline)
 		m.Holds.Saw(m.Holds.At(slot), now)
@@ -89,7 +97,8 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 	return dst
 }
 
-// extendStanding: what is finished or finishing cannot be extended.
+// extendStanding: what is finished or finishing cannot be extended. Holder is among them for a reservation that is
+// just expiring (Extends): its end is on the way to the disk.
 func extendStanding(s standing) standing {
 	switch s {
 	case already, busy, free, waiting, Holder:
@@ -110,6 +119,7 @@ func (m *Machine) Releases(items []queue.ReleaseItem, now queue.Time, dst []queu
 				dst = append(dst, Answer(Lost))
 				continue
 			}
+			// A delay has to survive a crash, so it is an op; it is applied when the op is on the disk.
 			if delay := items[i].Delay; delay > 0 {
 				m.Mark(slot)
 				m.Tries.snooze(r, t, now+delay, now)

@@ -17,7 +17,8 @@ import (
 // know. Measured in a discrete-event model of 100 consumers: a share of 0.3 is the smallest
 // that costs no submission its finish, and a burst leaves 70 % of the slots to fresh work.
 
-// suspicion is where a chunk stands with that.
+// suspicion is where a chunk stands with that. It is memory only. After a restart, how its last try ended says again
+// whether a chunk is a suspect.
 type suspicion uint8
 
 const (
@@ -81,7 +82,8 @@ func (p *Suspects) strict() bool {
 // LiveSlots is how many chunks consumers can be expected to hold at once.
 func (p *Suspects) LiveSlots(now queue.Time) float64 { return p.slots.live(p.shard.heldNow(), now) }
 
-// Quota is how many suspects may be lent while there is other work.
+// Quota is how many suspects may be lent while there is other work. At least one: with few consumers a share rounds
+// to none, and suspects would wait for ever. The tiny addend keeps a product such as 0.3 × 10 from falling below 3.
 func (p *Suspects) Quota(now queue.Time) int {
 	return max(1, int(p.settings.SuspectShare*p.LiveSlots(now)+1e-9))
 }
@@ -156,7 +158,8 @@ func (p *Suspects) taken(r *Record, index uint32) {
 	}
 }
 
-// acquitAll forgets the suspects of a submission that ends.
+// acquitAll forgets the suspects of a submission that ends. Their entries in the lists become moot, and are passed
+// over when they are met.
 func (p *Suspects) acquitAll(r *Record) {
 	p.Shelved -= int(r.Shelved)
 	p.Lent -= int(r.Lent)

@@ -25,10 +25,11 @@ func Face(door shell.Door[*Part], book *trouble.Book) *Rules {
 	return &Rules{Door: door, book: book}
 }
 
-// Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since
-// are drawn here. There is one rule for each action and match: a second one takes its place and keeps
-// its id and beginning, and if it asks for the same nothing is written. created is false then. It is
-// refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
+// Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here.
+// There is one rule for each action and match: a second one takes its place and keeps its id and beginning, and if it
+// asks for the same nothing is written. created is false then. It is refused if its Until is not ahead, about a
+// submission that is not open, and beyond MaxRules. The lock ordering is held across all steps, so that drafts of two
+// rules cannot mix; calls that only read do not need it.
 func (r *Rules) Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created bool, err error) {
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
@@ -68,7 +69,8 @@ func (r *Rules) Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created
 	return set, set.ID == rule.ID && !there, nil
 }
 
-// revoke takes back the reservations of what a rule covers, slice by slice.
+// revoke takes back the reservations of what a rule covers, slice by slice. The rule is in force already, so nothing
+// that it covers is reserved again behind the walk.
 func (r *Rules) revoke(id queue.RuleID) {
 	for from, more := uint32(0), true; more; more = from != 0 {
 		err := r.Locked(func(_ *machine.Machine, now queue.Time) error {
@@ -131,8 +133,8 @@ func (r *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 	return lifted, true, nil
 }
 
-// EndLarge ends the rules whose time is over and that cover too many submissions for one
-// step, as an operator would.
+// EndLarge ends the rules whose time is over and that cover too many submissions for one step, as an operator would.
+// A parked rule is not among them, so the loop ends.
 func (r *Rules) EndLarge() {
 	for r.endLarge() {
 	}

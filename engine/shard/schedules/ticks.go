@@ -48,8 +48,8 @@ func newRhythm(name string, def *queue.Schedule) (*Rhythm, error) {
 	return &Rhythm{Def: def, spec: spec, words: spec.Describe(), seed: hashText(name)}, nil
 }
 
-// first is the first tick of a new rhythm. The only tick of @at comes even if its time is
-// past: it was asked for now.
+// first is the first tick of a new rhythm. The only tick of @at comes even if its time is past: it was asked for now.
+// The next tick is looked for behind a moment, hence Start-1: a tick at the start itself counts.
 func (x *Rhythm) first(now queue.Time) queue.Time {
 	from := max(now, x.Def.Start-1)
 	if x.spec.Once() {
@@ -67,8 +67,9 @@ func (x *Rhythm) after(t queue.Time) queue.Time {
 	return next
 }
 
-// due is when a tick is to be emitted: later than the tick by its jitter, which depends on
-// nothing but the schedule's name and the tick.
+// due is when a tick is to be emitted: later than the tick by its jitter, which depends on nothing but the schedule's
+// name and the tick. The jitter is the same after a restart and on another node, so a tick is neither emitted twice
+// nor moved.
 func (x *Rhythm) due(tick queue.Time) queue.Time {
 	most := uint64(x.Def.Jitter / time.Millisecond)
 	if most == 0 {
@@ -133,6 +134,7 @@ func (x *Rhythm) plan(next, asOf queue.Time, most int) (p tickPlan) {
 // missed decides about the ticks from first to last, all missed, and returns those to be emitted.
 func (x *Rhythm) missed(p *tickPlan, first, last, asOf queue.Time) (emit []queue.Time) {
 	n := uint64(x.spec.Count(time.UnixMilli(int64(first-1)), time.UnixMilli(int64(last))))
+	// The policy `skip` keeps none.
 	keep, oldest := 0, queue.Time(math.MinInt64)
 	dropped := &p.missed
 	switch x.Def.Missed {
@@ -141,6 +143,7 @@ func (x *Rhythm) missed(p *tickPlan, first, last, asOf queue.Time) (emit []queue
 	case queue.MissedAll:
 		keep, oldest, dropped = int(x.Def.CatchUp), asOf.Add(-x.Def.CatchUpWindow), &p.late
 	}
+	// From the latest back: when there are more than may be made up for, the older ones are dropped.
 	for at := last + 1; len(emit) < keep; {
 		tick := queue.At(x.spec.Prev(time.UnixMilli(int64(at))))
 		if tick < max(first, oldest) {

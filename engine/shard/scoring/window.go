@@ -14,7 +14,7 @@ import (
 // A branch that begins again only loses the counts of rows that were passed over; its order stays right.
 const maxKept = 256
 
-// Kept is what is known of a scored branch from one reserve to the next.
+// Kept is what is known of a scored branch from one reserve to the next. The shard's mutex guards it.
 type Kept struct {
 	Frame   *frame
 	changes []uint64 // of the views, when the frame was made
@@ -96,6 +96,8 @@ func (p *Part) Of(br *strategy.Branch) *Kept {
 	return x
 }
 
+// A scan of at most maxKept entries, only when a new branch comes: cheaper than an order that every reserve would
+// have to keep.
 func (p *Part) drop() {
 	oldest, at := uint64(math.MaxUint64), ""
 	for key, x := range p.ByKey {
@@ -106,7 +108,8 @@ func (p *Part) drop() {
 	delete(p.ByKey, at)
 }
 
-// Frame finds the next window of candidates: the last one, if it still holds.
+// Frame finds the next window of candidates: the last one, if it still holds. A window behind the first (seen) is
+// never kept: which candidates are in it depends on what this reserve found in the ones before.
 func (p *Part) Frame(x *Kept, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
 	seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
@@ -137,7 +140,8 @@ func (x *Kept) holds(views []*backlog.View) bool {
 	return true
 }
 
-// Remember takes over how often candidates were passed over.
+// Remember takes over how often candidates were passed over. Candidates that left the window lose their count, also
+// if they come back: they were not passed over meanwhile.
 func (f *frame) Remember(before *frame) {
 	passed := make(map[*backlog.Submission]uint32, len(before.Rows))
 	for row, n := range before.passed {
@@ -169,8 +173,8 @@ func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []str
 	return f
 }
 
-// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some
-// alternative does not limit it.
+// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit
+// it. Of several alternatives the largest limit counts: a candidate is let through by the one that allows most.
 func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 	most = 0
 	br.Leaves(func(leaf *strategy.Branch) bool {
@@ -221,6 +225,7 @@ func (p *Part) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
 	return v
 }
 
+// Words count from 1; 0 is "no text" in a column.
 func (f *frame) word(text string) uint32 {
 	id, known := f.wordOf[text]
 	if !known {
@@ -231,7 +236,8 @@ func (f *frame) word(text string) uint32 {
 	return id
 }
 
-// Gather fills in the window: the columns that stand, and those that change.
+// Gather fills in the window: the columns that stand, and those that change. The shard's mutex is held. The scorer
+// runs later without it, so it only gets copies; the still columns are never changed, and may be shared.
 func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta,
 	now queue.Time) {
 	f := w.Frame

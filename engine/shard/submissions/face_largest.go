@@ -21,12 +21,15 @@ type weighed struct {
 }
 
 // largest keeps the heaviest of what is added: twice as many at most, so that most of them are looked at once.
+// Sorting once per `most` additions makes the cost per submission logarithmic in most, and the memory independent of
+// the backlog.
 type largest struct {
 	list  []weighed
 	most  int
 	least weighed // what is not above it is none of them
 }
 
+// heavier orders the heaviest first. Of equal ones the newest comes first, so the order is total.
 func heavier(a, b weighed) int { return cmp.Or(cmp.Compare(b.left, a.left), cmp.Compare(b.id, a.id)) }
 
 func (l *largest) add(w weighed) {
@@ -47,7 +50,9 @@ func (l *largest) cut() []weighed {
 	return l.list
 }
 
-// Largest returns up to limit open submissions, those with most chunks left first, of the newest MostWeighed.
+// Largest returns up to limit open submissions, those with most chunks left first, of the newest MostWeighed. The
+// slices are of different moments, so a submission is read again for the answer: its numbers are then of one moment,
+// and may differ from those that it was chosen by.
 func (s *Submissions) Largest(ctx context.Context, f machine.Filter, limit int) (list []queue.Submission, err error) {
 	top := largest{most: limit}
 	visit := func(r *machine.Record) bool {
