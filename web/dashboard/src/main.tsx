@@ -3,6 +3,7 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Login, Me, NotToLook, useWho } from './access'
 import { answering, quern, valueText } from './api'
+import { keepPlaces } from './back'
 import { duration, moment, short } from './format'
 import { useAction, useLive } from './live'
 import { offered, places } from './nav'
@@ -48,7 +49,12 @@ function App() {
   const title = places.find((p) => p.page === page)?.name ?? 'Not found'
   useEffect(() => { document.title = `${title} · ${queue.value} · Quern` }, [title, queue.value])
   useEffect(() => document.getElementById('main')?.focus({ preventScroll: true }), [page, rest])
-  useEffect(() => document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' }), [page])
+  useEffect(() => {
+    const one = document.querySelector('nav [aria-current]')
+    if (!one) return
+    const [at, all] = [one.getBoundingClientRect(), one.parentElement!.getBoundingClientRect()]
+    one.parentElement!.scrollBy(at.left + at.width / 2 - all.left - all.width / 2, 0) // only the list of pages is scrolled, and not the page
+  }, [page])
   useShortcuts()
   return (
     <div class="app">
@@ -218,4 +224,5 @@ function useShortcuts() {
 }
 
 follow()
+keepPlaces()
 render(<Root />, document.getElementById('app')!)

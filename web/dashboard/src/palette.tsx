@@ -5,15 +5,21 @@ import { offered, places } from './nav'
 import { boundTo } from './session'
 import { dark, link, queue, setTheme, valueLink } from './state'
 import { frozen, keys } from './stream'
-import type { NamedStrategy, Page, Plugin, Queue } from './types'
+import type { Consumer, NamedStrategy, Page, Plugin, Queue } from './types'
 
 export const paletteOpen = signal(false)
 
-interface Entry { name: string; kind: string; find: string; go: () => void }
+interface Entry {
+  name: string; kind: string; find: string; go: () => void
+  /** What a text has to begin with to be about it, if that is not the name. */
+  own?: string
+}
 
 const most = 12
+/** Values come first, and leave room for what else fits. */
+const mostValues = 6
 
-/** Everything that has an address, found by typing: pages, submissions, chunks, values, strategies, plugins, queues. */
+/** Everything that has an address, found by typing: pages, submissions, chunks, values, consumers, strategies, plugins, queues. */
 export function Palette() {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
@@ -49,7 +55,8 @@ function Finder() {
     const ended = new AbortController()
     const of = queue.value
     void Promise.all([
-      ...(boundTo() ? [] : [call<Page<NamedStrategy>>('GET', `${queuePath(of)}/strategies?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.map((s) => to('strategy', s.name, 'strategies', { text: s.strategy })), () => [])]),
+      ...(boundTo() ? [] : [call<Page<NamedStrategy>>('GET', `${queuePath(of)}/strategies?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.map((s) => to('strategy', s.name, 'strategies', { text: s.strategy })), () => []),
+        call<Page<Consumer>>('GET', `${queuePath(of)}/consumers?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.filter((c) => c.consumer).map((c) => to('consumer', c.consumer, 'consumers/' + encodeURIComponent(c.consumer))), () => [])]),
       ...(!places.some((p) => p.page === 'plugins' && offered(p)) ? [] : [call<Page<Plugin>>('GET', '/v1/plugins?limit=1000', undefined, {}, ended.signal).then((l) => l.items.map((p) => to('plugin', p.name, 'plugins/' + p.name)), () => [])]),
       call<Page<Queue>>('GET', '/v1/queues', undefined, {}, ended.signal).then((l) => l.items.map((q) => ({ name: q.name, kind: 'queue', find: 'queue ' + q.name, go: () => { location.hash = q.name === 'default' ? '#/overview' : '#/overview?queue=' + encodeURIComponent(q.name) } })), () => []),
     ]).then((all) => { if (!ended.signal.aborted) setNamed(all.flat()) })
@@ -71,8 +78,8 @@ function Finder() {
   }
   return (
     <>
-      <input ref={input} role="combobox" aria-expanded="true" aria-controls="palette-found" aria-activedescendant={found.length > 0 ? 'palette-' + place : undefined} aria-label="Page, id, value, strategy or plugin"
-        placeholder="Page, submission id, id/chunk, company=acme, strategy, plugin…" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }} onKeyDown={key} />
+      <input ref={input} role="combobox" aria-expanded="true" aria-controls="palette-found" aria-activedescendant={found.length > 0 ? 'palette-' + place : undefined} aria-label="Page, id, value, consumer, strategy or plugin"
+        placeholder="Page, submission id, id/chunk, company=acme, consumer, strategy, plugin…" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }} onKeyDown={key} />
       <ul id="palette-found" role="listbox" aria-label="Found">
         {found.map((f, i) => <li key={f.kind + f.name} id={'palette-' + i} role="option" aria-selected={i === place} onPointerMove={() => setAt(i)} onClick={() => choose(f)}><span>{f.name}</span><small>{f.kind}</small></li>)}
         {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>No match. An id opens its submission, KEY=VALUE the page of a value.</span></li>}
@@ -84,9 +91,9 @@ function Finder() {
 
 const to = (kind: string, name: string, path: string, filters: Record<string, string> = {}): Entry => ({ name, kind, find: `${kind} ${name}`, go: () => { location.hash = link(path, filters) } })
 
-const toValue = (key: string, text: string): Entry => ({ name: `${key}=${text}`, kind: 'value', find: `value ${key} ${text}`, go: () => { location.hash = valueLink(key, text) } })
+const toValue = (key: string, text: string): Entry => ({ name: `${key}=${text}`, kind: 'value', own: text, find: `value ${key} ${text}`, go: () => { location.hash = valueLink(key, text) } })
 
-/** What fits the text: an address that it spells first, then names that begin with it, then names that have it somewhere. */
+/** What fits the text: an address that it spells first, then names that begin with it, then names that have it somewhere; values before all others. */
 function matching(text: string, named: Entry[]): Entry[] {
   const spelled: Entry[] = []
   const chunk = /^(\d+)\/(\d+)$/.exec(text)
@@ -95,15 +102,17 @@ function matching(text: string, named: Entry[]): Entry[] {
   else if (/^\d{4,}$/.test(text)) spelled.push(to('submission', text, 'submissions/' + text))
   else if (meta && (text.includes('=') || (keys.value?.keys ?? []).some((k) => k.key === meta[1]))) spelled.push(toValue(meta[1]!, valueText(valueOf(meta[2]!))), to('submissions with', `${meta[1]}=${meta[2]}`, 'submissions', { ['meta.' + meta[1]]: meta[2]! }))
   const all: Entry[] = [
+    ...(text ? (keys.value?.keys ?? []).flatMap((k) => k.top.map((v) => toValue(k.key, valueText(v.value)))) : []),
     ...places.filter(offered).map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
     { name: frozen.value ? 'Unfreeze view' : 'Freeze view', kind: 'this page', find: 'freeze pause resume', go: () => { frozen.value = !frozen.value } },
     { name: dark.value ? 'Light' : 'Dark', kind: 'this page', find: 'theme light dark', go: () => setTheme(dark.value ? 'light' : 'dark') },
     ...named,
     ...(keys.value?.keys ?? []).map((k) => to('key', k.key, 'keys', { key: k.key })),
-    ...(text ? (keys.value?.keys ?? []).flatMap((k) => k.top.map((v) => toValue(k.key, valueText(v.value)))) : []),
   ]
   const want = text.toLowerCase()
-  const rank = (e: Entry) => (e.name.toLowerCase().startsWith(want) ? 0 : e.find.toLowerCase().includes(want) ? 1 : 2)
+  const rank = (e: Entry) => ((e.own ?? e.name).toLowerCase().startsWith(want) ? 0 : e.find.toLowerCase().includes(want) || e.name.toLowerCase().includes(want) ? 1 : 2)
   const once = new Set(spelled.map((e) => e.kind + e.name))
-  return [...spelled, ...all.filter((e) => !once.has(e.kind + e.name)).map((e) => [rank(e), e] as const).filter(([r]) => r < 2).sort(([a], [b]) => a - b).map(([, e]) => e)].slice(0, most)
+  let values = 0
+  const fits = all.filter((e) => !once.has(e.kind + e.name)).map((e) => [rank(e), e] as const).filter(([r]) => r < 2).sort(([a], [b]) => a - b).map(([, e]) => e)
+  return [...spelled, ...fits.filter((e) => e.kind !== 'value' || ++values <= mostValues)].slice(0, most)
 }

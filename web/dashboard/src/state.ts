@@ -36,13 +36,18 @@ export const valueLink = (key: string, text: string) => link(`keys/${encodeURICo
 /** The address of a page of another queue. */
 export const inQueue = (name: string, page = 'overview') => `#/${page}${name === 'default' ? '' : `?queue=${encodeURIComponent(name)}`}`
 
-/** Changes filters of the page without leaving a step in the history. */
-export function refine(changes: Record<string, string | undefined>) {
+/** The address of this page with other filters: one that is undefined is left out. */
+export function here(changes: Record<string, string | undefined>): string {
   const q = new URLSearchParams(route.value.query)
   for (const [name, value] of Object.entries(changes)) value ? q.set(name, value) : q.delete(name)
   const path = location.hash.replace(/^#\/?/, '').split('?', 1)[0]
   const text = q.toString()
-  history.replaceState(null, '', `#/${path}${text ? '?' + text : ''}`)
+  return `#/${path}${text ? '?' + text : ''}`
+}
+
+/** Changes filters of the page without leaving a step in the history. */
+export function refine(changes: Record<string, string | undefined>) {
+  history.replaceState(history.state, '', here(changes))
   route.value = parse()
 }
 

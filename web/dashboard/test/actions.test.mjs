@@ -208,6 +208,7 @@ test('rows stay where they are while the pointer is over them, and new ones wait
 
 test('the palette goes anywhere by keyboard', async () => {
   const { id } = await insert(quern.url, 5, { company: 'acme', palette: 'yes' })
+  for (let i = 0; i < 8; i++) await insert(quern.url, 1, { company: `over-${i}` })
   await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms'], 'found-by-name'))
   const t = await open(chromium.b, quern.url)
   await t.go('#/overview')
@@ -225,9 +226,16 @@ test('the palette goes anywhere by keyboard', async () => {
   await t.page.getByRole('heading', { name: 'State', exact: true }).waitFor()
   await go('company=acme')
   await t.page.getByRole('heading', { name: 'Submissions', exact: true }).waitFor()
+  await reserve(quern.url, { max: 1, strategy: 'SelectOnly("palette", "yes", OldestFirst)', consumer: 'crashed-worker-eu-3' })
+  await reserve(quern.url, { max: 1, strategy: 'SelectOnly("palette", "yes", OldestFirst)', consumer: 'over-worker' })
+  await go('worker-eu')
+  await t.page.getByRole('main').getByText('crashed-worker-eu-3').first().waitFor()
   await go('found-by')
   await t.page.getByRole('heading', { name: 'Plugin', exact: true }).waitFor()
   await t.page.keyboard.press('Control+k')
+  await t.page.getByRole('combobox', { name: 'Page, id' }).fill('over') // values come first, and leave room for the page and the consumer
+  const found = t.page.getByRole('option').locator('span')
+  await eventually(async () => assert.deepEqual((await found.allTextContents()).slice(0, 8), [...Array.from({ length: 6 }, (_, i) => `company=over-${i}`), 'Overview', 'over-worker']))
   await t.page.keyboard.press('Escape')
   await t.page.locator('dialog[open]').waitFor({ state: 'hidden' })
   assert.deepEqual(t.wrong, [])

@@ -206,6 +206,31 @@ for (const width of [1440, 390]) {
   })
 }
 
+test('Back shows a page where it was left, though its lists are read only then', async () => {
+  const t = await open(chromium.b, quern.url, { width: 1000, height: 300 })
+  await t.page.route((url) => url.pathname.startsWith('/v1/'), async (route) => {
+    await new Promise((later) => setTimeout(later, 150))
+    await route.fallback().catch(() => {})
+  })
+  const place = () => t.page.evaluate(() => Math.round(scrollY))
+  for (const [name, hash, ready] of pages().filter(([name]) => name !== 'strategies')) {
+    await t.go(hash)
+    await ready(t.page)
+    await t.page.evaluate(() => scrollTo(0, (document.documentElement.scrollHeight - innerHeight) * 0.7))
+    const left = await place()
+    assert.ok(left > 100, `${name} is too short for this test: ${left} px`)
+    await t.page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))))
+    await t.page.evaluate(() => { location.hash = '#/settings' })
+    await t.page.getByRole('heading', { name: 'Settings', exact: true }).waitFor()
+    await eventually(async () => assert.equal(await place(), 0, `after ${name}, the next page begins at its top`))
+    await t.page.goBack()
+    await ready(t.page)
+    await eventually(async () => assert.ok(Math.abs(await place() - left) <= 2, `${name} is at ${await place()} px, not at ${left}`))
+  }
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('a block of the whole queue is lifted only by who said so and knows what it lets go', async () => {
   await call(quern.url, 'PUT', '/v1/queues/halted', {})
   await call(quern.url, 'POST', '/v1/queues/halted/submissions', { chunks: { count: 1234, template: 'x' } })

@@ -8,7 +8,7 @@ import { useLive } from '../live'
 import { Empty, Failed, Mark } from '../parts'
 import { rules } from '../rules'
 import { lacks } from '../session'
-import { inQueue, link, refine, route, say } from '../state'
+import { here, inQueue, link, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp, Sentence } from '../text'
 import { isBackoff, said } from '../settings'
@@ -66,7 +66,7 @@ export function Activity() {
               <td class="r"><UndoOf e={e} done={list.again} /></td>,
             ]} />
         )}
-        <p class="foot row">{cursor && <button onClick={() => refine({ cursor: undefined })}>Latest</button>}{list.data?.next && <button onClick={() => refine({ cursor: list.data!.next })}>Older</button>}</p>
+        <p class="foot row">{cursor && <button onClick={() => refine({ cursor: undefined })}>Latest</button>}{list.data?.next && <a class="btn" href={here({ cursor: list.data.next })}>Older</a>}</p>
       </section>
     </>
   )

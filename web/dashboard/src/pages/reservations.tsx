@@ -8,7 +8,7 @@ import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Empty, Failed, MetaChips, Tile } from '../parts'
-import { link, queue, refine, route, say } from '../state'
+import { here, link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp } from '../text'
 import type { Consumer, HeldReservation, Page } from '../types'
@@ -92,7 +92,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
             <td><MetaChips meta={h.meta} /></td>, <td class="r">{!h.finishing && <Gate scope="operate"><Release h={h} done={done} /></Gate>}</td>,
           ]} />
       )}
-      {!few && <p class="foot row">{cursor && <button onClick={() => history.back()}>Back</button>}{list.data?.next && <button onClick={() => refine({ cursor: list.data?.next })}>Next</button>}</p>}
+      {!few && <p class="foot row">{cursor && <button onClick={() => history.back()}>Back</button>}{list.data?.next && <a class="btn" href={here({ cursor: list.data.next })}>Next</a>}</p>}
     </section>
   )
 }
