@@ -49,28 +49,62 @@ func (f *AuditFilter) means(a *queue.Act) bool {
 // still have a next one.
 const auditScan = 5000
 
-// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the
-// log). An entry is there when what it tells of is, and stays for Options.AuditKeep.
-func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[AuditEntry], err error) {
-	if f.OldestFirst {
-		return auditAfter(e, f, cursor, limit)
-	}
-	before := store.ActPlace{At: math.MaxInt64}
-	if cursor != "" {
-		if before, err = parseActPlace(cursor); err != nil {
-			return page, err
-		}
-	}
-	if f.Until != 0 && f.Until < before.At {
-		before = placeBefore(f.Until)
-	}
-	return pageOfActs(e, &f, latestFirst, before, limit)
+// AuditPage is a page of the audit log.
+type AuditPage struct {
+	Page[AuditEntry]
+	Lacks []string // the queues that the filter means and whose latest entries may be missing: no one could be asked, or in quarantine
 }
 
-// AuditLacks names the queues in quarantine that the filter means. The log lacks the entries that are still in their journals.
-func (e *Engine) AuditLacks(f AuditFilter) (names []string) {
+// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the
+// log). An entry is there when what it tells of is, and stays for Options.AuditKeep. In a cluster far is what other
+// nodes said to the same question before.
+func (e *Engine) Audit(f AuditFilter, cursor string, limit int, far ...FreshActs) (page AuditPage, err error) {
+	from, order, err := f.begin(cursor)
+	if err != nil {
+		return page, err
+	}
+	// Queues put their entries into the log at times. What they have not is read first: an entry that they put there
+	// meanwhile is then found twice and not missed. In a cluster that needs a look at what they have put there by now.
+	fresh := append(far, freshActs(e, &f, order, from, limit, queue.MaxAnswerBytes))
+	behind := e.nodes != nil && e.nodes.catchUp() != nil
+	page.Lacks = auditLacks(e, &f, fresh, behind)
+	page.Page, err = pageOfActs(e, &f, order, from, limit, fresh)
+	return page, err
+}
+
+// begin is the place that a list begins at, and its order.
+func (f *AuditFilter) begin(cursor string) (from store.ActPlace, order actOrder, err error) {
+	from, order = store.ActPlace{At: math.MaxInt64}, latestFirst
+	if f.OldestFirst {
+		order = oldestFirst
+	}
+	if cursor != "" || f.OldestFirst {
+		if from, err = parseActPlace(cursor); err != nil {
+			return from, order, err
+		}
+	}
+	switch {
+	case f.OldestFirst && from.At < f.Since:
+		from = placeBefore(f.Since)
+	case !f.OldestFirst && f.Until != 0 && f.Until < from.At:
+		from = placeBefore(f.Until)
+	}
+	return from, order, nil
+}
+
+// auditLacks names the queues that the filter means and of which it is not sure that all entries are known. behind says
+// that what other nodes have put into the log may not have arrived here.
+func auditLacks(e *Engine, f *AuditFilter, fresh []FreshActs, behind bool) (names []string) {
+	looked := map[string]bool{}
+	for i := range fresh {
+		if own := i == len(fresh)-1; own || !behind {
+			for _, name := range fresh[i].Served {
+				looked[name] = true
+			}
+		}
+	}
 	for _, q := range e.Queues() {
-		if q.Quarantined != nil && (f.Queue == "" || f.Queue == q.Name) {
+		if !looked[q.Name] && (f.Queue == "" || f.Queue == q.Name) {
 			names = append(names, q.Name)
 		}
 	}
@@ -81,19 +115,6 @@ func (e *Engine) AuditLacks(f AuditFilter) (names []string) {
 func Damaged(err error) bool {
 	_, is := errors.AsType[*queue.FormatError](err)
 	return is
-}
-
-// auditAfter lists entries of the audit log, the oldest first: at most limit, after the cursor. Next is "" at the end of the log.
-// Entries become visible in the order of their commits: one that is older than the last of a page may come later.
-func auditAfter(e *Engine, f AuditFilter, cursor string, limit int) (page Page[AuditEntry], err error) {
-	after, err := parseActPlace(cursor)
-	if err != nil {
-		return page, err
-	}
-	if after.At < f.Since {
-		after = placeBefore(f.Since)
-	}
-	return pageOfActs(e, &f, oldestFirst, after, limit)
 }
 
 // actOrder is the order in which the log is read.
@@ -117,30 +138,50 @@ func (o actOrder) ends(f *AuditFilter, at queue.Time) bool {
 	return f.Until != 0 && at >= f.Until
 }
 
-// pageOfActs is what comes after a place in an order.
-func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, limit int) (page Page[AuditEntry], err error) {
-	rows := freshActs(e, f, order, from) // before the catalogue is asked: what is handed over meanwhile is then found twice, not missed
-	seen := make(map[store.ActPlace]bool, len(rows))
-	for i := range rows {
-		seen[rows[i].Place] = true
+// pageOfActs is what comes after a place in an order. fresh is what the log does not have yet.
+func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, limit int,
+	fresh []FreshActs) (page Page[AuditEntry], err error) {
+	var last store.ActPlace // if there is more, it is behind this place
+	more := false
+	rows, seen := []store.ActRow(nil), map[store.ActPlace]bool{}
+	for _, of := range fresh {
+		for _, entry := range of.Acts.Items {
+			place, err := parseActPlace(entry.Cursor)
+			if err != nil {
+				return page, err
+			}
+			if !seen[place] {
+				seen[place], rows = true, append(rows, store.ActRow{Place: place, Act: entry.Act})
+			}
+		}
+		if of.Acts.Next != "" {
+			cut, err := parseActPlace(of.Acts.Next)
+			if err != nil {
+				return page, err
+			}
+			if !more || order.compare(cut, last) < 0 {
+				more, last = true, cut
+			}
+		}
 	}
 	list := e.catalogue.Acts
 	if order == oldestFirst {
 		list = e.catalogue.ActsAfter
 	}
-	var last store.ActPlace
+	read := from // the last row that was read
 	scanned, found, bytes := 0, 0, 0
-	more := false
 	err = list(from, func(row *store.ActRow) bool {
 		if order.ends(f, row.At) {
 			return false
 		}
 		if scanned == auditScan || found == limit || bytes >= queue.MaxAnswerBytes {
-			more = true
+			if !more || order.compare(read, last) < 0 {
+				more, last = true, read
+			}
 			return false
 		}
 		scanned++
-		last = row.Place
+		read = row.Place
 		if f.means(&row.Act) && !seen[row.Place] {
 			rows = append(rows, *row)
 			found++
@@ -154,7 +195,7 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 	slices.SortFunc(rows, func(a, b store.ActRow) int { return order.compare(a.Place, b.Place) })
 	for i := range rows {
 		if more && order.compare(rows[i].Place, last) > 0 {
-			break // there may be others between, further on in the log
+			break // there may be others between, further on
 		}
 		if len(page.Items) == limit {
 			more, last = true, rows[i-1].Place
@@ -168,8 +209,25 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 	return page, nil
 }
 
-// freshActs are the entries after a place, in an order, that the queues have not handed over to the log yet.
-func freshActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace) (rows []store.ActRow) {
+// FreshActs are the entries of the audit log that the queues of one node have not put into it yet: those that are asked
+// for, up to a bound. Without them the log of another node lacks what was done since the last checkpoints.
+type FreshActs struct {
+	Served []string // the queues that were looked at, and that the node served all the while
+	Acts   Page[AuditEntry]
+}
+
+// FreshActs says what another node asks for with a filter, a cursor and a limit, as for Audit. most bounds the bytes of
+// the entries; the first one always comes.
+func (e *Engine) FreshActs(f AuditFilter, cursor string, limit, most int) (FreshActs, error) {
+	from, order, err := f.begin(cursor)
+	if err != nil {
+		return FreshActs{}, err
+	}
+	return freshActs(e, &f, order, from, limit, most), nil
+}
+
+func freshActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, limit, most int) (fresh FreshActs) {
+	var rows []store.ActRow
 	for _, q := range e.all() {
 		for _, a := range q.shard.Acts.Fresh() {
 			row := store.ActRow{Place: store.ActPlace{At: a.At, Shard: int(q.id), Number: a.Number}, Act: a.Act}
@@ -178,8 +236,21 @@ func freshActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace) (
 				rows = append(rows, row)
 			}
 		}
+		if e.nodes == nil || e.nodes.node.Own(q.id) { // else another node may have added to them
+			fresh.Served = append(fresh.Served, q.name)
+		}
 	}
-	return rows
+	slices.SortFunc(rows, func(a, b store.ActRow) int { return order.compare(a.Place, b.Place) })
+	bytes := 0
+	for i := range rows {
+		bytes += len(rows[i].Before) + len(rows[i].After)
+		if i == limit || i > 0 && bytes > most {
+			fresh.Acts.Next = actCursor(rows[i-1].Place)
+			break
+		}
+		fresh.Acts.Items = append(fresh.Acts.Items, AuditEntry{rows[i].Act, actCursor(rows[i].Place)})
+	}
+	return fresh
 }
 
 // placeBefore is the place before all entries of a time.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 func auditOf(t *testing.T, e *Engine, f AuditFilter) (list []AuditEntry) {
@@ -205,4 +206,71 @@ func openFor(t *testing.T, dir string) *Engine {
 	fatal(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+// A page of the log has what other nodes of a cluster have not put there yet: every entry once and in order, in both orders, for pages of
+// any size, and also where another node has more to add than fits into its part.
+func TestAuditJoinsWhatOtherNodesAdd(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	list := []*Engine{openFor(t, t.TempDir()), openFor(t, t.TempDir()), openFor(t, t.TempDir())}
+	var want []AuditEntry
+	for i, e := range list {
+		for _, name := range []string{"a", "b", "c"} { // each has one with a shard of its own
+			_, _, err := e.PutQueue(t.Context(), name, queue.DefaultSettings())
+			fatal(t, err)
+		}
+		name := []string{"a", "b", "c"}[i]
+		for range 20 {
+			if rnd.IntN(8) == 0 && i == 0 { // of the others the first one has nothing in its log
+				fatal(t, e.queues[name].shard.Checkpoint())
+			}
+			_, _, err := queueAt(e, name).Rules.Set(t.Context(), queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}})
+			fatal(t, err)
+		}
+		want = append(want, auditOf(t, e, AuditFilter{Action: "rule"})...)
+	}
+	if len(want) != 60 {
+		t.Fatalf("%d entries, want 60", len(want))
+	}
+	place := func(a AuditEntry) store.ActPlace {
+		p, err := parseActPlace(a.Cursor)
+		fatal(t, err)
+		return p
+	}
+	for _, oldest := range []bool{false, true} {
+		order := latestFirst
+		if oldest {
+			order = oldestFirst
+		}
+		slices.SortFunc(want, func(a, b AuditEntry) int { return order.compare(place(a), place(b)) })
+		for _, limit := range []int{1, 2, 7, 59, 60, 1000} {
+			for _, most := range []int{1, 500, 1 << 20} {
+				var got []AuditEntry
+				f, cursor := AuditFilter{Action: "rule", OldestFirst: oldest}, ""
+				if oldest {
+					cursor = AuditCursor(0)
+				}
+				for more := true; more; more = cursor != "" {
+					var far []FreshActs
+					for _, e := range list[1:] {
+						said, err := e.FreshActs(f, cursor, limit, most)
+						fatal(t, err)
+						far = append(far, said)
+					}
+					page, err := list[0].Audit(f, cursor, limit, far...)
+					fatal(t, err)
+					if len(page.Items) > limit {
+						t.Fatalf("%d entries on a page of %d", len(page.Items), limit)
+					}
+					got, cursor = append(got, page.Items...), page.Next
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("oldest first %v, pages of %d, parts of %d bytes: %q\nwant %q", oldest, limit, most, lines(got), lines(want))
+				}
+			}
+		}
+	}
 }

@@ -8,6 +8,7 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -29,8 +30,9 @@ const auditAbout = "The log of changes and refused acts, the latest first. An en
 	"refused acts of a token get an entry each, and then one per minute does; its `left_out` counts the acts " +
 	"since the previous entry that have none. `next` is the cursor of older entries. The server examines only so " +
 	"many entries per page, so a page with a next one may be short or empty. `incomplete`, and the header " +
-	"`Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose latest entries " +
-	"may be missing. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With " +
+	"`Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest entries may be missing: " +
+	"those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With " +
+	"`Accept: application/x-ndjson` the answer has all matching entries, one per line. With " +
 	"`Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its " +
 	"ids, also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten " +
 	"seconds before that place may then come again, with the same ids. If the log cannot be read any further, " +
@@ -43,6 +45,7 @@ type auditing struct {
 	clock   *clock
 	answers *answers
 	streams *streams
+	nodes   *forwarding
 }
 
 // routes are the part of the table about the audit log.
@@ -86,7 +89,8 @@ func auditShape(d *document, op *huma.Operation) {
 			contentJSON: {Schema: d.ref(reflect.TypeFor[api.PageAuditEntry]())}, contentLines: lines,
 			contentEvents: lines,
 		}, Headers: map[string]*huma.Param{headerIncomplete: {Schema: &huma.Schema{Type: huma.TypeString},
-			Description: "Names of queues in quarantine, separated by commas: their latest entries may be missing"}}}
+			Description: "Names of queues whose latest entries may be missing, separated by commas: those in " +
+				"quarantine, and those whose node does not answer"}}}
 }
 
 // auditRequest is what a request asks of the log.
@@ -96,15 +100,11 @@ type auditRequest struct {
 	limit  int
 }
 
-// The header about queues in quarantine is set for all three forms: a stream or lines have no other place for it.
+// The header about what may be missing is set for all three forms: a stream or lines have no other place for it.
 func (x auditing) getAudit(c echo.Context) error {
 	in := auditRequest{limit: defaultListLimit}
 	if err := auditList().read(c.Request().URL.RawQuery, &in); err != nil {
 		return err
-	}
-	lacks := x.engine.AuditLacks(in.filter)
-	if len(lacks) > 0 {
-		c.Response().Header().Set(headerIncomplete, strings.Join(lacks, ","))
 	}
 	switch accept := c.Request().Header.Get("Accept"); {
 	case strings.Contains(accept, contentEvents):
@@ -117,15 +117,33 @@ func (x auditing) getAudit(c echo.Context) error {
 		return err
 	}
 	defer done()
-	page, err := x.engine.Audit(in.filter, in.cursor, in.limit)
+	page, err := x.page(c.Request().Context(), in.filter, in.cursor, in.limit)
 	if err != nil {
 		return err
 	}
-	out := api.PageAuditEntry{Items: make([]api.AuditEntry, len(page.Items)), Next: page.Next, Incomplete: lacks}
+	noteLacks(c, page.Lacks)
+	out := api.PageAuditEntry{Items: make([]api.AuditEntry, len(page.Items)), Next: page.Next, Incomplete: page.Lacks}
 	for i := range page.Items {
 		out.Items[i] = apiAuditEntry(&page.Items[i].Act)
 	}
 	return x.answers.collect(c, func() error { return c.JSON(http.StatusOK, out) }, nil)
+}
+
+// page is a page of the log. In a cluster the other nodes add what the log does not have yet.
+// They are asked again for each page: what they had for the page before may be in the log by now.
+func (x auditing) page(ctx context.Context, f engine.AuditFilter, cursor string, limit int) (engine.AuditPage, error) {
+	far, err := x.nodes.freshActs(ctx, f, cursor, limit)
+	if err != nil {
+		return engine.AuditPage{}, err
+	}
+	return x.engine.Audit(f, cursor, limit, far...)
+}
+
+// noteLacks names the queues in the header. It is called before the answer begins.
+func noteLacks(c echo.Context, lacks []string) {
+	if len(lacks) > 0 {
+		c.Response().Header().Set(headerIncomplete, strings.Join(lacks, ","))
+	}
 }
 
 // holdPage has the answer count for a page of the log, as it is read and as it is encoded,
@@ -156,10 +174,11 @@ func (x auditing) exportAudit(c echo.Context, in auditRequest) error {
 		return err
 	}
 	defer done()
-	page, err := x.engine.Audit(in.filter, in.cursor, auditPage)
+	page, err := x.page(c.Request().Context(), in.filter, in.cursor, auditPage)
 	if err != nil {
 		return err
 	}
+	noteLacks(c, page.Lacks)
 	return x.streams.lines(c, func(writer *bufio.Writer) error {
 		lines := json.NewEncoder(writer)
 		for {
@@ -171,7 +190,7 @@ func (x auditing) exportAudit(c echo.Context, in auditRequest) error {
 			if page.Next == "" {
 				return nil
 			}
-			if page, err = x.engine.Audit(in.filter, page.Next, auditPage); err != nil {
+			if page, err = x.page(c.Request().Context(), in.filter, page.Next, auditPage); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"time"
@@ -15,6 +16,10 @@ import (
 // queues become visible in the order of their commits, which is not quite that of their times.
 const auditOverlap = 10 * time.Second
 
+// auditPatience is how far back a stream looks while the node of a queue does not answer: its entries come when it
+// does again, or when another node has the queue.
+const auditPatience = time.Minute
+
 // auditBatch is how many entries a stream reads and sends at once.
 const auditBatch = 200
 
@@ -22,7 +27,7 @@ const auditBatch = 200
 // batches from settled to the time at which it began. A pass goes no further, as an entry
 // of its own time may become visible after a later one was read: the next pass sends that.
 type auditStream struct {
-	engine  *engine.Engine
+	page    func(f engine.AuditFilter, cursor string, limit int) (engine.AuditPage, error)
 	clock   *clock
 	filter  engine.AuditFilter
 	batch   int
@@ -30,6 +35,7 @@ type auditStream struct {
 	known   map[string]bool // cursors of the entries from then on that are dealt with
 	begun   queue.Time      // when the pass began
 	cursor  string          // how far the pass has come; "": it is done
+	lacks   []string        // queues whose latest entries the pass may lack
 }
 
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -43,7 +49,7 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 				"does not go with a stream of events, which has no pages and no end: leave it out")
 		}
 	}
-	stream, err := x.newAuditStream(in, c.Request().Header.Get("Last-Event-ID"))
+	stream, err := x.newAuditStream(c.Request().Context(), in, c.Request().Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
@@ -54,6 +60,7 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 	if err != nil {
 		return err
 	}
+	noteLacks(c, stream.lacks)
 	leave, err := x.streams.begin(c)
 	if err != nil {
 		return err
@@ -92,9 +99,12 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 // stream ended whose last id is `last`. Which of the entries of about that time the
 // subscriber has cannot be told from the id, as they did not come in the order of their
 // times: all but that one are sent again, and none is missed.
-func (x auditing) newAuditStream(in auditRequest, last string) (*auditStream, error) {
-	a := &auditStream{engine: x.engine, clock: x.clock, filter: in.filter, batch: auditBatch, settled: in.filter.Since,
+func (x auditing) newAuditStream(ctx context.Context, in auditRequest, last string) (*auditStream, error) {
+	a := &auditStream{clock: x.clock, filter: in.filter, batch: auditBatch, settled: in.filter.Since,
 		known: map[string]bool{}}
+	a.page = func(f engine.AuditFilter, cursor string, limit int) (engine.AuditPage, error) {
+		return x.page(ctx, f, cursor, limit)
+	}
 	if last != "" {
 		at, err := engine.AuditTime(last)
 		a.settled, a.known[last] = max(a.settled, at.Add(-auditOverlap)), true
@@ -127,7 +137,7 @@ func (a *auditStream) next() (events []byte, err error) {
 	filter := a.filter
 	filter.OldestFirst = true
 	if a.cursor == "" {
-		a.begun = queue.At(a.clock.now())
+		a.begun, a.lacks = queue.At(a.clock.now()), nil
 		// else nothing is sent until a clock that was set back is where it was
 		a.settled = min(a.settled, a.begun.Add(-auditOverlap))
 		a.cursor = engine.AuditCursor(a.settled)
@@ -135,16 +145,18 @@ func (a *auditStream) next() (events []byte, err error) {
 	if end := a.begun + 1; filter.Until == 0 || end < filter.Until {
 		filter.Until = end
 	}
-	page, err := a.engine.Audit(filter, a.cursor, a.batch)
+	page, err := a.page(filter, a.cursor, a.batch)
 	if err != nil {
 		return nil, err
 	}
-	settled := a.begun.Add(-auditOverlap)
+	if len(page.Lacks) > 0 {
+		a.lacks = page.Lacks
+	}
 	for _, entry := range page.Items {
 		if a.known[entry.Cursor] {
 			continue
 		}
-		if entry.At >= settled {
+		if entry.At >= a.begun.Add(-auditPatience) {
 			a.known[entry.Cursor] = true
 		}
 		data, err := json.Marshal(apiAuditEntry(&entry.Act))
@@ -155,7 +167,11 @@ func (a *auditStream) next() (events []byte, err error) {
 		events = append(events, "\n\n"...)
 	}
 	if a.cursor = page.Next; a.cursor == "" {
-		a.settled = max(a.settled, settled)
+		overlap := auditOverlap
+		if len(a.lacks) > 0 {
+			overlap = auditPatience
+		}
+		a.settled = max(a.settled, a.begun.Add(-overlap))
 		maps.DeleteFunc(a.known, func(cursor string, _ bool) bool {
 			at, _ := engine.AuditTime(cursor)
 			return at < a.settled

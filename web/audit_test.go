@@ -357,7 +357,7 @@ func TestAuditStreamReadsInBatches(t *testing.T) {
 	open := func(in auditRequest, last string) *auditStream {
 		t.Helper()
 		in.filter.Action = "rule"
-		a, err := auditing{engine: f.engine, clock: f.server.clock}.newAuditStream(in, last)
+		a, err := auditing{engine: f.engine, clock: f.server.clock, nodes: f.server.forwarding}.newAuditStream(t.Context(), in, last)
 		if err != nil {
 			t.Fatal(err)
 		}

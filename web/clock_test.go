@@ -104,7 +104,7 @@ func TestAuditStreamWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	f := newClocked(t)
 	f.later.Store(int64(time.Hour))
-	stream, err := auditing{engine: f.engine, clock: f.server.clock}.newAuditStream(auditRequest{}, "")
+	stream, err := auditing{engine: f.engine, clock: f.server.clock, nodes: f.server.forwarding}.newAuditStream(t.Context(), auditRequest{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

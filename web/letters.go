@@ -108,7 +108,7 @@ func (b farLetterbox) call(ctx context.Context, method, to string, body io.Reade
 			Err: err}
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxPart))
 	if err == nil && answer.StatusCode >= http.StatusBadRequest {
 		err = fmt.Errorf("the node that serves the queue answers %s: %s", answer.Status, text)
 		if answer.StatusCode == http.StatusServiceUnavailable {

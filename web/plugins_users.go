@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -39,29 +38,11 @@ func (f *forwarding) pluginUsers(ctx context.Context, name string) (users []queu
 	if f.nodes == nil {
 		return nil, nil
 	}
-	ctx, done := context.WithTimeout(ctx, askMost)
-	defer done()
-	others := f.nodes.Others()
-	said := make(chan pluginUsers, len(others))
-	for _, at := range others {
-		go func() {
-			var one pluginUsers
-			text, err := farLetterbox{f, ""}.call(ctx, http.MethodGet, at.URL+pluginUsersPath+url.PathEscape(name), nil)
-			if err == nil {
-				err = json.Unmarshal(text, &one)
-			}
-			if err != nil {
-				f.warn(&part{at: at, err: err})
-			}
-			said <- one // what a node did not look at is missed below
-		}()
-	}
 	looked := map[string]bool{}
 	for _, own := range f.nodes.Served() {
 		looked[own] = true
 	}
-	for range others {
-		one := <-said
+	for _, one := range askOthers[pluginUsers](ctx, f, pluginUsersPath+url.PathEscape(name)) {
 		users = append(users, one.Users...)
 		for _, name := range one.Served {
 			looked[name] = true

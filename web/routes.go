@@ -139,7 +139,7 @@ func (s *Server) routes(o *Options) error {
 		held{s.clock},
 		lifecycle{},
 		&tokens{s.engine.Tokens(), s.auth, s.bodies},
-		auditing{s.engine, s.clock, s.answers, s.streams},
+		auditing{s.engine, s.clock, s.answers, s.streams, s.forwarding},
 		nodes{s.engine, o.Node, o.Nodes},
 		backups{s.engine.Storage(), o.Version.Version, s.bodies, s.streams},
 		&inserting{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, tracing: s.tracing, log: s.log,

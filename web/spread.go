@@ -158,6 +158,34 @@ func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
 	return refused
 }
 
+// askOthers is what the other nodes say at a path that only nodes ask for. It lacks those that do not answer in time.
+func askOthers[T any](ctx context.Context, f *forwarding, path string) (said []T) {
+	ctx, done := context.WithTimeout(ctx, askMost)
+	defer done()
+	others := f.nodes.Others()
+	answers := make(chan *T, len(others))
+	for _, at := range others {
+		go func() {
+			one := new(T)
+			text, err := farLetterbox{f, ""}.call(ctx, http.MethodGet, at.URL+path, nil)
+			if err == nil {
+				err = json.Unmarshal(text, one)
+			}
+			if err != nil {
+				f.warn(&part{at: at, err: err})
+				one = nil
+			}
+			answers <- one
+		}()
+	}
+	for range others {
+		if one := <-answers; one != nil {
+			said = append(said, *one)
+		}
+	}
+	return said
+}
+
 // whole says that a call came from a client, so that its answer is about the queues of all nodes, and not only a
 // part for another node.
 // Without this a node that is asked for a part would ask all others again, without end.

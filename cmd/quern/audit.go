@@ -55,7 +55,8 @@ func auditCommand(a *app) *cobra.Command {
 				return followAudit(cmd.Context(), a, c, f)
 			}
 			f.Incomplete = func(queues []string) {
-				_ = say(a.err, "quern: the latest entries of queues in quarantine may be missing: %s\n", strings.Join(queues, ", "))
+				_ = say(a.err, "quern: the latest entries may be missing of queues in quarantine, or whose node does not answer: %s\n",
+					strings.Join(queues, ", "))
 			}
 			header := []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}
 			return printFirst(a, c.Audit(cmd.Context(), f), limit, header, auditRow)

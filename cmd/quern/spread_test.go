@@ -66,12 +66,18 @@ func TestCallsAboutQueuesOfSeveralNodes(t *testing.T) {
 	n.listBulks()
 	ids := n.waitForEnds()
 	n.streamEvents()
+	n.readAudit()
 
 	n.second.stands()
 	list := heard[api.PageBulkOperation](n, "GET", n.a+"/v1/bulk-operations", "")
 	lacks := len(list.Items) == 3 && len(list.Missing) == 1 && fmt.Sprint(list.Missing[0].Queues) == "[there]"
 	if whole := len(list.Items) == 6 && list.Missing == nil; !lacks && !whole { // whole: a has taken the queue over by now
 		t.Errorf("while b stands still the list is %+v, want the operations of a, and the queue there missing", list)
+	}
+	log := heard[api.PageAuditEntry](n, "GET", n.a+"/v1/audit?action=rule.create", "")
+	lacks = fmt.Sprint(log.Incomplete) == "[there]"
+	if whole := len(log.Items) == 4 && log.Incomplete == nil; !lacks && !whole {
+		t.Errorf("while b stands still the audit log is %+v, want the queue there named as incomplete", log)
 	}
 	body := fmt.Sprintf(`{"ids":[%q,%q]}`, ids[0], ids[1])
 	status, code, _, text := answer(t, "POST", n.a+"/v1/submissions:wait", body)
@@ -140,6 +146,30 @@ func (n *twoNodes) waitForEnds() []string {
 		n.t.Errorf("with an id that is none: %d %s, want the pointer /ids/1", status, text)
 	}
 	return ids
+}
+
+// readAudit: any node shows what was changed in queues of both, at once.
+func (n *twoNodes) readAudit() {
+	n.t.Helper()
+	for company := range 4 {
+		queue := []string{"default", "there"}[company%2]
+		n.must("POST", n.a+"/v1/queues/"+queue+"/rules", fmt.Sprintf(`{"action":"pause","match":{"meta":{"company":%d}}}`, company))
+	}
+	for _, url := range []string{n.a, n.b} {
+		log := api.PageAuditEntry{Incomplete: []string{""}}
+		for log.Incomplete != nil { // a node that was slow to say that it lives makes it so
+			log = heard[api.PageAuditEntry](n, "GET", url+"/v1/audit?action=rule.create", "")
+		}
+		of := map[string]int{}
+		for i := range log.Items {
+			if of[log.Items[i].Queue]++; i > 0 && log.Items[i].At.After(log.Items[i-1].At.Time) {
+				n.t.Errorf("the audit log at %s is not the latest first: %+v", url, log.Items)
+			}
+		}
+		if of["default"] != 2 || of["there"] != 2 {
+			n.t.Errorf("the audit log at %s has %v, want 2 rules of each queue", url, of)
+		}
+	}
 }
 
 // streamEvents: one stream has the events of queues of both nodes, and says which it cannot follow.

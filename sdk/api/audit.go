@@ -12,7 +12,8 @@ const (
 type PageAuditEntry struct {
 	Items []AuditEntry `json:"items"`          // The entries, the latest first
 	Next  string       `json:"next,omitempty"` // Cursor of the older entries; absent if there are none
-	// Names of queues in quarantine, whose latest entries may be missing because they are still in their journals
+	// Names of queues whose latest entries may be missing because they are still in their journals: queues in
+	// quarantine, and in a cluster those whose node does not answer
 	Incomplete []string `json:"incomplete,omitempty"`
 }
 

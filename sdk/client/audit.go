@@ -21,8 +21,8 @@ type AuditFilter struct {
 	Queue        string
 	Target       string // such as "rule 7"
 	Outcome      string // api.OutcomeOK or api.OutcomeRefused
-	// Incomplete is called at most once, before the first entry of a list, with the names of queues in quarantine: their latest
-	// entries may be missing. It may be nil.
+	// Incomplete is called at most once, before the first entry of a list, with the names of queues whose latest entries
+	// may be missing: those in quarantine, and in a cluster those whose node does not answer. It may be nil.
 	Incomplete func(queues []string)
 }
 

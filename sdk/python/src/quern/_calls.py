@@ -446,12 +446,13 @@ class Calls:
         `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry
         each, and then one per minute does; its `left_out` counts the acts since the previous entry that have none. `next` is the
         cursor of older entries. The server examines only so many entries per page, so a page with a next one may be short or
-        empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine
-        whose latest entries may be missing. With `Accept: application/x-ndjson` the answer has all matching entries, one per
-        line. With `Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its ids,
-        also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten seconds before that place
-        may then come again, with the same ids. If the log cannot be read any further, the last event is `problem`, with a problem
-        as its data. `cursor`, `limit` and `until` are not allowed with it.
+        empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest
+        entries may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept:
+        application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the
+        log, from `since` or from now on, the oldest entry first. Its ids, also those without an event, mark the place; `Last-
+        Event-ID` continues there. Entries of the ten seconds before that place may then come again, with the same ids. If the log
+        cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not
+        allowed with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -1305,12 +1306,13 @@ class AsyncCalls:
         `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry
         each, and then one per minute does; its `left_out` counts the acts since the previous entry that have none. `next` is the
         cursor of older entries. The server examines only so many entries per page, so a page with a next one may be short or
-        empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine
-        whose latest entries may be missing. With `Accept: application/x-ndjson` the answer has all matching entries, one per
-        line. With `Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its ids,
-        also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten seconds before that place
-        may then come again, with the same ids. If the log cannot be read any further, the last event is `problem`, with a problem
-        as its data. `cursor`, `limit` and `until` are not allowed with it.
+        empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest
+        entries may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept:
+        application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the
+        log, from `since` or from now on, the oldest entry first. Its ids, also those without an event, mark the place; `Last-
+        Event-ID` continues there. Entries of the ten seconds before that place may then come again, with the same ids. If the log
+        cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not
+        allowed with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 

@@ -1773,7 +1773,8 @@ class _PageAuditEntryRequired(TypedDict):
 
 class PageAuditEntry(_PageAuditEntryRequired, total=False):
     """PageAuditEntry: see the server's OpenAPI document."""
-    #: Names of queues in quarantine, whose latest entries may be missing because they are still in their journals
+    #: Names of queues whose latest entries may be missing because they are still in their journals: queues in quarantine, and in a
+    #: cluster those whose node does not answer
     incomplete: list[str]
     #: Cursor of the older entries; absent if there are none
     next: str

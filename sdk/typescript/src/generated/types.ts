@@ -1281,7 +1281,7 @@ export type PageAttempt = {
 }
 
 export type PageAuditEntry = {
-  /** Names of queues in quarantine, whose latest entries may be missing because they are still in their journals */
+  /** Names of queues whose latest entries may be missing because they are still in their journals: queues in quarantine, and in a cluster those whose node does not answer */
   incomplete?: string[]
   /** The entries, the latest first */
   items: AuditEntry[]

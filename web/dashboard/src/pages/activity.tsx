@@ -51,7 +51,7 @@ export function Activity() {
       <section class="card w12">
         <header><h2>What changed</h2><small>{items ? `${exact(items.length)}${list.data?.next ? ', and more before them' : ''}` : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
-        {list.data?.incomplete && <p class="note">The latest entries of queues in quarantine may be missing: {list.data.incomplete.join(', ')}.</p>}
+        {list.data?.incomplete && <p class="note">The latest entries of these queues may be missing: {list.data.incomplete.join(', ')}. They are in quarantine, or their node does not answer.</p>}
         {!items && !list.problem && <p class="note">Reading…</p>}
         {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'No change in this time matches the filter.' : 'No changes in this time. This page shows changes of rules, limits, submissions, schedules, plugins, tokens and settings, with the person or service that made them.'}</Empty>}
         {items && items.length > 0 && (
