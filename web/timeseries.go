@@ -21,7 +21,8 @@ const (
 
 const durationsAbout = "From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this " +
 	"value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about " +
-	"last: a value that it did not measure so far, it measures from this call on, and `since` says so."
+	"last: a value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about " +
+	"10,000 chunks a second it measures a random share of them, and each counts for those between."
 
 // durationsQuery are the parameters of durations.
 func durationsQuery() parameters[queue.Meta] {

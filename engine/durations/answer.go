@@ -13,6 +13,7 @@ func (k *Kept) Of(entry *queue.MetaEntry, now queue.Time) (out api.Durations) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.turn(now)
+	k.slowest()
 	p, since := &k.all, queue.Time(0)
 	if entry != nil {
 		p = k.pairOf(*entry, now, true)

@@ -6,6 +6,9 @@
 //
 // Answers join both halves, so they are of the last 30 to 60 minutes. A value has a pair of its own while it is among the
 // MostValues that are kept: a pair takes 2.4 KB at most, so a queue keeps 600 KB at most, whatever its values are.
+//
+// Every chunk is measured up to about 10,000 a second. Of more a random share is, and each counts for those that were passed over
+// (share.go). So a busy queue pays some nanoseconds for a chunk, and its percentiles are still those of thousands.
 package durations
 
 import (
@@ -35,6 +38,8 @@ const (
 
 // Kept is what is kept of a queue. All methods are safe for concurrent use. nil keeps nothing.
 type Kept struct {
+	shares [2]share // by kind
+
 	mu     sync.Mutex
 	since  queue.Time // when the half began that is now; 0: nothing was measured yet
 	before queue.Time // the same of the one before it; 0: there is none
@@ -74,6 +79,12 @@ func (k *Kept) Wait(meta queue.Meta, took time.Duration, n uint64, now queue.Tim
 	k.note(meta, wait, took, n, now)
 }
 
+// Passes spares a busy queue the calls of Wait for so many submissions of an answer, whose slowest chunk waited this long. When it is
+// false, Wait is to be called for each of them.
+func (k *Kept) Passes(submissions int, slowest time.Duration) bool {
+	return k == nil || k.shares[wait].passes(int64(submissions), slowest)
+}
+
 // Run notes that a chunk of a submission was held this long by a consumer that told what came of it.
 func (k *Kept) Run(meta queue.Meta, took time.Duration, now queue.Time) {
 	k.note(meta, run, took, 1, now)
@@ -83,9 +94,14 @@ func (k *Kept) note(meta queue.Meta, kind int, took time.Duration, n uint64, now
 	if k == nil || n == 0 {
 		return
 	}
+	s := &k.shares[kind]
+	if s.passes(1, took) {
+		return
+	}
 	slot := slotOf(took)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	n *= s.measured(now)
 	k.turn(now)
 	k.all.now.count(kind, slot, took, n)
 	if len(meta) == 0 {
@@ -129,6 +145,7 @@ func (k *Kept) turn(now queue.Time) {
 		return
 	case age < 2*Window:
 		k.before = k.since
+		k.slowest()
 		k.all.before, k.all.now = k.all.now, half{}
 		for entry, p := range k.values {
 			if p.before, p.now = p.now, (half{}); p.before == (half{}) {
@@ -136,9 +153,20 @@ func (k *Kept) turn(now queue.Time) {
 			}
 		}
 	default:
+		k.slowest()
 		k.before, k.all, k.values = 0, pair{}, nil
 	}
 	k.since, k.last = now, nil
+}
+
+// slowest notes what took longest of all chunks of this half, measured or passed over, and forgets it.
+func (k *Kept) slowest() {
+	for kind := range k.shares {
+		took := time.Duration(k.shares[kind].longest.Swap(0))
+		if c := k.all.now[kind]; c != nil {
+			c.longest = max(c.longest, took)
+		}
+	}
 }
 
 // pairOf is the pair of a value; nil: it is not kept, and there is no room for it. A question about a value makes room.

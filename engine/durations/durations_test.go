@@ -134,6 +134,49 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
+// Of a million chunks a second a small share is measured. The number, the slowest and the median of the queue are right all the same, and
+// values that take turns have equal parts.
+func TestShareOfMany(t *testing.T) {
+	t.Parallel()
+	const values, all = 16, 2_000_000
+	k := new(Kept)
+	now := start
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range int64(all) {
+		if i%1000 == 0 {
+			now = now.Add(time.Millisecond)
+		}
+		took := time.Duration(rnd.IntN(1000)) * time.Millisecond
+		if i == all/2+1 {
+			took = time.Hour
+		}
+		k.Run(queue.Meta{company(i % values)}, took, now)
+	}
+	if measured := all / k.shares[run].every; measured > 100_000 {
+		t.Errorf("about %d of %d chunks are measured, want a small share", measured, all)
+	}
+	got := k.Of(nil, now).Run
+	if got.Count < all-leastShare || got.Count > all || got.MaxMS != time.Hour.Milliseconds() {
+		t.Errorf("%d chunks, the slowest took %d ms; want %d and an hour", got.Count, got.MaxMS, all)
+	}
+	if got.P50MS < 450 || got.P50MS > 550 {
+		t.Errorf("the median is %d ms, want about 500", got.P50MS)
+	}
+	for i := range int64(values) {
+		entry := company(i)
+		if n := k.Of(&entry, now).Run.Count; n < all/values*3/4 || n > all/values*5/4 {
+			t.Errorf("of value %d are %d chunks, want about %d", i, n, all/values)
+		}
+	}
+	for range 2 * leastShare { // the rush is over: each one counts again
+		now = now.Add(10 * time.Millisecond)
+		k.Run(nil, time.Second, now)
+	}
+	if k.shares[run].every != 1 {
+		t.Errorf("one of %d is measured when few come, want all", k.shares[run].every)
+	}
+}
+
 var sink api.Durations
 
 // What a chunk costs whose submission has two values.

@@ -13,7 +13,7 @@ type DurationCounts struct {
 	Count uint64 `json:"count"`  // Number of durations
 	P50MS int64  `json:"p50_ms"` // Half of them were shorter, to within a tenth
 	P95MS int64  `json:"p95_ms"` // 95 % of them were shorter, to within a tenth
-	MaxMS int64  `json:"max_ms"` // The longest
+	MaxMS int64  `json:"max_ms"` // The longest; of a value on a busy queue, the longest that was measured
 	// How many were how long, from the first bucket that has any to the last
 	Buckets []DurationBucket `json:"buckets" limit:"..MaxDurationBuckets"`
 }

@@ -5,6 +5,8 @@ package answers
 import (
 	"context"
 	"errors"
+	"iter"
+	"time"
 
 	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/measure"
@@ -97,18 +99,36 @@ func (a *Answers) giveBack(picks []machine.Pick) {
 	})
 }
 
-// waited measures how long the chunks of an answer waited for their first reservation;
-// those of one submission waited equally long.
+// waited measures how long the chunks of an answer waited for their first reservation.
 func (a *Answers) waited(picks []machine.Pick) {
-	for i := 0; i < len(picks); {
-		first, n := &picks[i], uint64(0)
-		for ; i < len(picks) && picks[i].R == first.R && picks[i].At == first.At; i++ {
-			if picks[i].Attempt == 1 {
-				n++
+	submissions, slowest := 0, time.Duration(0)
+	for first, n := range firstTries(picks) {
+		took := first.Waited()
+		a.Waits.Observe(took.Seconds(), n)
+		submissions, slowest = submissions+1, max(slowest, took)
+	}
+	if a.Lately.Passes(submissions, slowest) {
+		return
+	}
+	for first, n := range firstTries(picks) {
+		a.Lately.Wait(first.Meta, first.Waited(), n, first.At)
+	}
+}
+
+// firstTries are the chunks of an answer that were reserved for the first time: one of those of a submission that
+// waited equally long, with their number.
+func firstTries(picks []machine.Pick) iter.Seq2[*machine.Pick, uint64] {
+	return func(yield func(*machine.Pick, uint64) bool) {
+		for i := 0; i < len(picks); {
+			first, n := &picks[i], uint64(0)
+			for ; i < len(picks) && picks[i].R == first.R && picks[i].At == first.At; i++ {
+				if picks[i].Attempt == 1 {
+					n++
+				}
+			}
+			if n > 0 && !yield(first, n) {
+				return
 			}
 		}
-		took := first.At.Sub(max(first.R.ID.Time(), first.R.Details().RunAt))
-		a.Waits.Observe(took.Seconds(), n)
-		a.Lately.Wait(first.Meta, took, n, first.At)
 	}
 }

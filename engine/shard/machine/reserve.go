@@ -57,6 +57,11 @@ type Pick struct {
 	Priority int64
 }
 
+// Waited is how long the chunk waited for its first reservation, if this is it: from its insert, or from its run_at.
+func (p *Pick) Waited() time.Duration {
+	return p.At.Sub(max(p.R.ID.Time(), p.R.Details().RunAt))
+}
+
 // Views finds the standing views of a plan's branches; unbuilt is the first one that has
 // to be built before the plan can be followed, nil when there is none.
 func (m *Machine) Views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {

@@ -310,7 +310,8 @@ class Calls:
     def get_durations(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.Durations:
         """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with
         this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a
-        value that it did not measure so far, it measures from this call on, and `since` says so.
+        value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about 10,000 chunks a
+        second it measures a random share of them, and each counts for those between.
         """
         found: types.Durations = self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
@@ -1170,7 +1171,8 @@ class AsyncCalls:
     async def get_durations(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.Durations:
         """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with
         this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a
-        value that it did not measure so far, it measures from this call on, and `since` says so.
+        value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about 10,000 chunks a
+        second it measures a random share of them, and each counts for those between.
         """
         found: types.Durations = await self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found

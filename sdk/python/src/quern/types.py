@@ -909,7 +909,7 @@ class DurationCounts(TypedDict):
     buckets: list[DurationBucket]
     #: Number of durations
     count: int
-    #: The longest
+    #: The longest; of a value on a busy queue, the longest that was measured
     max_ms: int
     #: Half of them were shorter, to within a tenth
     p50_ms: int

@@ -400,7 +400,7 @@ export class Calls {
     return this.connection.json<Diagnosis>({ what: "diagnose queue", method: "GET", path: `/v1/queues/${part(queue)}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a value that it did not measure so far, it measures from this call on, and `since` says so. Needs the scope read. */
+  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between. Needs the scope read. */
   getDurations(queue: string, options: CallOptions & {
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta

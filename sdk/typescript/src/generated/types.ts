@@ -551,7 +551,7 @@ export type DurationCounts = {
   buckets: DurationBucket[]
   /** Number of durations */
   count: number
-  /** The longest */
+  /** The longest; of a value on a busy queue, the longest that was measured */
   max_ms: number
   /** Half of them were shorter, to within a tenth */
   p50_ms: number
