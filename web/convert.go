@@ -92,6 +92,7 @@ func appendMeta(dst []byte, meta queue.Meta) []byte {
 func apiChunk(in *queue.Chunk) api.Chunk {
 	return api.Chunk{
 		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: in.NotBefore.API(),
-		Consumer: in.Consumer, Deadline: in.Deadline.API(), Error: in.Error, ForwardedTo: in.To, Output: in.Output,
+		Consumer: in.Consumer, HeldSince: in.Since.API(), Deadline: in.Deadline.API(),
+		Error: in.Error, ForwardedTo: in.To, Output: in.Output,
 	}
 }

@@ -241,6 +241,7 @@ type Chunk struct {
 	Attempts  uint16 // tries that ended without success
 	NotBefore Time   // of a waiting chunk
 	Consumer  string // of a reserved chunk
+	Since     Time   // of a reserved chunk: when its consumer got it
 	Deadline  Time   // of a reserved chunk
 	Error     string // the last failure
 	To        string // of a forwarded chunk: the queue that it went on to

@@ -186,7 +186,7 @@ func (x *modelSub) chunk(index int) queue.Chunk {
 	case x.state != queue.Open:
 		info.State = queue.ChunkSkipped
 	case c.state == queue.ChunkReserved:
-		info.Consumer, info.Deadline = c.hold.consumer, c.hold.deadline
+		info.Consumer, info.Since, info.Deadline = c.hold.consumer, c.hold.reserved, c.hold.deadline
 	case c.state == queue.ChunkWaiting:
 		info.NotBefore = c.notBefore
 	case x.parked:

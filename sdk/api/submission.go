@@ -196,6 +196,7 @@ type Chunk struct {
 	// For a waiting chunk: the earliest time at which it is handed out
 	NotBefore   Time   `json:"not_before,omitzero"`
 	Consumer    string `json:"consumer,omitempty"`     // For a reserved chunk: its consumer
+	HeldSince   Time   `json:"held_since,omitzero"`    // For a reserved chunk: time of the reservation
 	Deadline    Time   `json:"deadline,omitzero"`      // For a reserved chunk: its deadline
 	Error       string `json:"error,omitempty"`        // Error of the last attempt
 	ForwardedTo string `json:"forwarded_to,omitempty"` // For a forwarded chunk: the target queue

@@ -106,7 +106,7 @@ func (m *Machine) Chunk(r *Record, index uint32) queue.Chunk {
 	}
 	if slot, held := m.Holds.Find(r.Seq, index); held {
 		h := m.Holds.At(slot)
-		c.State, c.Consumer, c.Deadline = queue.ChunkReserved, m.Holds.Consumer(h), h.Deadline
+		c.State, c.Consumer, c.Since, c.Deadline = queue.ChunkReserved, m.Holds.Consumer(h), h.Reserved, h.Deadline
 	} else if r.Sub.IsAvailable(index) {
 		c.State = queue.ChunkReady
 		if r.Parked {

@@ -38,7 +38,7 @@ export interface Submission {
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string; failed_chunk?: number
   schedule?: string; scheduled_at?: string; has_attachment?: boolean; forwarded?: number
 }
-export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; deadline?: string; error?: string; output?: unknown }
+export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; held_since?: string; deadline?: string; error?: string; output?: unknown }
 export interface Tenant { key: string; value?: MetaValue; state: string; weight: number; share: number; lag: number; before?: number }
 export interface WhyBranch {
   branch: number; path: string; obstacle: string; detail: string; until?: string; consumer?: string

@@ -53,6 +53,9 @@ test('who holds a chunk, free it', async () => {
 
   await t.go(`#/submissions/${sub.id}/0`) // the page of a chunk has its holder, and that of the holder what it holds
   await t.page.getByRole('button', { name: `Release chunk 0 of ${sub.id}` }).waitFor()
+  const { held_since } = await call(quern.url, 'GET', `/v1/submissions/${sub.id}/chunks/0`)
+  const since = await t.page.evaluate((at) => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(new Date(at)), held_since)
+  await t.page.getByRole('definition').filter({ hasText: `${since}, ` }).filter({ hasText: / ago$/ }).first().waitFor()
   await t.page.getByRole('link', { name: 'stuck-1' }).click()
   await t.page.getByText('by deadline', { exact: true }).first().waitFor()
   await eventually(async () => assert.equal(await rows(t.page).count(), 2))

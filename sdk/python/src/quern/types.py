@@ -575,6 +575,8 @@ class Chunk(_ChunkRequired, total=False):
     error: str
     #: For a forwarded chunk: the target queue
     forwarded_to: str
+    #: For a reserved chunk: time of the reservation
+    held_since: str
     #: For a waiting chunk: the earliest time at which it is handed out
     not_before: str
     #: Output, for a done chunk that has one

@@ -265,6 +265,8 @@ export type Chunk = {
   error?: string
   /** For a forwarded chunk: the target queue */
   forwarded_to?: string
+  /** For a reserved chunk: time of the reservation */
+  held_since?: string
   /** Index, from 0 */
   index: number
   /** For a waiting chunk: the earliest time at which it is handed out */

@@ -12,6 +12,7 @@ import { Empty, Failed, MetaChips, State } from '../parts'
 import { link, say } from '../state'
 import { Clamp } from '../text'
 import type { Attempt, Chunk as Of, DeadLetter, Diagnosis, Page, Submission } from '../types'
+import { ago } from './consumers'
 import { Release } from './reservations'
 import { Says } from './value'
 import { Why } from './why'
@@ -49,6 +50,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {s && <><dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd></>}
             <dt>Tries</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
             {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /> · <a href={link('reservations', { submission: id })}>all reservations of the submission</a></dd></>}
+            {c.held_since && <><dt>Held since</dt><dd>{[moment(c.held_since), ago(c.held_since)].filter(Boolean).join(', ')}</dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
             {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}

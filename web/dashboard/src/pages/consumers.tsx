@@ -17,7 +17,7 @@ const marks: Record<string, string> = { attached: 'done', away: 'dead', detached
 
 /** The server's time of the last frame: no age is measured by the reader's clock. */
 const serverNow = () => (stats.value ? Date.parse(stats.value.at) : 0)
-const ago = (iso: string | undefined) => {
+export const ago = (iso: string | undefined) => {
   const now = serverNow()
   return iso && now > 0 ? `${duration(Math.max(0, now - Date.parse(iso)) / 1000)} ago` : ''
 }
