@@ -51,7 +51,8 @@ func apiSubmission(in *queue.Submission) api.Submission {
 		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
 		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		ForwardedFrom: apiOrigin(in.Origin),
-		Schedule:      in.Schedule, ScheduledAt: in.Scheduled.API(), Unique: apiUnique(in.Unique),
+		Schedule:      in.Schedule, ScheduledAt: in.Scheduled.API(),
+		RetryBackoff: apiBackoff(in.RetryBackoff), Unique: apiUnique(in.Unique),
 	}
 }
 
@@ -67,8 +68,17 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 		RunAt:         int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
 		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
-		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled), Unique: apiUnique(in.Unique),
+		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
+		RetryBackoff: apiBackoff(in.RetryBackoff), Unique: apiUnique(in.Unique),
 	}
+}
+
+// apiBackoff is the back-off of a submission.
+func apiBackoff(in *queue.Backoff) *api.Backoff {
+	if in == nil {
+		return nil
+	}
+	return new(in.API())
 }
 
 // apiUnique is the unique key of a submission.

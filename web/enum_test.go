@@ -75,6 +75,8 @@ func enumSources(t *testing.T) map[string][]string {
 	schedule := named[queue.ScheduleState]()
 	return map[string][]string{
 		"on_exhausted":                named[queue.OnExhausted](),
+		"Backoff.kind":                api("Backoff"),
+		"Backoff.jitter":              api("Jitter"),
 		"requeue":                     named[queue.Requeue](),
 		"durability":                  named[queue.Durability](),
 		"missed":                      named[queue.Missed](),

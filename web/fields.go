@@ -33,7 +33,7 @@ func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
 			value = queue.At(v.Time)
 		case api.Backoff:
 			var err error
-			if value, err = backoffOf("/"+d.Name, v); err != nil {
+			if value, err = queue.NewBackoff("/"+d.Name, v); err != nil {
 				return err
 			}
 		}
@@ -56,7 +56,12 @@ func showFields[T any](fields []*queue.Field[T], from *T, out any) {
 		case queue.Time:
 			value = v.API()
 		case queue.Backoff:
-			value = api.Backoff{BaseMS: v.Base.Milliseconds(), Factor: v.Factor, CapMS: v.Cap.Milliseconds()}
+			value = v.API()
+		case *queue.Backoff:
+			if v == nil {
+				continue
+			}
+			value = v.API()
 		}
 		if to.Kind() == reflect.Pointer {
 			to.Set(reflect.New(to.Type().Elem()))
@@ -93,13 +98,4 @@ func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, us
 		}
 		out[holder.Name()+"."+path.Base(d.Name)] = n
 	}
-}
-
-func backoffOf(pointer string, in api.Backoff) (out queue.Backoff, err error) {
-	if out.Base, err = queue.BackoffBase.Duration(pointer+"/base_ms", in.BaseMS); err != nil {
-		return out, err
-	}
-	out.Cap, err = queue.BackoffCap.Duration(pointer+"/cap_ms", in.CapMS)
-	out.Factor = in.Factor
-	return out, err
 }

@@ -202,6 +202,13 @@ func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 			return out, err
 		}
 	}
+	if in.RetryBackoff != nil {
+		b, err := queue.NewBackoff("/retry_backoff", *in.RetryBackoff)
+		if err != nil {
+			return out, err
+		}
+		out.RetryBackoff = &b
+	}
 	if in.HasUnique {
 		u := &in.Unique
 		if out.Unique, err = queue.NewUnique(string(u.Key), string(u.While), string(u.OnConflict)); err != nil {

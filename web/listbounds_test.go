@@ -57,8 +57,12 @@ func boundedByLimits() map[string]bounded {
 	finished := bounded{api.ResultsResponse{}, sentence, []int{queue.MaxBatch}, 0}
 	preview := bounded{api.PreviewResponse{}, value, []int{engine.MaxPreview, queue.MaxMetaKeys}, strategies}
 	diagnosis := bounded{api.Diagnosis{}, value, []int{top, 1}, top * 6 * strategy.MaxBytes}
+	// Its only list has the delays of its own back-off.
+	submission := bounded{api.Submission{}, queue.MaxTemplateBytes, []int{max(queue.MaxMetaKeys, queue.MaxDelays)}, 0}
 	ticks := bounded{api.SchedulePreview{}, 64, []int{queue.MaxPreview}, 0}
 	return map[string]bounded{
+		"insert": submission, "get-submission": submission, "change-submission": submission, "cancel-submission": submission,
+		"trigger-schedule": submission, "forward-dead-letter": submission, "redrive-dead-letter": submission, "put-dead-letter-content": submission,
 		"start-bulk-operation": bulk, "get-bulk-operation": bulk, "cancel-bulk-operation": bulk,
 		"create-token": token, "get-token": token, "rotate-token": token, "whoami": token, "open-session": token,
 		"get-schedule": schedule, "put-schedule": schedule, "pause-schedule": schedule, "resume-schedule": schedule,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -15,9 +14,6 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
-
-// backoffForm is how a back-off is written in a flag.
-const backoffForm = "BASE[,FACTOR[,CAP]]"
 
 // fieldFlags makes a flag of every declared field that a struct of package api has, but those that are left out; to is a pointer to that
 // struct. usual says in the help what stands where nothing is said. What it returns gives the struct the values that were given.
@@ -137,9 +133,11 @@ func fieldUsage[T any](d *queue.Field[T], withDefault bool) string {
 	}
 	usual := ""
 	switch v := d.Default().(type) {
+	case *queue.Backoff:
+		usage += ", such as 1s,2,5m or fixed:30s,jitter=none; 0: none"
 	case queue.Backoff:
-		usage += ", such as 1s,2,5m; 0: none"
-		usual = " " + backoffFlag(v)
+		usage += ", such as 1s,2,5m or fixed:30s,jitter=none; 0: none"
+		usual = " " + backoffFlag(v.API())
 	case queue.Time:
 		usage += ": a time (RFC 3339), or a duration from now (10m)"
 	case string, int, uint8, uint16, uint32, int64, float64:
@@ -155,36 +153,6 @@ func fieldUsage[T any](d *queue.Field[T], withDefault bool) string {
 		return usage
 	}
 	return usage + " (default" + usual + ")"
-}
-
-// backoffFlag writes a back-off as parseBackoff reads it.
-func backoffFlag(b queue.Backoff) string {
-	if b.Base == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%s,%g,%s", queue.ShortDuration(b.Base), b.Factor, queue.ShortDuration(b.Cap))
-}
-
-// parseBackoff reads BASE[,FACTOR[,CAP]]; what is left out is as in the default of expiries.
-func parseBackoff(flag, text string) (*api.Backoff, error) {
-	usual := queue.DefaultSettings().ExpiryBackoff
-	out := &api.Backoff{Factor: usual.Factor}
-	parts := strings.Split(text, ",")
-	base, err := time.ParseDuration(parts[0])
-	if err == nil && len(parts) > 1 {
-		out.Factor, err = strconv.ParseFloat(parts[1], 64)
-	}
-	limit := max(usual.Cap, base)
-	if err == nil && len(parts) > 2 {
-		limit, err = time.ParseDuration(parts[2])
-	}
-	if err != nil || len(parts) > 3 {
-		return nil, usageError{fmt.Errorf("--%s is %q; write %s, such as 1s or 1s,2,5m, or 0 for no pause: a base of "+
-			"%s, a factor of %s, a cap of %s",
-			flag, text, backoffForm, queue.BackoffBase.Flag(), queue.BackoffFactor.Flag(), queue.BackoffCap.Flag())}
-	}
-	out.BaseMS, out.CapMS = base.Milliseconds(), limit.Milliseconds()
-	return out, nil
 }
 
 // ranged is a flag that says what it allows when it is given something that its type cannot hold. What the type holds and the flag does

@@ -29,8 +29,8 @@ func TestHelpSaysTrueDefaults(t *testing.T) {
 			"reservation-timeout": "duration how long a consumer may hold a chunk, unless its reserve says otherwise: 100ms to --max-reservation (at most 24h) (default 10m)",
 			"restart-grace":       "duration how long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first: 0s (none) to 10m (default: none)",
 			"retention":           "duration how long ended submissions are kept, as long as they have no dead letters: 0s (for ever) to 87600h (default 168h)",
-			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt, unless the consumer chose one, such as 1s,2,5m; 0: none (default 1s,2,10m)",
-			"expiry-backoff":      "BASE[,FACTOR[,CAP]] the pause after an attempt that expired or was lost, such as 1s,2,5m; 0: none (default 1s,2,5m)",
+			"retry-backoff":       "[KIND:]BASE[,FACTOR[,CAP]][,jitter=JITTER] the pause after a failed attempt, unless the consumer chose one, such as 1s,2,5m or fixed:30s,jitter=none; 0: none (default 1s,2,10m)",
+			"expiry-backoff":      "[KIND:]BASE[,FACTOR[,CAP]][,jitter=JITTER] the pause after an attempt that expired or was lost, such as 1s,2,5m or fixed:30s,jitter=none; 0: none (default 1s,2,5m)",
 			"dead-letter-queue":   "string the queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself",
 		} {
 			if sub == "set" {

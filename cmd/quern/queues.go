@@ -136,10 +136,3 @@ func settingText[T any](d *queue.Field[T], value any) string {
 }
 
 func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
-
-func backoffText(b api.Backoff) string {
-	if b.BaseMS == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%s × %g up to %s", milliseconds(b.BaseMS), b.Factor, milliseconds(b.CapMS))
-}

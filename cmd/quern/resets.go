@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/sdk/api"
 )
 
 // resetFlag lets a command that replaces everything give their defaults to fields that the command line does not name.
@@ -43,7 +42,7 @@ func resets[T any](f *pflag.FlagSet, fields []*queue.Field[T], now any) (lost []
 		}
 		usual := d.Default()
 		if b, is := usual.(queue.Backoff); is {
-			usual = api.Backoff{BaseMS: b.Base.Milliseconds(), Factor: b.Factor, CapMS: b.Cap.Milliseconds()}
+			usual = b.API()
 		}
 		was, will := settingText(d, value.Interface()), settingText(d, usual)
 		if was != will {

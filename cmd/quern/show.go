@@ -245,6 +245,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"dead deadline", moment(s.DeadDeadline)},
 		{"max attempts", nonZero(int64(s.MaxAttempts))},
 		{"on exhausted", s.OnExhausted},
+		{"retry back-off", ownBackoff(s.RetryBackoff)},
 		{"unique key", uniqueText(s.Unique)},
 		{"max failed chunks", nonZero(int64(s.MaxFailedChunks))},
 		{"created", moment(s.CreatedAt)},
@@ -252,6 +253,14 @@ func submissionFields(s api.Submission) [][2]string {
 		{"trace", s.Trace},
 		{"forwarded from", originText(s.ForwardedFrom)},
 	})
+}
+
+// ownBackoff is the back-off that a submission brings; "" for none.
+func ownBackoff(b *api.Backoff) string {
+	if b == nil {
+		return ""
+	}
+	return backoffText(*b)
 }
 
 // uniqueText is a unique key, and how long it is held; "" for none.

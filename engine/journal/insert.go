@@ -12,6 +12,7 @@ package journal
 // gets the next flag: journals and stores that were written before it simply do not have the flag.
 
 import (
+	"math"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -37,6 +38,7 @@ const (
 	hasOrigin
 	hasBlobs
 	hasUnique
+	hasRetryBackoff
 	endOfFlags
 )
 
@@ -53,7 +55,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
-		{s.Blobs != nil, hasBlobs}, {s.Unique != nil, hasUnique},
+		{s.Blobs != nil, hasBlobs}, {s.Unique != nil, hasUnique}, {s.RetryBackoff != nil, hasRetryBackoff},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -140,11 +142,23 @@ func (s *Insert) optional(c *coder, flags uint64) {
 		// op is damaged.
 		c.must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
 	}
+	s.later(c, flags)
+}
+
+// later are the optional fields of what producers demanded last: of whom the submission may repeat, and when its chunks
+// are tried again.
+func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasUnique != 0 {
 		if c.reading {
 			s.Unique = new(queue.Unique)
 		}
 		unique(c, s.Unique)
+	}
+	if flags&hasRetryBackoff != 0 {
+		if c.reading {
+			s.RetryBackoff = new(queue.Backoff)
+		}
+		backoff(c, s.RetryBackoff)
 	}
 }
 
@@ -175,6 +189,29 @@ func unique(c *coder, u *queue.Unique) {
 	ms := uint64(u.For.Milliseconds())
 	atMost(c, &ms, uint64(queue.MaxUniqueWindow.Milliseconds()))
 	u.For = time.Duration(ms) * time.Millisecond
+}
+
+// backoff has all fields of any kind: those that the kind does not have take a byte each, or eight, and few submissions
+// have a back-off of their own. The factor is kept bit by bit, so that it is shown as it was given.
+func backoff(c *coder, b *queue.Backoff) {
+	atMost(c, &b.Kind, queue.Listed)
+	atMost(c, &b.Jitter, queue.NoJitter)
+	// Both are bounded by the larger of their limits: the engine checks what is asked for, this finds damage.
+	milliseconds := func(d *time.Duration) {
+		ms := uint64(d.Milliseconds())
+		atMost(c, &ms, uint64(queue.BackoffCap.Most))
+		*d = time.Duration(ms) * time.Millisecond
+	}
+	milliseconds(&b.Base)
+	milliseconds(&b.Cap)
+	factor := math.Float64bits(b.Factor)
+	c.fixed(&factor)
+	list := b.Delays.MS()
+	many(c, &list, queue.MaxDelays, func(ms *uint32) { unsigned(c, ms) })
+	if c.reading {
+		b.Factor, b.Delays = math.Float64frombits(factor), queue.NewDelays(list)
+		c.must(b.Factor == 0 || queue.BackoffFactor.Holds(b.Factor))
+	}
 }
 
 // A meta value is a metaInt byte and a varint, or a metaText byte and a text.

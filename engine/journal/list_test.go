@@ -48,6 +48,20 @@ func (l *list) ApplyPart(op PartOp) error {
 	return l.add(op)
 }
 
+func anyBackoff(t *rapid.T) queue.Backoff {
+	ms := func(name string) time.Duration {
+		return time.Duration(rapid.Int64Range(0, queue.BackoffCap.Most).Draw(t, name)) * time.Millisecond
+	}
+	b := queue.Backoff{
+		Kind: queue.BackoffKind(rapid.IntRange(0, 3).Draw(t, "kind")), Jitter: queue.Jitter(rapid.IntRange(0, 2).Draw(t, "jitter")),
+		Base: ms("base"), Cap: ms("cap"), Delays: queue.NewDelays(rapid.SliceOfN(rapid.Uint32(), 0, queue.MaxDelays).Draw(t, "delays")),
+	}
+	if rapid.Bool().Draw(t, "factor") {
+		b.Factor = rapid.Float64Range(1, 100).Draw(t, "factor")
+	}
+	return b
+}
+
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
 	var e Encoder
@@ -174,6 +188,9 @@ func anyInsert(t *rapid.T) *Insert {
 	}
 	if rapid.Bool().Draw(t, "is scheduled") {
 		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
+	}
+	if rapid.Bool().Draw(t, "retry_backoff") {
+		s.RetryBackoff = new(anyBackoff(t))
 	}
 	if rapid.Bool().Draw(t, "unique") {
 		window := rapid.Int64Range(0, queue.MaxUniqueWindow.Milliseconds()).Draw(t, "window")

@@ -67,10 +67,11 @@ type Insert struct {
 	Blobs              *Blobs // nil: it has none
 	IdempotencyKey     string
 	Fingerprint        [16]byte
-	Schedule           string        // that inserted it; "": none
-	Scheduled          queue.Time    // the tick that it is for
-	Origin             *queue.Origin // of a forwarded one
-	Unique             *queue.Unique // nil: it has no unique key. Not in the journal: Replace
+	Schedule           string         // that inserted it; "": none
+	Scheduled          queue.Time     // the tick that it is for
+	Origin             *queue.Origin  // of a forwarded one
+	RetryBackoff       *queue.Backoff // nil: the queue's
+	Unique             *queue.Unique  // nil: it has no unique key. Not in the journal: Replace
 }
 
 // Completed is one chunk that was completed, under which token.

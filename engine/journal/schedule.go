@@ -146,6 +146,7 @@ type definedSubmission struct {
 	MaxAttempts uint16            `json:"max_attempts,omitempty"`
 	OnExhausted queue.OnExhausted `json:"on_exhausted,omitempty"`
 	MaxFailed   uint32            `json:"max_failed_chunks,omitempty"`
+	Retry       *queue.Backoff    `json:"retry_backoff,omitempty"`
 	Unique      *definedUnique    `json:"unique,omitempty"`
 }
 
@@ -171,7 +172,7 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 			Prefix:   t.Chunks.Prefix,
 			Template: t.Chunks.Template, Inline: t.Chunks.Inline,
 			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts,
-			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
+			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks, Retry: t.RetryBackoff,
 		},
 	}
 	if u := t.Unique; u != nil {
@@ -201,7 +202,7 @@ func DecodeDefinition(text string) (*queue.Schedule, error) {
 			Group: x.Group, Priority: x.Priority,
 			Chunks:     queue.Chunks{Count: x.Count, Prefix: x.Prefix, Template: x.Template, Inline: x.Inline},
 			Attachment: x.Attachment, OperationsPerChunk: x.Operations, MaxAttempts: x.MaxAttempts,
-			OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed,
+			OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed, RetryBackoff: x.Retry,
 		},
 	}
 	if u := x.Unique; u != nil {

@@ -91,6 +91,9 @@ func (d *Field[T]) Set(t *T, value any) error {
 			return err
 		}
 		to.SetInt(int64(duration))
+	case to.Kind() == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		to.Elem().Set(reflect.ValueOf(value))
 	default:
 		to.Set(reflect.ValueOf(value))
 	}
@@ -131,6 +134,8 @@ func (d *Field[T]) valid(v reflect.Value) error {
 	switch {
 	case v.Type() == reflect.TypeFor[Backoff]():
 		return v.Interface().(Backoff).valid("/" + d.Name)
+	case v.Type() == reflect.TypeFor[*Backoff]() && !v.IsNil():
+		return v.Elem().Interface().(Backoff).valid("/" + d.Name)
 	case d.Names != nil && !v.Equal(d.field.usual) && !d.named(v):
 		return Invalid("/"+d.Name, "must be %s", oneOf(d.Choices()))
 	case d.Range != Range{} && !d.Range.Holds(d.number(v)):
@@ -189,8 +194,15 @@ func (d *Field[T]) FlagName() string { return FlagName(path.Base(d.Name)) }
 
 // rangeIn is what the number at a pointer may be; false: none with a range stands there.
 func rangeIn[T any](fields []*Field[T], pointer string) (Range, bool) {
-	if d := fieldNamed(fields, strings.TrimPrefix(pointer, "/")); d != nil {
+	pointer = strings.TrimPrefix(pointer, "/")
+	if d := fieldNamed(fields, pointer); d != nil {
 		return d.Range, d.Range != Range{}
+	}
+	name, part, _ := strings.Cut(pointer, "/")
+	if d := fieldNamed(fields, name); d != nil {
+		if of := d.field.usual.Type(); of == reflect.TypeFor[Backoff]() || of == reflect.TypeFor[*Backoff]() {
+			return backoffRange(part)
+		}
 	}
 	return Range{}, false
 }

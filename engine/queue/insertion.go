@@ -59,6 +59,9 @@ func (n *NewSubmission) journalBytes() int {
 	if n.Unique != nil {
 		size += len(n.Unique.Key) + len(n.Unique.Scope)
 	}
+	if n.RetryBackoff != nil {
+		size += 32 + 5*len(n.RetryBackoff.Delays.MS())
+	}
 	for _, entry := range n.Meta {
 		size += len(entry.Key) + 16
 		if !entry.Value.IsInt() {

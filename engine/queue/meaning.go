@@ -3,6 +3,7 @@ package queue
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 )
 
 // meaningVersion is the first byte of what Meaning hashes. A field that is added changes what every request means, so it raises it.
@@ -59,6 +60,17 @@ func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 		text(u.Key)
 		number(uint64(u.For))
 		text(u.OnConflict())
+	}
+	if n.RetryBackoff != nil { // likewise; a unique key is never empty
+		text("")
+		number(uint64(n.RetryBackoff.Kind))
+		number(uint64(n.RetryBackoff.Jitter))
+		number(uint64(n.RetryBackoff.Base))
+		number(uint64(n.RetryBackoff.Cap))
+		number(math.Float64bits(n.RetryBackoff.Factor))
+		for _, ms := range n.RetryBackoff.Delays.MS() {
+			number(uint64(ms))
+		}
 	}
 	h.Write(b)
 	copy(fingerprint[:], h.Sum(nil))

@@ -24,6 +24,7 @@ func TestMeaningOfEachField(t *testing.T) {
 		"MaxAttempts":        func(n *NewSubmission) { n.MaxAttempts = 1 },
 		"OnExhausted":        func(n *NewSubmission) { n.OnExhausted = Skip },
 		"MaxFailedChunks":    func(n *NewSubmission) { n.MaxFailedChunks = 1 },
+		"RetryBackoff":       func(n *NewSubmission) { n.RetryBackoff = &Backoff{} },
 		"Unique":             func(n *NewSubmission) { n.Unique = &Unique{Key: "k"} },
 		// What only says how the request came, and what no request has.
 		"Trace":          func(n *NewSubmission) { n.Trace = "00-1" },
@@ -65,6 +66,9 @@ func TestMeaningsDiffer(t *testing.T) {
 	met := func(key string, value MetaValue) NewSubmission {
 		return NewSubmission{Meta: Meta{{key, value}}, Chunks: Chunks{Count: 1, Prefix: "p"}}
 	}
+	backed := func(b Backoff) NewSubmission {
+		return NewSubmission{RetryBackoff: &b, Chunks: Chunks{Count: 1, Prefix: "p"}}
+	}
 	attached := inline("a")
 	attached.Attachment = []byte("b")
 	all := []NewSubmission{
@@ -72,6 +76,8 @@ func TestMeaningsDiffer(t *testing.T) {
 		inline("ab"), inline("a", "b"), inline("", "ab"), inline("ab", ""), attached, inline("a", string(long)), inline("a" + string(long)),
 		inline(string(long), "a"), inline(string(long) + "a"),
 		met("k", IntValue(1)), met("k", StringValue("1")), met("k1", StringValue("")), met("k", IntValue(9007199254740993)), met("k", IntValue(9007199254740992)),
+		backed(Backoff{}), backed(Backoff{Kind: Fixed}), backed(Backoff{Jitter: Jitter(Fixed)}), backed(Backoff{Base: 1}), backed(Backoff{Cap: 1}),
+		backed(Backoff{Factor: 1}), backed(Backoff{Delays: NewDelays([]uint32{0})}), backed(Backoff{Delays: NewDelays([]uint32{0, 0})}),
 		met("k", IntValue(-1)), {Meta: Meta{{"a", StringValue("b")}, {"c", StringValue("d")}}, Chunks: Chunks{Count: 1, Prefix: "p"}},
 	}
 	seen := map[[16]byte]int{}

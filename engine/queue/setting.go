@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -102,38 +101,8 @@ func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).IsZero(
 // Valid checks every setting by its declaration.
 func (s *Settings) Valid() error { return valid(settings, s) }
 
-// The fields of a Backoff in a request.
-var (
-	BackoffBase   = milliseconds(0, MaxReservation, "at once")
-	BackoffFactor = numbers(1, 100)
-	BackoffCap    = milliseconds(0, 30*MaxReservation, "none")
-)
-
-func (b Backoff) valid(pointer string) error {
-	for _, part := range []struct {
-		name  string
-		value time.Duration
-		r     Range
-	}{{"/base_ms", b.Base, BackoffBase}, {"/cap_ms", b.Cap, BackoffCap}} {
-		if !part.r.Holds(float64(part.value) / float64(part.r.Unit)) {
-			return Invalid(pointer+part.name, "is %d; %s are allowed", part.value.Milliseconds(), part.r)
-		}
-	}
-	if b.Factor != 0 && !BackoffFactor.Holds(b.Factor) {
-		return Invalid(pointer+"/factor", "is %g; %s are allowed", b.Factor, BackoffFactor)
-	}
-	return nil
-}
-
 // SettingRange is what the number at a pointer into settings may be: "/max_attempts", "/retry_backoff/factor". False: none stands there.
-func SettingRange(pointer string) (Range, bool) {
-	name, part, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
-	if d := fieldNamed(settings, name); d != nil && part != "" && d.field.usual.Type() == reflect.TypeFor[Backoff]() {
-		r, ok := map[string]Range{"base_ms": BackoffBase, "factor": BackoffFactor, "cap_ms": BackoffCap}[part]
-		return r, ok
-	}
-	return rangeIn(settings, pointer)
-}
+func SettingRange(pointer string) (Range, bool) { return rangeIn(settings, pointer) }
 
 // ValueSettings is what an operator demands of one value of a meta key.
 type ValueSettings struct {

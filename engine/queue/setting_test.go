@@ -33,7 +33,7 @@ func TestSettingsAreDeclaredOnce(t *testing.T) {
 	for _, d := range AllSettings() {
 		switch v := d.field.in(&all); v.Interface().(type) {
 		case Backoff:
-			v.Set(reflect.ValueOf(Backoff{time.Second, 3, time.Minute}))
+			v.Set(reflect.ValueOf(Backoff{Jitter: EqualJitter, Base: time.Second, Factor: 3, Cap: time.Minute}))
 		case time.Duration:
 			v.SetInt(int64(3 * d.Range.Unit))
 		default:
@@ -76,6 +76,13 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86400000 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2592000000 are allowed"},
 		{func(s *Settings) { s.ExpiryBackoff.Factor = 0.5 }, "/expiry_backoff/factor is 0.5; 1 to 100 are allowed"},
+		{func(s *Settings) { s.RetryBackoff.Kind = Listed + 1 }, "/retry_backoff/kind must be exponential, linear, fixed or list"},
+		{func(s *Settings) { s.RetryBackoff.Jitter = NoJitter + 1 }, "/retry_backoff/jitter must be full, equal or none"},
+		{func(s *Settings) { s.RetryBackoff = Backoff{Kind: Listed} }, "/retry_backoff/delays_ms has 0 entries; the kind list needs 1 to 16"},
+		{func(s *Settings) { s.RetryBackoff.Delays = NewDelays([]uint32{1}) }, "/retry_backoff/delays_ms has no meaning for the kind exponential; leave it out"},
+		{func(s *Settings) { s.RetryBackoff.Kind = Linear }, "/retry_backoff/factor has no meaning for the kind linear; leave it out"},
+		{func(s *Settings) { s.RetryBackoff = Backoff{Kind: Fixed, Cap: time.Second} }, "/retry_backoff/cap_ms has no meaning for the kind fixed; leave it out"},
+		{func(s *Settings) { s.RetryBackoff = Backoff{Kind: Listed, Base: 1, Delays: NewDelays([]uint32{1})} }, "/retry_backoff/base_ms has no meaning for the kind list; leave it out"},
 	} {
 		s := DefaultSettings()
 		test.change(&s)
@@ -97,6 +104,7 @@ func TestRangeTexts(t *testing.T) {
 		{"/retention_seconds", "0 (for ever) to 315360000", "0s (for ever) to 87600h"},
 		{"/restart_grace_ms", "0 (none) to 600000", "0s (none) to 10m"},
 		{"/expiry_backoff/cap_ms", "0 (none) to 2592000000", "0s (none) to 720h"},
+		{"/retry_backoff/delays_ms/7", "0 (at once) to 2592000000", "0s (at once) to 720h"},
 	} {
 		if r, ok := SettingRange(test.setting); !ok || r.String() != test.want || r.Flag() != test.flag {
 			t.Errorf("%s: got %q and %q, want %q and %q", test.setting, r, r.Flag(), test.want, test.flag)

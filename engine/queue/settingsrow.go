@@ -19,11 +19,8 @@ func (r SettingsRow) MarshalJSON() ([]byte, error) {
 			continue
 		}
 		value := d.Value(&settings)
-		switch v := d.Pointer(&settings).(type) {
-		case *time.Duration:
+		if v, is := d.Pointer(&settings).(*time.Duration); is {
 			value = v.Milliseconds()
-		case *Backoff:
-			value = backoffRow{v.Base.Milliseconds(), v.Factor, v.Cap.Milliseconds()}
 		}
 		written, err := json.Marshal(value)
 		if err != nil {
@@ -69,10 +66,6 @@ func readSetting(d *Setting, s *Settings, value json.RawMessage) (err error) {
 		var n int64
 		err = json.Unmarshal(value, &n)
 		*to = ofMilliseconds(n)
-	case *Backoff:
-		var b backoffRow
-		err = json.Unmarshal(value, &b)
-		*to = Backoff{Base: ofMilliseconds(b.BaseMs), Factor: b.Factor, Cap: ofMilliseconds(b.CapMs)}
 	default:
 		if d.Names == nil {
 			return json.Unmarshal(value, to)
@@ -83,12 +76,6 @@ func readSetting(d *Setting, s *Settings, value json.RawMessage) (err error) {
 		}
 	}
 	return err
-}
-
-type backoffRow struct {
-	BaseMs int64   `json:"base_ms"`
-	Factor float64 `json:"factor"`
-	CapMs  int64   `json:"cap_ms"`
 }
 
 func ofMilliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

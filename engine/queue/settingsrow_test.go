@@ -20,6 +20,9 @@ func TestSettingsRows(t *testing.T) {
 		}
 	}
 	none := Settings{OnExhausted: DeadLetter}
+	kinds := none
+	kinds.RetryBackoff = Backoff{Kind: Listed, Jitter: NoJitter, Delays: NewDelays([]uint32{0, 5, 2_592_000_000})}
+	kinds.ExpiryBackoff = Backoff{Kind: Linear, Jitter: EqualJitter, Base: time.Second, Cap: time.Minute}
 	for _, test := range []struct {
 		settings Settings
 		want     string
@@ -28,6 +31,9 @@ func TestSettingsRows(t *testing.T) {
 			`"retry_backoff":{"base_ms":1000,"factor":2,"cap_ms":600000},"expiry_backoff":{"base_ms":1000,"factor":2,"cap_ms":300000},"retention_ms":604800000,"consumer_grace_ms":30000,"suspect_share":0.3}`},
 		{none, `{"durability":"full","max_attempts":0,"max_expiries":0,"on_exhausted":"dead_letter","reservation_timeout_ms":0,"max_reservation_ms":0,` +
 			`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"retention_ms":0,"consumer_grace_ms":0,"suspect_share":0}`},
+		{kinds, `{"durability":"full","max_attempts":0,"max_expiries":0,"on_exhausted":"dead_letter","reservation_timeout_ms":0,"max_reservation_ms":0,` +
+			`"retry_backoff":{"kind":"list","base_ms":0,"factor":0,"cap_ms":0,"delays_ms":[0,5,2592000000],"jitter":"none"},` +
+			`"expiry_backoff":{"kind":"linear","base_ms":1000,"factor":0,"cap_ms":60000,"jitter":"equal"},"retention_ms":0,"consumer_grace_ms":0,"suspect_share":0}`},
 		{all, `{"durability":"relaxed","max_attempts":1,"max_expiries":2,"on_exhausted":"skip","reservation_timeout_ms":3000,"max_reservation_ms":14400000,` +
 			`"retry_backoff":{"base_ms":5,"factor":1.25,"cap_ms":360000},"expiry_backoff":{"base_ms":7000,"factor":8,"cap_ms":32400000},"retention_ms":864000000,` +
 			`"dead_retention_ms":13014,"dead_letter_queue":"\u003cspäte\u003e post","consumer_grace_ms":11000,"restart_grace_ms":12,"draining":true,"suspect_share":0.75,"requeue":"tail"}`},
@@ -52,7 +58,7 @@ func TestSettingsRowsOfOthers(t *testing.T) {
 	if got, err := SettingsOf(old); err != nil || got != want {
 		t.Errorf("a row of the first version is read as %+v, %v", got, err)
 	}
-	for _, wrong := range []string{``, `[]`, `{"durability":"never"}`, `{"durability":"full","on_exhausted":""}`, `{"durability":"full","on_exhausted":"skip","requeue":"middle"}`, `{"max_attempts":65536}`, `{"retention_ms":"long"}`, `{"retry_backoff":5}`} {
+	for _, wrong := range []string{``, `[]`, `{"durability":"never"}`, `{"durability":"full","on_exhausted":""}`, `{"durability":"full","on_exhausted":"skip","requeue":"middle"}`, `{"max_attempts":65536}`, `{"retention_ms":"long"}`, `{"retry_backoff":5}`, `{"retry_backoff":{"kind":"wild"}}`, `{"retry_backoff":{"kind":"list","delays_ms":[-1]}}`} {
 		if got, err := SettingsOf(wrong); err == nil {
 			t.Errorf("%s is read as %+v", wrong, got)
 		}

@@ -87,8 +87,9 @@ type NewSubmission struct {
 	DeadDeadline       Time   // 0: none; a submission that is open then ends as expired
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
-	MaxFailedChunks    uint32 // chunks that may be given up or become dead letters before the submission fails; 0: any number
-	Trace              string // W3C traceparent, optionally followed by ";" and tracestate
+	RetryBackoff       *Backoff // nil: the queue's
+	MaxFailedChunks    uint32   // chunks that may be given up or become dead letters before the submission fails; 0: any number
+	Trace              string   // W3C traceparent, optionally followed by ";" and tracestate
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
 	Origin             *Origin  // of a forwarded dead letter; nil otherwise
@@ -120,6 +121,9 @@ var submissionFields = []*Field[NewSubmission]{
 		Name: "on_exhausted", Names: exhaustedNames[:],
 		field:    fieldOf(func(n *NewSubmission) *OnExhausted { return &n.OnExhausted }, Inherit),
 		Sentence: "What a chunk out of attempts does; default: the queue's setting",
+	}, {
+		Name: "retry_backoff", field: fieldOf(func(n *NewSubmission) **Backoff { return &n.RetryBackoff }, (*Backoff)(nil)),
+		Sentence: "The pause after a failed attempt, instead of the queue's",
 	}, {
 		Name: "max_failed_chunks", Range: numbers(0, MaxChunks, "any number"),
 		field:    fieldOf(func(n *NewSubmission) *uint32 { return &n.MaxFailedChunks }, 0),
@@ -190,9 +194,10 @@ type Submission struct {
 	Finished           Time   // when it left Open; 0 while open
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
-	MaxFailedChunks    uint32  // 0: any number
-	Failure            string  // why it failed: the last error of the chunk that ended it
-	FailedChunk        *uint32 // that chunk; nil: it did not fail, or under a version that did not note it
+	RetryBackoff       *Backoff // nil: the queue's
+	MaxFailedChunks    uint32   // 0: any number
+	Failure            string   // why it failed: the last error of the chunk that ended it
+	FailedChunk        *uint32  // that chunk; nil: it did not fail, or under a version that did not note it
 	Trace              string
 	Origin             *Origin // where it was forwarded from; nil: it was inserted
 	Schedule           string  // the schedule that inserted it; "": none
@@ -300,13 +305,6 @@ const (
 var durabilities = [...]string{"full", "relaxed"}
 
 func (d Durability) String() string { return durabilities[d] }
-
-// Backoff is min(Cap, Base*Factor^(n-1)) after the n-th try, spread by full jitter (a uniform draw from 0 to that).
-type Backoff struct {
-	Base   time.Duration
-	Factor float64
-	Cap    time.Duration
-}
 
 // Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog. Those beside the API's are
 // for metrics.

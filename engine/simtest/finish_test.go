@@ -265,7 +265,11 @@ func (s *sim) failed(it *item, f *queue.FailItem) {
 	case f.HasRetry:
 		s.putBack(x, c, s.now+f.RetryAfter)
 	default:
-		s.putBack(x, c, s.backedOff(x, it.token.Index, s.settings.RetryBackoff, int(c.attempts)))
+		b := s.settings.RetryBackoff
+		if x.asked.RetryBackoff != nil {
+			b = *x.asked.RetryBackoff
+		}
+		s.putBack(x, c, s.backedOff(x, it.token.Index, b, int(c.attempts)))
 	}
 	s.tally.add("fail, to be tried again", 1)
 }
@@ -277,23 +281,38 @@ func (s *sim) putBack(_ *modelSub, c *modelChunk, notBefore queue.Time) {
 	}
 }
 
-// backedOff asks until when a chunk waits, which chance decided, and checks that it is within the bounds.
+// backedOff asks until when a chunk waits, which chance decided within the bounds of the jitter, and checks that it is within them.
 func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) queue.Time {
-	if b.Base == 0 {
+	delay := b.Base
+	for n := 2; n <= tries && b.Kind != queue.Fixed; n++ {
+		if b.Kind == queue.Linear {
+			delay += b.Base
+		} else {
+			delay = time.Duration(float64(delay) * b.Factor)
+		}
+		if b.Cap > 0 {
+			delay = min(delay, b.Cap)
+		}
+	}
+	if list := b.Delays.MS(); b.Kind == queue.Listed {
+		for len(list) > 1 && tries > 1 {
+			list, tries = list[1:], tries-1
+		}
+		delay = time.Duration(list[0]) * time.Millisecond
+	}
+	if delay == 0 {
 		return 0
 	}
-	delay := b.Base
-	for ; tries > 1; tries-- {
-		delay = min(time.Duration(float64(delay)*b.Factor), b.Cap)
-	}
+	least := map[queue.Jitter]time.Duration{queue.FullJitter: time.Millisecond, queue.EqualJitter: delay / 2, queue.NoJitter: delay}[b.Jitter]
 	got, err := s.shard.Submissions.Chunk(ctx, x.id, index)
 	s.must("chunk", err)
 	if got.State == queue.ChunkSkipped {
 		return 0 // the submission ended behind it
 	}
-	if got.NotBefore <= s.now || got.NotBefore > s.now.Add(delay)+1 {
-		s.fail("chunk %s/%d, which is %s, waits until %d: want within %s after %d", x.id, index, got.State, got.NotBefore, delay, s.now)
+	if got.NotBefore < s.now.Add(least) || got.NotBefore > s.now.Add(delay) {
+		s.fail("chunk %s/%d, which is %s, waits until %d: want %s to %s after %d", x.id, index, got.State, got.NotBefore, least, delay, s.now)
 	}
+	s.tally.add(fmt.Sprintf("back-off of kind %d with jitter %d", b.Kind, b.Jitter), 1)
 	return got.NotBefore
 }
 

@@ -29,6 +29,9 @@ func (s *sim) draw() queue.NewSubmission {
 		n.OnExhausted = pickOf(s, queue.FailSubmission, queue.DeadLetter, queue.Skip)
 	}
 	if s.chance(20) {
+		n.RetryBackoff = new(s.drawBackoff())
+	}
+	if s.chance(20) {
 		n.MaxFailedChunks = uint32(1 + s.r.IntN(3))
 	}
 	if s.chance(6) {

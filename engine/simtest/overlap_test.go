@@ -127,7 +127,8 @@ func newOverlap(t *testing.T, seed uint64) *overlap {
 	settings := relaxed()
 	settings.MaxAttempts = uint16(1 + o.r.IntN(3))
 	settings.OnExhausted = pickFrom(o.r, queue.FailSubmission, queue.DeadLetter, queue.DeadLetter, queue.Skip)
-	settings.RetryBackoff = pickFrom(o.r, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
+	settings.RetryBackoff = pickFrom(o.r, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute},
+		queue.Backoff{Kind: queue.Listed, Delays: queue.NewDelays([]uint32{0, 1000}), Jitter: queue.NoJitter})
 	settings.ExpiryBackoff = settings.RetryBackoff
 	o.box = box{t: t, dir: t.TempDir(), settings: settings}
 	o.seeds.Store(seed << 32)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // commands are what a script can do, each with its use: the words that it needs, and its options.
@@ -19,7 +20,7 @@ var commands = map[string]struct {
 }{
 	"settings": {"[FIELD=VALUE]", command.settings},
 	"insert": {"CHUNKS [meta=KEY:VALUE,...] [run_at=TIME] [dead_deadline=TIME] [max_attempts=N] [on_exhausted=POLICY] " +
-		"[max_failed_chunks=N]", command.insert},
+		"[retry_backoff=BACKOFF] [max_failed_chunks=N]", command.insert},
 	"reserve":  {"CHUNKS [as=CONSUMER] [strategy=STRATEGY] [timeout=DURATION]", command.reserve},
 	"complete": {"TOKEN... [output=TEXT]", command.complete},
 	"fail":     {"TOKEN... [error=TEXT] [fatal=yes] [retry_after=DURATION]", command.fail},
@@ -100,13 +101,32 @@ func setFields[T any](c command, fields []*queue.Field[T], to *T) {
 	}
 }
 
-func (c command) backoff(name, text string) (b queue.Backoff) {
-	parts := strings.Split(text, ",")
-	if len(parts) != 3 {
-		c.stop("%s is %q; want BASE,FACTOR,CAP", name, text)
+func (c command) backoff(name, text string) queue.Backoff {
+	var b api.Backoff
+	text, b.Jitter, _ = strings.Cut(text, ",jitter=")
+	if kind, rest, named := strings.Cut(text, ":"); named {
+		b.Kind, text = kind, rest
 	}
-	b.Base, b.Factor, b.Cap = c.parseDuration(name, parts[0]), float64(c.parse(parts[1])), c.parseDuration(name, parts[2])
-	return b
+	ms := func(text string) int64 { return c.parseDuration(name, text).Milliseconds() }
+	switch parts := strings.Split(text, ","); {
+	case b.Kind == api.BackoffList:
+		for _, part := range parts {
+			b.DelaysMS = append(b.DelaysMS, ms(part))
+		}
+	case b.Kind == api.BackoffFixed && len(parts) == 1:
+		b.BaseMS = ms(parts[0])
+	case b.Kind == api.BackoffLinear && len(parts) == 2:
+		b.BaseMS, b.CapMS = ms(parts[0]), ms(parts[1])
+	case b.Kind == "" && len(parts) == 3:
+		b.BaseMS, b.Factor, b.CapMS = ms(parts[0]), float64(c.parse(parts[1])), ms(parts[2])
+	default:
+		c.stop("%s is %q; want BASE,FACTOR,CAP, linear:BASE,CAP, fixed:DELAY or list:DELAY,..., and perhaps ,jitter=JITTER", name, text)
+	}
+	out, err := queue.NewBackoff(name, b)
+	if err != nil {
+		c.stop("%v", err)
+	}
+	return out
 }
 
 func (c command) meta() (entries []queue.MetaEntry) { return metaOf(c.options["meta"]) }
@@ -130,6 +150,9 @@ func (c command) insert() {
 	n := prefixed(uint32(c.parse(c.words[0])), c.meta()...)
 	n.RunAt, n.DeadDeadline = c.time("run_at"), c.time("dead_deadline")
 	n.MaxAttempts, n.MaxFailedChunks = uint16(c.number("max_attempts")), uint32(c.number("max_failed_chunks"))
+	if text := c.options["retry_backoff"]; text != "" {
+		n.RetryBackoff = new(c.backoff("retry_backoff", text))
+	}
 	if policy := c.options["on_exhausted"]; policy != "" {
 		var err error
 		if n.OnExhausted, err = queue.ParseOnExhausted(policy); err != nil {

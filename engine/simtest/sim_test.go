@@ -175,13 +175,24 @@ func (s *sim) drawSettings() queue.Settings {
 	q.DeadLetterQueue = pickOf(s, "", "", "", "dead", "other")
 	q.ReservationTimeout = pickOf(s, 500*time.Millisecond, 10*time.Second, 10*time.Minute)
 	q.MaxReservation = pickOf(s, time.Minute, time.Hour, 24*time.Hour)
-	q.RetryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
+	q.RetryBackoff = s.drawBackoff()
 	q.SuspectShare = pickOf(s, 0, 0.1, queue.DefaultSuspectShare, queue.DefaultSuspectShare, 1)
 	q.Requeue = pickOf(s, queue.Head, queue.Head, queue.Head, queue.Tail)
 	q.ConsumerGrace = pickOf(s, 0, 5*time.Second, 30*time.Second, 10*time.Minute)
 	q.RestartGrace = pickOf(s, 0, 0, 3*time.Second, 5*time.Minute)
-	q.ExpiryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute})
+	q.ExpiryBackoff = s.drawBackoff()
 	return q
+}
+
+func (s *sim) drawBackoff() queue.Backoff {
+	b := pickOf(s, queue.Backoff{}, queue.Backoff{}, queue.Backoff{},
+		queue.Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute},
+		queue.Backoff{Base: 200 * time.Millisecond, Factor: 1.5},
+		queue.Backoff{Kind: queue.Linear, Base: 3 * time.Second, Cap: 10 * time.Second}, queue.Backoff{Kind: queue.Linear, Base: time.Second},
+		queue.Backoff{Kind: queue.Fixed, Base: 10 * time.Second},
+		queue.Backoff{Kind: queue.Listed, Delays: queue.NewDelays([]uint32{0, 500, 30_000})})
+	b.Jitter = pickOf(s, queue.FullJitter, queue.EqualJitter, queue.NoJitter)
+	return b
 }
 
 func (s *sim) changeSettings() {

@@ -36,6 +36,7 @@ const (
 	MaxWaitIDs       = 1000                  // submissions that one call waits for: each is looked up under its shard's lock
 	MaxReservationMS = 24 * 3600 * 1000      // hard cap of a reservation, extensions included
 	MaxDelayMS       = 30 * 24 * 3600 * 1000 // of a released chunk
+	MaxDelays        = 16                    // of a list of delays between attempts; more attempts wait as long as after the last
 	MaxOverdue       = 1000                  // reservations of a consumer that are counted
 	MaxLimited       = 10                    // values at their limit that an answer without chunks names: a hint where to look, not a list
 
@@ -71,8 +72,8 @@ var limits = map[string]float64{
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
 	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,
 	"MaxReservationMS": MaxReservationMS, "MaxLimited": MaxLimited, "MaxOverdue": MaxOverdue, "MaxOldest": MaxOldest,
-	"MaxDelayMS": MaxDelayMS,
-	"MaxRate":    MaxRate, "MaxTicks": MaxTicks, "MaxBackfill": MaxBackfill, "MaxRecent": MaxRecent, "MaxPicks": MaxPicks,
+	"MaxDelayMS": MaxDelayMS, "MaxDelays": MaxDelays,
+	"MaxRate": MaxRate, "MaxTicks": MaxTicks, "MaxBackfill": MaxBackfill, "MaxRecent": MaxRecent, "MaxPicks": MaxPicks,
 	"MaxSeed": MaxSeed, "MaxDiffering": MaxDiffering, "MaxCells": MaxCells,
 	"MaxDurationBuckets": MaxDurationBuckets, "MaxLedgerTenants": MaxLedgerTenants,
 	"MaxFrameConsumers": MaxFrameConsumers, "MaxFrameSchedules": MaxFrameSchedules, "MaxPluginRows": MaxPluginRows,
@@ -82,6 +83,7 @@ var limits = map[string]float64{
 // names are the lists of values that the tag `names` of a field may have.
 var names = map[string][]string{
 	"actions":      {ActionPause, ActionBlock},
+	"backoffs":     {BackoffExponential, BackoffLinear, BackoffFixed, BackoffList},
 	"breakers":     {BreakerClosed, BreakerStarting, BreakerOpen, BreakerHalfOpen, BreakerThrottled, BreakerQuarantined, BreakerHeld},
 	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkGiveUp, BulkCancel, BulkReprioritize},
 	"bulk states":  {BulkRunning, BulkCompleted, BulkCancelled, BulkFailed},
@@ -90,6 +92,7 @@ var names = map[string][]string{
 	"consumers":    {ConsumerAttached, ConsumerAway, ConsumerDetached},
 	"costs":        {CostChunk, CostTime},
 	"insertions":   {InsertCreated, InsertExisting, InsertReplayed, InsertInvalid, InsertRefused},
+	"jitters":      {JitterFull, JitterEqual, JitterNone},
 	"levels":       {LevelDebug, LevelInfo, LevelWarn, LevelError},
 	"life cycle": {LifecycleExpiry, LifecycleLost, LifecycleGrace, LifecycleRetry, LifecycleSuspect,
 		LifecycleRunAt, LifecycleDeadDeadline, LifecycleSweep, LifecycleRetention,

@@ -66,12 +66,29 @@ type QueueSettings struct {
 	Requeue      string  `json:"requeue"` // head or tail
 }
 
-// Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
+// The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
+const (
+	BackoffExponential = "exponential"
+	BackoffLinear      = "linear"
+	BackoffFixed       = "fixed"
+	BackoffList        = "list"
+	JitterFull         = "full"
+	JitterEqual        = "equal"
+	JitterNone         = "none"
+)
+
+// Backoff is the delay after the n-th attempt, by its kind, shortened by its jitter.
 type Backoff struct {
-	BaseMS int64 `json:"base_ms"` // Longest delay after the first attempt
-	// Growth of the delay per attempt, 1 or more; 0 with a base of 0
-	Factor float64 `json:"factor" limit:"0..100"`
-	CapMS  int64   `json:"cap_ms"` // Longest delay of all
+	// exponential (default, absent in answers): base_ms * factor^(n-1). linear: base_ms * n. fixed: base_ms. list: the n-th of delays_ms
+	Kind   string `json:"kind,omitempty" names:"backoffs"`
+	BaseMS int64  `json:"base_ms" required:"false"` // Delay after the first attempt; not for a list
+	// Growth of an exponential delay per attempt, 1 or more; 0 or absent: 2
+	Factor float64 `json:"factor" limit:"0..100" required:"false"`
+	CapMS  int64   `json:"cap_ms" required:"false"` // Longest delay of an exponential or linear back-off; 0 or absent: 30 days
+	// Delays of a list, 0 to 30 days each; attempts after them wait as long as the last one
+	DelaysMS []int64 `json:"delays_ms,omitempty" limit:"..MaxDelays"`
+	// full (default, absent in answers): drawn between 0 and the delay. equal: between half of it and all. none: the delay
+	Jitter string `json:"jitter,omitempty" names:"jitters"`
 }
 
 // PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: what is left out gets its default.

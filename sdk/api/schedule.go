@@ -55,6 +55,8 @@ type ScheduleTemplate struct {
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
+	// Pause after a failed attempt; absent: the queue's
+	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	// A tick whose key is held inserts nothing; it counts in skipped_overlap
 	Unique *Unique `json:"unique,omitempty"`
 	Group  string  `json:"group,omitempty"`

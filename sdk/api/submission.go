@@ -28,6 +28,8 @@ type NewSubmission struct {
 	Group           string `json:"group,omitempty"`
 	// W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
 	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
+	// Pause after a failed attempt; absent: the queue's
+	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	// Inserts it only if no other submission of the queue holds the key
 	Unique *Unique `json:"unique,omitempty"`
 }
@@ -72,6 +74,8 @@ type NewSubmissionHead struct {
 	Group              string `json:"group,omitempty"`
 	// W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
 	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
+	// Pause after a failed attempt; absent: the queue's
+	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	// Inserts it only if no other submission of the queue holds the key
 	Unique *Unique `json:"unique,omitempty"`
 }
@@ -167,7 +171,9 @@ type Submission struct {
 	Trace         string  `json:"trace,omitempty"`          // W3C traceparent, then ';' and the tracestate
 	Schedule      string  `json:"schedule,omitempty"`       // Schedule that inserted it
 	ScheduledAt   Time    `json:"scheduled_at,omitzero"`    // Tick of that schedule
-	Unique        *Unique `json:"unique,omitempty"`         // Its unique key
+	// Its own pause after a failed attempt
+	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
+	Unique       *Unique  `json:"unique,omitempty"` // Its unique key
 	// In the answer of an insert: nothing was inserted, because this submission holds the unique key
 	Existing bool `json:"existing,omitempty"`
 }

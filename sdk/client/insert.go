@@ -84,7 +84,7 @@ func readSubmission(data []byte) (*api.Submission, error) {
 		Group: w.Group, OperationsPerChunk: w.OperationsPerChunk, Prefix: w.Prefix, Template: w.Template, HasAttachment: w.HasAttachment,
 		RunAt: moment(w.RunAt), DeadDeadline: moment(w.DeadDeadline), FinishedAt: moment(w.FinishedAt), MaxAttempts: w.MaxAttempts,
 		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, FailedChunk: w.FailedChunk,
-		Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt), Unique: w.Unique,
+		Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt), RetryBackoff: w.RetryBackoff, Unique: w.Unique,
 		Existing: w.Existing,
 	}
 	if len(w.Meta) > 0 {

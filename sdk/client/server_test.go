@@ -32,8 +32,10 @@ func TestDeadLettersOnServer(t *testing.T) {
 	c, ctx := connect(t, serve(t)), t.Context()
 	s, err := c.Insert(ctx, "default", &api.NewSubmission{
 		Chunks: api.Chunks{Count: 6, Template: "{index}"}, MaxAttempts: 1, OnExhausted: "dead_letter", MaxFailedChunks: 6,
+		RetryBackoff: &api.Backoff{Kind: api.BackoffList, DelaysMS: []int64{0, 1000}, Jitter: api.JitterNone},
 	})
-	if err != nil || s.MaxFailedChunks != 6 || s.OnExhausted != "dead_letter" {
+	if err != nil || s.MaxFailedChunks != 6 || s.OnExhausted != "dead_letter" || s.RetryBackoff == nil ||
+		!slices.Equal(s.RetryBackoff.DelaysMS, []int64{0, 1000}) || s.RetryBackoff.Jitter != api.JitterNone {
 		t.Fatalf("insert: got %+v %v, want the policy and the budget as asked", s, err)
 	}
 	working, stop := context.WithCancel(ctx)

@@ -197,6 +197,9 @@ func appendInsertFields(dst []byte, n *api.NewSubmission, first bool) []byte {
 	if n.Trace != "" {
 		dst = AppendString(member(dst, &first, "trace"), n.Trace)
 	}
+	if n.RetryBackoff != nil {
+		dst = appendBackoff(member(dst, &first, "retry_backoff"), n.RetryBackoff)
+	}
 	if n.Unique != nil {
 		dst = appendUnique(append(member(dst, &first, "unique"), '{'), n.Unique.Key, n.Unique.While, n.Unique.OnConflict)
 	}
@@ -208,6 +211,25 @@ func appendUnique(dst []byte, key, while, onConflict string) []byte {
 	dst = AppendString(append(dst, `"key":`...), key)
 	dst = appendText(dst, `,"while":`, while)
 	return append(appendText(dst, `,"on_conflict":`, onConflict), '}')
+}
+
+func appendBackoff(dst []byte, b *api.Backoff) []byte {
+	dst = append(dst, '{')
+	if b.Kind != "" {
+		dst = append(AppendString(append(dst, `"kind":`...), b.Kind), ',')
+	}
+	dst = strconv.AppendInt(append(dst, `"base_ms":`...), b.BaseMS, 10)
+	dst = strconv.AppendFloat(append(dst, `,"factor":`...), b.Factor, 'g', -1, 64)
+	dst = strconv.AppendInt(append(dst, `,"cap_ms":`...), b.CapMS, 10)
+	if len(b.DelaysMS) > 0 {
+		before := `,"delays_ms":[`
+		for _, ms := range b.DelaysMS {
+			dst = strconv.AppendInt(append(dst, before...), ms, 10)
+			before = ","
+		}
+		dst = append(dst, ']')
+	}
+	return append(appendText(dst, `,"jitter":`, b.Jitter), '}')
 }
 
 func appendMeta(dst []byte, meta api.Meta) []byte {

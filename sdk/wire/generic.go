@@ -222,5 +222,6 @@ func fieldName(f reflect.StructField) (name string, required bool) {
 	if name == "" {
 		name = f.Name
 	}
-	return name, !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero")
+	return name, !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") &&
+		f.Tag.Get("required") != "false"
 }

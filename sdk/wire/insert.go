@@ -98,6 +98,10 @@ var (
 		{name: "max_failed_chunks", read: func(s *scanner, r *InsertRequest) { r.MaxFailedChunks = s.count() }},
 		{name: "group", read: func(s *scanner, r *InsertRequest) { r.Group = s.str() }},
 		{name: "trace", read: func(s *scanner, r *InsertRequest) { r.Trace = s.str() }},
+		{name: "retry_backoff", read: func(s *scanner, r *InsertRequest) {
+			r.RetryBackoff = new(api.Backoff)
+			backoffFields.read(s, r.RetryBackoff)
+		}},
 		{name: "unique", read: func(s *scanner, r *InsertRequest) { r.HasUnique = true; insertUnique.read(s, &r.Unique) }},
 	}
 	wholeInsert = append(object[InsertRequest]{
@@ -111,6 +115,25 @@ var (
 		{"key", func(s *scanner, u *Unique) { u.Key = s.str() }, true},
 		{name: "while", read: func(s *scanner, u *Unique) { u.While = s.str() }},
 		{name: "on_conflict", read: func(s *scanner, u *Unique) { u.OnConflict = s.str() }},
+	}
+
+	backoffFields = object[api.Backoff]{
+		{name: "kind", read: func(s *scanner, b *api.Backoff) { b.Kind = string(s.str()) }},
+		{name: "base_ms", read: func(s *scanner, b *api.Backoff) { b.BaseMS = s.int(int64Detail) }},
+		{name: "factor", read: func(s *scanner, b *api.Backoff) { b.Factor = s.float() }},
+		{name: "cap_ms", read: func(s *scanner, b *api.Backoff) { b.CapMS = s.int(int64Detail) }},
+		{name: "delays_ms", read: func(s *scanner, b *api.Backoff) {
+			s.open('[', arrayDetail)
+			for s.element() {
+				if len(b.DelaysMS) == api.MaxDelays {
+					s.depth--
+					s.fail(tooMany(api.MaxDelays))
+					return
+				}
+				b.DelaysMS = append(b.DelaysMS, s.int(int64Detail))
+			}
+		}},
+		{name: "jitter", read: func(s *scanner, b *api.Backoff) { b.Jitter = string(s.str()) }},
 	}
 
 	insertChunks = object[InsertRequest]{

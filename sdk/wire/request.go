@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/quern-queue/quern/sdk/api"
+
 // MaxDepth is how deep the arrays and objects of a document may nest.
 const MaxDepth = 32
 
@@ -27,7 +29,8 @@ type InsertRequest struct {
 	OnExhausted        []byte
 	MaxFailedChunks    uint32
 	Group              []byte
-	Trace              []byte // nil: not given
+	Trace              []byte       // nil: not given
+	RetryBackoff       *api.Backoff // nil: not given
 	HasUnique          bool
 	Unique             Unique // counts only with HasUnique
 	IdempotencyKey     []byte // nil: not given; only of a submission in an InsertManyRequest

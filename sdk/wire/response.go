@@ -100,6 +100,7 @@ type Submission struct {
 	Trace              string
 	Schedule           string
 	ScheduledAt        int64
-	Unique             *api.Unique // nil: none
+	RetryBackoff       *api.Backoff // nil: the queue's
+	Unique             *api.Unique  // nil: none
 	Existing           bool
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -95,6 +96,23 @@ func (s *scanner) int(detail string) int64 {
 	}
 	s.fail(detail)
 	return 0
+}
+
+// float reads a number.
+func (s *scanner) float() float64 {
+	if s.bad {
+		return 0
+	}
+	s.peek()
+	start := s.pos
+	s.number()
+	n, err := strconv.ParseFloat(string(s.data[start:s.pos]), 64)
+	if err != nil {
+		s.bad = false // the grammar's refusal does not say what the field wants
+		s.fail(numberDetail)
+		return 0
+	}
+	return n
 }
 
 // magnitude reads digits and refuses what would make them something else than a whole number of 64 bits.

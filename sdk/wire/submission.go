@@ -59,6 +59,9 @@ func (s *Submission) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"trace":`, s.Trace)
 	dst = appendText(dst, `,"schedule":`, s.Schedule)
 	dst = appendMoment(dst, `,"scheduled_at":`, s.ScheduledAt)
+	if s.RetryBackoff != nil {
+		dst = appendBackoff(append(dst, `,"retry_backoff":`...), s.RetryBackoff)
+	}
 	if s.Unique != nil {
 		dst = appendUnique(append(dst, `,"unique":{`...), s.Unique.Key, s.Unique.While, s.Unique.OnConflict)
 	}
@@ -149,6 +152,10 @@ var submissionFields = object[Submission]{
 	{name: "trace", read: func(s *scanner, sub *Submission) { s.keep(&sub.Trace) }},
 	{name: "schedule", read: func(s *scanner, sub *Submission) { s.keep(&sub.Schedule) }},
 	{name: "scheduled_at", read: func(s *scanner, sub *Submission) { sub.ScheduledAt = s.time() }},
+	{name: "retry_backoff", read: func(s *scanner, sub *Submission) {
+		sub.RetryBackoff = new(api.Backoff)
+		backoffFields.read(s, sub.RetryBackoff)
+	}},
 	{name: "unique", read: func(s *scanner, sub *Submission) {
 		var u Unique
 		insertUnique.read(s, &u)

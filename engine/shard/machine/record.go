@@ -66,6 +66,7 @@ type details struct {
 	Operations, maxFailed  uint32
 	attempts               uint16 // max_attempts of its own, 0: the queue's
 	policy                 queue.OnExhausted
+	retry                  *queue.Backoff // nil: the queue's
 	RunAt, DeadDeadline    queue.Time
 	Schedule               string     // that inserted it
 	Scheduled              queue.Time // the tick that it is for
@@ -163,7 +164,7 @@ func NewRecord(s *journal.Insert) *Record {
 	d := details{
 		Template: s.Template, Group: s.Group, Trace: s.Trace, Operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
-		policy: s.OnExhausted, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline,
+		policy: s.OnExhausted, retry: s.RetryBackoff, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline,
 		origin:   s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
 		Unique: s.Unique,
@@ -187,7 +188,7 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
-		Origin: d.origin, Unique: d.Unique,
+		Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique,
 	}
 	if d.Blobs != nil {
 		insert.Blobs = &d.Blobs.Blobs
@@ -208,7 +209,7 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 		Prefix: r.Prefix, Template: d.Template, HasAttachment: r.Attached, Created: r.ID.Time(), RunAt: d.RunAt,
 		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed,
 		Trace:    d.Trace,
-		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin, Unique: d.Unique,
+		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique,
 	}
 	switch {
 	case r.State != queue.Open:

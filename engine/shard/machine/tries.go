@@ -106,7 +106,11 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	}
 	at, asked := item.Retry(now)
 	if op.NotBefore = at; !asked {
-		op.NotBefore = backoff(m.Settings.RetryBackoff, int(op.Attempts), now, m.Rnd)
+		b := r.Details().retry
+		if b == nil {
+			b = &m.Settings.RetryBackoff
+		}
+		op.NotBefore = backoff(b, int(op.Attempts), now, m.Rnd)
 	}
 	m.Encode(now).Return(op)
 }
@@ -193,7 +197,7 @@ func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, w
 	// A process that a supervisor started again goes on at once. One that its chunk kills
 	// again is slowed down like any other.
 	if why != ErrorSucceeded || tries > 1 {
-		op.NotBefore = backoff(m.Settings.ExpiryBackoff, tries, now, m.Rnd)
+		op.NotBefore = backoff(&m.Settings.ExpiryBackoff, tries, now, m.Rnd)
 	}
 	m.Encode(now).Return(op)
 }
@@ -295,19 +299,14 @@ func (r *dying) Applied(*Machine) { r.Dying-- }
 
 func (r *dying) Undo(*Machine) { r.Dying-- }
 
-// backoff draws a delay with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
-func backoff(b queue.Backoff, tries int, now queue.Time, rnd *rand.Rand) queue.Time {
-	if b.Base <= 0 {
+// backoff draws until when a chunk waits after so many tries; 0: it does not wait. A draw of 0 waits a millisecond, so
+// that the delay is in the future.
+func backoff(b *queue.Backoff, tries int, now queue.Time, rnd *rand.Rand) queue.Time {
+	least, most := b.Bounds(tries)
+	if most <= 0 {
 		return 0
 	}
-	delay := float64(b.Base)
-	for ; tries > 1 && delay < float64(b.Cap); tries-- {
-		delay *= max(b.Factor, 1)
-	}
-	if b.Cap > 0 {
-		delay = min(delay, float64(b.Cap))
-	}
-	return now.Add(time.Duration(rnd.Int64N(int64(delay)+1))) + 1
+	return max(now.Add(least+time.Duration(rnd.Int64N(int64(most-least)+1))), now+1)
 }
 
 // PastOf lists the tries of a chunk that ended, the oldest first.

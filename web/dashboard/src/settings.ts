@@ -1,8 +1,6 @@
 import declared from './settings.json'
+import { isBackoff, ms, pause } from './backoff'
 import { duration } from './format'
-
-export interface Backoff { base_ms: number; factor: number; cap_ms: number }
-export const isBackoff = (v: unknown): v is Backoff => typeof v === 'object' && v !== null && 'base_ms' in v
 
 /** What the server declares of the settings of a queue and of a plugin, in the order in which they are shown. `make golden` writes settings.json. */
 interface Setting { name: string; sentence: string; range?: string; zero?: string; choices?: string[] }
@@ -10,8 +8,6 @@ export const pluginSettings: Setting[] = declared.plugin
 const ofQueue: Setting[] = declared.queue
 const settings = new Map([...pluginSettings, ...ofQueue].map((s) => [s.name, s]))
 export const setting = (name: string): Setting | undefined => settings.get(name)
-
-const ms = (n: number) => (n > 0 && n < 1000 ? `${n} ms` : duration(n / 1000))
 
 /** A setting as people read it. */
 export function said(name: string, value: unknown): string {
@@ -21,7 +17,7 @@ export function said(name: string, value: unknown): string {
   if (typeof value === 'number' && name.endsWith('_seconds')) return duration(value)
   if (typeof value === 'number' && name === 'suspect_share') return `${(100 * value).toFixed(0)} %`
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  if (isBackoff(value)) return value.base_ms === 0 ? 'none' : `up to ${ms(value.base_ms)}, times ${value.factor} per attempt, at most ${ms(value.cap_ms)}`
+  if (isBackoff(value)) return pause(value)
   return value === undefined || value === '' ? 'none' : String(value)
 }
 

@@ -1,5 +1,7 @@
 // The shapes of the HTTP interface that the pages read; /openapi.json is the source.
 
+import type { Backoff } from './backoff'
+
 /** A whole number beyond 2^53 stays exact as a bigint. */
 export type MetaValue = string | number | bigint
 export type Meta = Record<string, MetaValue>
@@ -34,7 +36,7 @@ export interface MetaKey { key: string; values: number; values_set: number }
 export interface Submission {
   id: string; queue: string; state: string; chunks: number
   ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number; paused?: number; blocked?: number
-  created_at: string; meta?: Meta; priority?: number; group?: string; unique?: { key: string; while: string }; prefix?: string; template?: string
+  created_at: string; meta?: Meta; priority?: number; group?: string; retry_backoff?: Backoff; unique?: { key: string; while: string }; prefix?: string; template?: string
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string; failed_chunk?: number
   schedule?: string; scheduled_at?: string; has_attachment?: boolean; forwarded?: number
 }
@@ -156,7 +158,7 @@ export interface ScheduleDefinition {
   spec: string; seconds?: boolean; tz?: string
   template: {
     meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string; inline?: unknown[] }; group?: string; attachment?: unknown; operations_per_chunk?: number
-    dead_after_ms?: number; max_attempts?: number; on_exhausted?: string; max_failed_chunks?: number
+    dead_after_ms?: number; max_attempts?: number; on_exhausted?: string; max_failed_chunks?: number; retry_backoff?: Backoff
   }
   missed?: string; catchup_limit?: number; catchup_window_ms?: number; overlap?: string; jitter_ms?: number; start?: string | undefined; end?: string | undefined
   enabled?: boolean; pause_on_failure?: boolean; run_on_create?: boolean

@@ -80,6 +80,7 @@ class AsyncClient(AsyncCalls):
         dead_deadline: Optional[datetime.datetime] = None,
         max_attempts: Optional[int] = None,
         on_exhausted: Optional[str] = None,
+        retry_backoff: Optional[Mapping[str, Any]] = None,
         max_failed_chunks: Optional[int] = None,
         group: Optional[str] = None,
         unique: Optional[Union[str, Mapping[str, str]]] = None,
@@ -90,7 +91,7 @@ class AsyncClient(AsyncCalls):
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
-            unique=unique,
+            retry_backoff=retry_backoff, unique=unique,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = await self._fetch(_produce.insert(queue, submission, key, trace))

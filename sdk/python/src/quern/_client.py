@@ -91,6 +91,7 @@ class Client(Calls):
         dead_deadline: Optional[datetime.datetime] = None,
         max_attempts: Optional[int] = None,
         on_exhausted: Optional[str] = None,
+        retry_backoff: Optional[Mapping[str, Any]] = None,
         max_failed_chunks: Optional[int] = None,
         group: Optional[str] = None,
         unique: Optional[Union[str, Mapping[str, str]]] = None,
@@ -105,11 +106,14 @@ class Client(Calls):
 
         With ``unique``, a key or ``{"key": ..., "while": "open" | "24h", "on_conflict": "keep" | "replace"}``, nothing is inserted while
         another submission of the queue holds the key; that one is returned, and has ``existing``.
+
+        ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by default
+        that of the queue.
         """
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
-            unique=unique,
+            retry_backoff=retry_backoff, unique=unique,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = self._fetch(_produce.insert(queue, submission, key, trace))

@@ -344,14 +344,20 @@ class Backfilled(_BackfilledRequired, total=False):
     first_at: str
 
 
-class Backoff(TypedDict):
+class Backoff(TypedDict, total=False):
     """Backoff: see the server's OpenAPI document."""
-    #: Longest delay after the first attempt
+    #: Delay after the first attempt; not for a list
     base_ms: int
-    #: Longest delay of all
+    #: Longest delay of an exponential or linear back-off; 0 or absent: 30 days
     cap_ms: int
-    #: Growth of the delay per attempt, 1 or more; 0 with a base of 0
+    #: Delays of a list, 0 to 30 days each; attempts after them wait as long as the last one
+    delays_ms: list[int]
+    #: Growth of an exponential delay per attempt, 1 or more; 0 or absent: 2
     factor: float
+    #: full (default, absent in answers): drawn between 0 and the delay. equal: between half of it and all. none: the delay
+    jitter: Literal["full", "equal", "none"]
+    #: exponential (default, absent in answers): base_ms * factor^(n-1). linear: base_ms * n. fixed: base_ms. list: the n-th of delays_ms
+    kind: Literal["exponential", "linear", "fixed", "list"]
 
 
 class Base64(TypedDict):
@@ -387,6 +393,8 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
+    #: The pause after a failed attempt, instead of the queue's
+    retry_backoff: Backoff
     #: Not handed out before
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
@@ -1620,6 +1628,8 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
+    #: The pause after a failed attempt, instead of the queue's
+    retry_backoff: Backoff
     #: Not handed out before
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
@@ -1648,6 +1658,8 @@ class NewSubmissionHead(TypedDict, total=False):
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
+    #: The pause after a failed attempt, instead of the queue's
+    retry_backoff: Backoff
     #: Not handed out before
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
@@ -3205,6 +3217,8 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
+    #: The pause after a failed attempt, instead of the queue's
+    retry_backoff: Backoff
     #: A tick whose key is held inserts nothing; it counts in skipped_overlap
     unique: Unique
 
@@ -3556,6 +3570,8 @@ class Submission(_SubmissionRequired, total=False):
     prefix: str
     #: Larger first under CustomPriority
     priority: int
+    #: The pause after a failed attempt, instead of the queue's
+    retry_backoff: Backoff
     #: Not handed out before
     run_at: str
     #: Schedule that inserted it

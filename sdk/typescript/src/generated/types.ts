@@ -68,12 +68,18 @@ export type Backfilled = {
 }
 
 export type Backoff = {
-  /** Longest delay after the first attempt */
-  base_ms: number
-  /** Longest delay of all */
-  cap_ms: number
-  /** Growth of the delay per attempt, 1 or more; 0 with a base of 0 */
-  factor: number
+  /** Delay after the first attempt; not for a list */
+  base_ms?: number
+  /** Longest delay of an exponential or linear back-off; 0 or absent: 30 days */
+  cap_ms?: number
+  /** Delays of a list, 0 to 30 days each; attempts after them wait as long as the last one */
+  delays_ms?: number[]
+  /** Growth of an exponential delay per attempt, 1 or more; 0 or absent: 2 */
+  factor?: number
+  /** full (default, absent in answers): drawn between 0 and the delay. equal: between half of it and all. none: the delay */
+  jitter?: "full" | "equal" | "none"
+  /** exponential (default, absent in answers): base_ms * factor^(n-1). linear: base_ms * n. fixed: base_ms. list: the n-th of delays_ms */
+  kind?: "exponential" | "linear" | "fixed" | "list"
 }
 
 /** Bytes in base64 */
@@ -105,6 +111,8 @@ export type BatchSubmission = {
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
+  /** The pause after a failed attempt, instead of the queue's */
+  retry_backoff?: Backoff
   /** Not handed out before */
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
@@ -1155,6 +1163,8 @@ export type NewSubmission = {
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
+  /** The pause after a failed attempt, instead of the queue's */
+  retry_backoff?: Backoff
   /** Not handed out before */
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
@@ -1182,6 +1192,8 @@ export type NewSubmissionHead = {
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
+  /** The pause after a failed attempt, instead of the queue's */
+  retry_backoff?: Backoff
   /** Not handed out before */
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
@@ -2462,6 +2474,8 @@ export type ScheduleTemplate = {
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
+  /** The pause after a failed attempt, instead of the queue's */
+  retry_backoff?: Backoff
   /** A tick whose key is held inserts nothing; it counts in skipped_overlap */
   unique?: Unique
 }
@@ -2786,6 +2800,8 @@ export type Submission = {
   ready: number
   /** Held by consumers */
   reserved: number
+  /** The pause after a failed attempt, instead of the queue's */
+  retry_backoff?: Backoff
   /** Not handed out before */
   run_at?: string
   /** Schedule that inserted it */

@@ -7,7 +7,8 @@ import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
 import { say } from '../state'
-import { isBackoff, said, setting, settingsOf } from '../settings'
+import { backoffFlag, isBackoff } from '../backoff'
+import { said, setting, settingsOf } from '../settings'
 import type { Queue } from '../types'
 import { Entry, wrongAt } from './setting-entry'
 
@@ -60,7 +61,7 @@ function flags(changed: Record<string, unknown>): string[] {
   return Object.entries(changed).flatMap(([name, value]) => {
     const flag = '--' + name.replace(/_(ms|seconds)$/, '').replaceAll('_', '-')
     if (typeof value === 'boolean') return [`${flag}=${value}`]
-    if (isBackoff(value)) return [flag, value.base_ms === 0 ? '0' : `${value.base_ms}ms,${value.factor},${value.cap_ms}ms`]
+    if (isBackoff(value)) return [flag, backoffFlag(value)]
     return [flag, `${value}${name.endsWith('_ms') ? 'ms' : name.endsWith('_seconds') ? 's' : ''}`]
   })
 }

@@ -1,5 +1,6 @@
 import { Problem } from '../api'
-import { isBackoff, said, setting, type Backoff } from '../settings'
+import { isBackoff, type Backoff } from '../backoff'
+import { said, setting } from '../settings'
 
 /** What a refusal says of one field. */
 export const wrongAt = (problem: Problem | undefined, pointer: string): string[] => (problem?.errors ?? []).filter((e) => e.pointer === pointer || e.pointer.startsWith(pointer + '/')).map((e) => e.detail)
@@ -32,9 +33,30 @@ function Field({ name, value, set }: { name: string; value: unknown; set: (v: un
   return <input id={id} class="mono" value={String(value ?? '')} onInput={(e) => set(e.currentTarget.value)} spellcheck={false} />
 }
 
+/** A back-off: its kind, the fields that the kind has, and its jitter. */
 function Pause({ id, of, set }: { id: string; of: Backoff; set: (v: Backoff) => void }) {
-  const part = (field: keyof Backoff, label: string, own?: string) => (
+  const part = (field: 'base_ms' | 'factor' | 'cap_ms', label: string, own?: string) => (
     <label class="field">{label} <input {...(own ? { id: own } : {})} type="number" step="any" min="0" required value={of[field]} onInput={(e) => { if (e.currentTarget.value !== '') set({ ...of, [field]: Number(e.currentTarget.value) }) }} /></label>
   )
-  return <span class="row">{part('base_ms', 'ms', id)}{part('factor', 'times')}{part('cap_ms', 'at most')}</span>
+  const choice = (label: string, now: string, choices: string[], take: (v: string) => void) => (
+    <label class="field">{label} <select value={now} onChange={(e) => take(e.currentTarget.value)}>{choices.map((c) => <option key={c}>{c}</option>)}</select></label>
+  )
+  const kind = of.kind ?? 'exponential'
+  const become = (to: string) => {
+    const base = of.base_ms || of.delays_ms?.[0] || 1000
+    const { jitter } = of
+    set({ ...(to === 'exponential' ? {} : { kind: to }), base_ms: to === 'list' ? 0 : base, factor: to === 'exponential' ? 2 : 0, cap_ms: to === 'exponential' || to === 'linear' ? of.cap_ms || 600_000 : 0, ...(to === 'list' ? { delays_ms: [base] } : {}), ...(jitter ? { jitter } : {}) })
+  }
+  const { jitter: _, ...bare } = of
+  return (
+    <span class="row">
+      {kind === 'list'
+        ? <label class="field">ms <input id={id} required value={(of.delays_ms ?? []).join(', ')} onChange={(e) => set({ ...of, delays_ms: e.currentTarget.value.split(',').map(Number) })} /></label>
+        : part('base_ms', 'ms', id)}
+      {kind === 'exponential' && part('factor', 'times')}
+      {(kind === 'exponential' || kind === 'linear') && part('cap_ms', 'at most')}
+      {choice('kind', kind, ['exponential', 'linear', 'fixed', 'list'], become)}
+      {choice('jitter', of.jitter ?? 'full', ['full', 'equal', 'none'], (j) => set(j === 'full' ? bare : { ...bare, jitter: j }))}
+    </span>
+  )
 }

@@ -3,6 +3,7 @@ import { call, curl, quern } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
+import { pause } from '../backoff'
 import { Count, Failed, Mark, MetaChips, Progress, State, countedStates, ends } from '../parts'
 import { leftOf, usePace } from '../pace'
 import { may } from '../session'
@@ -58,6 +59,7 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
       {s.run_at && <><dt>Runs at</dt><dd>{moment(s.run_at)}</dd></>}
       {s.dead_deadline && <><dt>Expires at</dt><dd>{moment(s.dead_deadline)}</dd></>}
       {s.schedule && <><dt>Inserted by</dt><dd><a href={link('submissions', { schedule: s.schedule })}>schedule {s.schedule}</a>{s.scheduled_at && <span class="note"> for {moment(s.scheduled_at)}</span>}</dd></>}
+      {s.retry_backoff && <><dt>Pause after a failed attempt</dt><dd>{pause(s.retry_backoff)}</dd></>}
       {s.unique && <><dt>Unique key</dt><dd>{s.unique.key}, held {s.unique.while === 'open' ? 'while open' : `for ${s.unique.while}`}</dd></>}
       {s.group && <><dt>Group</dt><dd>{s.group}</dd></>}
       <dt>Priority</dt><dd>{s.state === 'open' && may('operate') ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
