@@ -343,3 +343,39 @@ func TestUniqueAtOnce(t *testing.T) {
 	must(t, b.shard.Audit())
 	t.Logf("counted: %d made, %d existing", made.Load(), existing.Load())
 }
+
+// A replace that comes while a cancel is on its way to the disk replaces nothing: the cancel was first. It is answered with the submission
+// that is being cancelled, which its own cancel ends, and not a second time; if the cancel fails, that one is open and holds its key.
+func TestReplaceWhileACancelIsOnItsWay(t *testing.T) {
+	for name, end := range map[string]ending{"the cancel succeeds": succeeds, "the cancel fails": isFull} {
+		t.Run(name, func(t *testing.T) {
+			behindGates(t, func(o *overlap) {
+				var first queue.Submission
+				o.freely(func() { first = mustInsert(o.t, &o.box, *unique("k", 0, false, false)) })
+				cancel := o.later(func() ([]queue.Result, error) {
+					_, err := o.shard.Submissions.Cancel(ctx, first.ID)
+					return nil, err
+				})
+				in := []queue.Insertion{{New: unique("k", 0, true, false)}}
+				replace := o.later(func() ([]queue.Result, error) { return nil, o.shard.InsertMany(ctx, in, false) })
+				o.let("append", end)
+				o.shard.SetFull(false)
+				o.freely(func() {})
+				if !cancel.done || (cancel.err == nil) != (end == succeeds) {
+					o.t.Fatalf("the cancel: %v, %v", cancel.done, cancel.err)
+				}
+				if !replace.done || replace.err != nil || in[0].Err != nil || !in[0].Existing || in[0].Submission.ID != first.ID {
+					o.t.Errorf("the replace: %v, %v, %+v; want it answered with %s", replace.done, replace.err, in[0], first.ID)
+				}
+				now := o.sub(first.ID)
+				if end == succeeds && (now.State != queue.Cancelled || now.Failure != "") || end != succeeds && (now.State != queue.Open || now.Ready != 1) {
+					o.t.Errorf("%s is %s %q with %d ready", name, now.State, now.Failure, now.Ready)
+				}
+				if stats := o.shard.Stats(); stats.UniqueReplaced != 0 || end != succeeds && stats.UniqueKeys != 1 {
+					o.t.Errorf("%s: %d were replaced, %d keys are held", name, stats.UniqueReplaced, stats.UniqueKeys)
+				}
+				must(o.t, o.shard.Audit())
+			})
+		})
+	}
+}
