@@ -110,15 +110,6 @@ func (n *Nodes) catchUp() error {
 	return n.refresh()
 }
 
-// reachable refuses a call that would have to wait for the database with the table of queues in its hands.
-func (n *Nodes) reachable() error {
-	if n == nil || n.catchUp() == nil {
-		return nil
-	}
-	return &queue.Error{Code: queue.CodeMoving, Message: "The database of the cluster does not answer. Nothing was done: send this again " +
-		"in a moment."}
-}
-
 // CatchUp takes over everything that other nodes have changed in the catalogue up to this moment.
 func (n *Nodes) CatchUp() error {
 	if n == nil {
@@ -186,6 +177,25 @@ func (n *Nodes) serves(id queue.ShardID) bool {
 	return n.e.shards[id] != nil || n.e.quarantine.has(id)
 }
 
+// keep has a queue neither move nor be opened until release is called; it fails if that happens already.
+func (n *Nodes) keep(row store.QueueRow) (release func(), err error) {
+	if n == nil {
+		return func() {}, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.busy[row.Shard] {
+		return nil, n.refusal(&row)
+	}
+	n.busy[row.Shard] = true
+	return func() {
+		n.mu.Lock()
+		delete(n.busy, row.Shard)
+		n.mu.Unlock()
+		n.looked()
+	}, nil
+}
+
 // arriving says that a shard is prepared here, or just being opened.
 func (n *Nodes) arriving(shard queue.ShardID) bool {
 	n.mu.Lock()
@@ -202,14 +212,6 @@ func (n *Nodes) owner(shard queue.ShardID, name string) *Elsewhere {
 		return &Elsewhere{Queue: name}
 	}
 	return &Elsewhere{Queue: name, Node: peer.Name, URL: peer.URL}
-}
-
-// absent is the refusal of a call for a queue that is not served here. The caller holds Engine.mu.
-func (n *Nodes) absent(aside quarantine, name string) error {
-	if row := n.queues().row(name); row != nil && aside.find(name) == nil {
-		return n.refusal(row)
-	}
-	return aside.absent(name)
 }
 
 // missing is the refusal of a submission whose queue is not served here. The caller holds Engine.mu.

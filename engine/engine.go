@@ -73,10 +73,11 @@ type Engine struct {
 	// changing is held while queues are created, changed or deleted, which may wait for the disk or the database, and
 	// for reading by what must not see its queue deleted meanwhile. It is taken before mu, which no one holds for long.
 	changing   sync.RWMutex
-	mu         tableLock // guards queues, shards and quarantine
+	mu         tableLock // guards queues, shards, quarantine and deleting
 	queues     map[string]*Queue
 	shards     map[queue.ShardID]*Queue
 	quarantine quarantine
+	deleting   string // the queue that is just being deleted; "": none
 }
 
 // shared is what all queues together may take.

@@ -190,12 +190,21 @@ func (o *opening) setAside(row store.QueueRow, reason error) error {
 	return nil
 }
 
-// delete removes the queue with what is left of its files. e.mu and forwards.doors are held.
-func (q *quarantined) delete(ctx context.Context, e *Engine) error {
+// deleteAside removes a queue in quarantine with what is left of its files. forwards.doors and changing are held, and e.mu
+// is not: this may wait for the database.
+func deleteAside(ctx context.Context, e *Engine, name string) error {
+	e.mu.RLock()
+	found := e.quarantine.find(name)
+	if found == nil {
+		defer e.mu.RUnlock()
+		return absentQueue(e, name)
+	}
+	q, user := *found, e.forwards.feeds(name)
+	e.mu.RUnlock()
 	if q.moved() {
 		return q.refusal()
 	}
-	if user := e.forwards.feeds(q.Name); user != "" {
+	if user != "" {
 		return isDeadQueueOf(user)
 	}
 	act := e.act(ctx, "", "queue.delete", q.Name, "")
@@ -203,7 +212,6 @@ func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 	if err := e.catalogue.DeleteQueue(q.Name, act); err != nil {
 		return err
 	}
-	row, name := q.QueueRow, q.Name
-	e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
-	return e.home.forget(row)
+	e.mu.change(func() { e.quarantine = e.quarantine.without(q.Shard) })
+	return e.home.forget(q.QueueRow)
 }

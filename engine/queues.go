@@ -192,10 +192,25 @@ func (e *Engine) Queue(name string) (*Queue, error) {
 	e.mu.RLock()
 	q, refused := e.queues[name], error(nil)
 	if q == nil {
-		refused = e.nodes.absent(e.quarantine, name)
+		refused = absentQueue(e, name)
 	}
 	e.mu.RUnlock()
 	return q, refused
+}
+
+// absentQueue is the refusal of a call for a queue that is not served here. The caller holds e.mu.
+func absentQueue(e *Engine, name string) error {
+	row := e.nodes.queues().row(name)
+	switch {
+	case e.quarantine.find(name) != nil:
+		return e.quarantine.absent(name)
+	case row != nil:
+		return e.nodes.refusal(row)
+	case e.deleting == name && name != "":
+		return &queue.Error{Code: queue.CodeUnavailable, Message: fmt.Sprintf("The queue %q is just being deleted. If that "+
+			"fails it serves again: send this again in a moment.", name)}
+	}
+	return unknownQueue(name)
 }
 
 func unknownQueue(name string) error {
@@ -212,7 +227,7 @@ func (q *Queue) stay() (release func(), err error) {
 		return q.e.changing.RUnlock, nil
 	}
 	q.e.changing.RUnlock()
-	return nil, q.e.nodes.absent(q.e.quarantine, q.name)
+	return nil, absentQueue(q.e, q.name)
 }
 
 // QueueOf finds the queue of a submission by arithmetic on its id.
@@ -254,7 +269,7 @@ func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 	if q := e.queues[name]; q != nil {
 		return q.info(), nil
 	}
-	return QueueInfo{}, e.nodes.absent(e.quarantine, name)
+	return QueueInfo{}, absentQueue(e, name)
 }
 
 // PutQueue creates a queue or changes its settings; the next decisions read them. With an error for a queue that exists,
@@ -294,7 +309,7 @@ func placeFor(e *Engine, name string, settings *queue.Settings, exists []error) 
 	case aside != nil:
 		return nil, 0, aside.refusal()
 	case e.nodes.queues().row(name) != nil:
-		return nil, 0, e.nodes.absent(e.quarantine, name)
+		return nil, 0, absentQueue(e, name)
 	case len(e.queues)+len(e.quarantine)+len(e.nodes.others()) >= queue.MaxQueues:
 		return nil, 0, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
 			"already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
@@ -360,7 +375,7 @@ func changed(e *Engine, name string, change func(*queue.Settings) error) (q *Que
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if q = e.queues[name]; q == nil {
-		return nil, settings, e.nodes.absent(e.quarantine, name)
+		return nil, settings, absentQueue(e, name)
 	}
 	settings = *q.config.Load()
 	if err = change(&settings); err == nil {
@@ -388,8 +403,11 @@ func (e *Engine) freeShard() (queue.ShardID, error) {
 
 // discard closes a queue and removes its files.
 func (e *Engine) discard(q *Queue) error {
-	delete(e.queues, q.name)
-	delete(e.shards, q.id)
+	e.mu.change(func() {
+		e.deleting = ""
+		delete(e.queues, q.name)
+		delete(e.shards, q.id)
+	})
 	e.metrics.forget(q.name)
 	return errors.Join(q.close(), e.home.forget(q.row()))
 }
@@ -400,29 +418,66 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 	if name == DefaultQueue && !quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
 	}
-	err := e.nodes.reachable()
-	if err == nil {
-		err = deleteQueue(ctx, e, name, quarantined)
-	}
+	err := deleteQueue(ctx, e, name, quarantined)
 	if err == nil && name == DefaultQueue { // it comes back empty
 		_, _, err = e.PutQueue(ctx, name, DefaultSettings(e))
 	}
 	return err
 }
 
-func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) error {
+// deleteQueue holds e.mu only to look at the tables and to change them. What is between may wait for the database, and
+// other calls must not wait with it. Meanwhile the queue answers no calls: what it took in would be lost.
+func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) (err error) {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	e.forwards.doors.Lock()
 	defer e.forwards.doors.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if aside := e.quarantine.find(name); aside != nil && quarantined {
-		return aside.delete(ctx, e)
+	e.mu.RLock()
+	q, aside := e.queues[name], e.quarantine.find(name)
+	row := store.QueueRow{}
+	switch {
+	case aside != nil && quarantined:
+		row = aside.QueueRow
+	case q != nil:
+		row = q.row()
+	default:
+		err = absentQueue(e, name)
 	}
-	q := e.queues[name]
+	e.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	release, err := e.nodes.keep(row)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if q == nil {
-		return e.nodes.absent(e.quarantine, name)
+		return deleteAside(ctx, e, name)
+	}
+	e.mu.change(func() {
+		if err = deletable(e, q, quarantined); err == nil {
+			e.deleting = name
+			delete(e.queues, name) // its shard stays, so that no one opens it
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := forgetQueue(ctx, e, q); err != nil {
+		e.mu.change(func() {
+			e.deleting = ""
+			e.register(q)
+		})
+		return err
+	}
+	return errors.Join(e.discard(q), e.nodes.refresh())
+}
+
+// deletable says why a queue cannot be deleted. The caller holds e.mu and forwards.doors.
+func deletable(e *Engine, q *Queue, quarantined bool) error {
+	if e.queues[q.name] != q {
+		return absentQueue(e, q.name)
 	}
 	if quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue is not in quarantine: it is deleted without \"quarantined\"."}
@@ -431,18 +486,21 @@ func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) 
 		return &queue.Error{Code: queue.CodeConflict,
 			Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
 	}
-	if err := e.forwards.unforwarded(q); err != nil {
+	return e.forwards.unforwarded(q)
+}
+
+// forgetQueue takes a queue out of the catalogue. Its entries of the audit log stay, and would go with its journal.
+func forgetQueue(ctx context.Context, e *Engine, q *Queue) error {
+	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil {
 		return err
 	}
-	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil { // they go with its journal
-		return err
+	if own := e.nodes.owns(q.id); own != nil && !own() { // that took so long that another node may have it
+		return &queue.Error{Code: queue.CodeMoving, Message: "The database answered too late: another node may have the queue by now. " +
+			"Nothing was done: send this again in a moment."}
 	}
-	act := e.act(ctx, "", "queue.delete", name, "")
+	act := e.act(ctx, "", "queue.delete", q.name, "")
 	act.Change(queue.SettingsRow(*q.config.Load()), nil)
-	if err := e.catalogue.DeleteQueue(name, act); err != nil {
-		return err
-	}
-	return errors.Join(e.discard(q), e.nodes.refresh())
+	return e.catalogue.DeleteQueue(q.name, act)
 }
 
 func clip(text string, most int) string {

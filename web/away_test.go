@@ -70,3 +70,61 @@ func TestCrewAnswersWhileTheDatabaseIsAway(t *testing.T) {
 		t.Error("the nodes forgot the default queue")
 	}
 }
+
+// While the deletion of a queue waits for the database, other calls do not wait with it. The queue answers none meanwhile, and serves again
+// if the deletion fails.
+func TestCrewDeletesWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	if *nodeCount == 0 {
+		t.Skip("it needs a cluster: -args -nodes 3")
+	}
+	seed := rand.Uint64()
+	crew := newCrew(t, seed)
+	way := database.server.Front(t)
+	t.Cleanup(func() { _ = way.Close() }) // behind the nodes
+	crew.url = way.URL()
+	f := newFixtureOn(t, crew, seed)
+	f.do("PUT", "/v1/queues/old", "{}", http.StatusCreated, nil)
+	owner := -1
+	for owner < 0 { // a queue that moves just now has none
+		for node, n := range f.crew.list {
+			if n.engine.Nodes().Elsewhere("old") == nil {
+				owner = node
+			}
+		}
+	}
+	old := call{method: "GET", path: "/v1/queues/old/stats"}
+	release := way.Hold()
+	defer release()
+	deleted := make(chan answer, 1)
+	go func() { deleted <- f.at(owner, call{method: "DELETE", path: "/v1/queues/old"}) }()
+	for f.at(owner, old).status == http.StatusOK { // until the deletion has begun, or the owner no longer answers
+	}
+	var others sync.WaitGroup
+	for node := range f.crew.list {
+		for _, path := range []string{"/livez", "/metrics", "/v1/queues", "/v1/queues/default/stats", "/v1/queues/old/stats", "/v1/queues/none/stats"} {
+			others.Go(func() { f.at(node, call{method: "GET", path: path}) })
+		}
+	}
+	others.Wait()
+	select {
+	case got := <-deleted:
+		t.Errorf("the deletion, which waits for the database, was answered before the calls that need none: %d %s", got.status, got.body)
+	default:
+	}
+	release()
+	want := http.StatusNotFound
+	if got := <-deleted; got.status != http.StatusNoContent {
+		if got.status != http.StatusServiceUnavailable {
+			t.Fatalf("the deletion: %d %s", got.status, got.body)
+		}
+		want = http.StatusOK
+	}
+	for node := range f.crew.list {
+		for f.at(node, old).status != want {
+			for _, n := range f.crew.list {
+				n.place.Hasten()
+			}
+		}
+	}
+}
