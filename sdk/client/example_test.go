@@ -64,6 +64,43 @@ func Example() {
 	// 2 ROW 2
 }
 
+// A unique key keeps a second submission of the same work away while the first is open, or lets it take the place of the first. This one
+// also brings its own pauses after failed attempts: none, then 5 seconds, then a minute each.
+func ExampleClient_Insert_unique() {
+	url, stop := address()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.New(url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	insert := func(unique api.Unique) *api.Submission {
+		s, err := c.Insert(ctx, "default", &api.NewSubmission{
+			Chunks:       api.Chunks{Inline: []api.Bytes{api.Bytes("reindex shop 7")}},
+			Unique:       &unique,
+			RetryBackoff: &api.Backoff{Kind: api.BackoffList, DelaysMS: []int64{0, 5000, 60_000}, Jitter: api.JitterNone},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return s
+	}
+	first := insert(api.Unique{Key: "reindex/7"})
+	again := insert(api.Unique{Key: "reindex/7"})
+	fmt.Println(again.ID == first.ID, again.Existing, again.RetryBackoff.DelaysMS)
+	newer := insert(api.Unique{Key: "reindex/7", While: "1h", OnConflict: "replace"})
+	first, err = c.Get(ctx, first.ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(first.State, newer.State)
+	// Output:
+	// true true [0 5000 60000]
+	// cancelled open
+}
+
 // A handler's error fails the try. The chunk comes again, unless the error is permanent.
 func ExampleClient_Work() {
 	url, stop := address()

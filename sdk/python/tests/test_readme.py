@@ -49,7 +49,7 @@ class Readmes(unittest.TestCase):
 
     def test_its_own(self) -> None:
         with serving() as server:
-            producer, consumer, awaiting, stored, calls = programs("sdk/python/README.md")
+            producer, consumer, awaiting, stored, unique, calls = programs("sdk/python/README.md")
             self.both(producer, consumer, server)
             self.assertEqual(run(awaiting, server), f"completed\n{sum(len(f'row {i}') for i in range(1000))}\n")
             with tempfile.TemporaryDirectory() as folder:
@@ -58,6 +58,7 @@ class Readmes(unittest.TestCase):
             with quern.Client(server.address) as client:
                 client.put_queue("nightly", {"settings": {"max_attempts": 3}})
             self.assertEqual(run(calls, server), "3\n")
+            self.assertEqual(run(unique, server), "True True [0, 5000, 60000]\ncancelled open\n")
 
     def test_the_recipes(self) -> None:
         with serving() as server, tempfile.TemporaryDirectory() as stored, tempfile.TemporaryDirectory() as folder:
