@@ -159,7 +159,11 @@ func (m *model) auditTally(t tally) {
 			m.fatalf("%s with a count of %d has gates %v, %d of them shut", name, c.count, gates, *shut)
 		}
 		v := m.b.frames.list[ref.frame]
-		if ref.gate&valueRef != 0 {
+		if ref.isGroup() {
+			if w := v.fewest; w == nil || w.turns[ref.gate&^groupRef].term != t.term || c.count != ref.max && c.count+1 != ref.max {
+				m.fatalf("%s with a count of %d does not know its group, which is to be told at %d", name, c.count, ref.max)
+			}
+		} else if ref.gate&valueRef != 0 {
 			if x := &v.cells.values[ref.gate&^valueRef]; x.tally() != t || x.max != ref.max || x.max != min(v.cells.base(x), c.limit) {
 				m.fatalf("%s does not know its value of view %s", name, v.bands.views[0].key)
 			}
@@ -287,6 +291,7 @@ func (m *model) auditView(v *View) (members int) {
 	if v.bands.on {
 		m.auditBands(v.frame)
 	}
+	m.auditFewest(v)
 	if v.offered != offered {
 		m.fatalf("view %s counts %d gates in its tops, want %d", v.key, v.offered, offered)
 	}
@@ -355,7 +360,7 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	if v.cells == nil {
 		m.auditGateOf(v, number, s)
 	}
-	if group := v.groupAt(number); v.outer != nil && v.state != dropped && group != v.groupOf(s) {
+	if group := v.groupAt(number); (v.outer != nil || v.fewest != nil) && v.state != dropped && group != v.groupOf(s) {
 		m.fatalf("view %s gate %d: submission %v is with tenant %d, want %d", v.key, number, s.id, group, v.groupOf(s))
 	}
 	if !v.admits(s) || s.available == 0 || !s.Shown() {

@@ -53,6 +53,8 @@ func costCases() []costCase {
 		{name: "Max-1-Random-saturated", branch: limited(strategy.Random, byCompany(1)), before: saturate(2), hold: 1, most: 4},
 		{name: "Max-1-Oldest-saturated", branch: limited(strategy.OldestFirst, byCompany(1)), before: saturate(2), hold: 1, most: 1},
 		{name: "Max-1-Priority-all-saturated", branch: limited(strategy.CustomPriority, byCompany(1)), before: saturate(0), none: true},
+		{name: "Fewest-Random", branch: byFewestOf("company", filtered(strategy.Random)), hold: 1000, most: 3},
+		{name: "Fewest-Oldest", branch: byFewestOf("company", filtered(strategy.OldestFirst)), hold: 1000, most: 1},
 		{name: "Max-nested-Random", branch: limited(strategy.Random, byCompany(4), byKind(5)), hold: 20, most: 30},
 		{name: "Max-nested-Oldest", branch: limited(strategy.OldestFirst, byCompany(4), byKind(5)), hold: 20, most: 30},
 	}

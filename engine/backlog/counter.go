@@ -67,8 +67,11 @@ func (t tally) watchers() (gates *[]gateRef, shut *uint32) {
 	return &p.gates, &p.shut
 }
 
-// gateRef names a gate of a frame, or with valueRef a value by which cells are told apart.
+// gateRef names a gate of a frame, with valueRef a value by which cells are told apart, or with groupRef a group.
 type gateRef struct{ max, frame, gate uint32 }
+
+// isGroup says that it is a group that is ranked by the count.
+func (r gateRef) isGroup() bool { return r.gate&(groupRef|valueRef) == groupRef }
 
 // limits are the limits of a frame's branch, one per key.
 type limits []limit
@@ -226,7 +229,7 @@ func (c *counter) foresee(gates []gateRef, shut uint32) {
 // a band is told after all others, as that changes what its counter has to tell.
 func (v *values) counted(ref gateRef) {
 	f := v.frames.list[ref.frame]
-	if f.bands.on {
+	if f.bands.on || ref.isGroup() {
 		v.moved = append(v.moved, ref)
 		return
 	}
@@ -238,7 +241,11 @@ func (v *values) regardMoved() {
 		return
 	}
 	for _, ref := range v.moved {
-		v.frames.list[ref.frame].bands.regard(ref.gate)
+		if f := v.frames.list[ref.frame]; ref.isGroup() {
+			f.fewest.regard(ref.gate &^ groupRef)
+		} else {
+			f.bands.regard(ref.gate)
+		}
 	}
 	v.moved = v.moved[:0]
 }
@@ -286,11 +293,11 @@ func (v *values) relimit(t tally, limit uint32) {
 	c.limit = limit
 	v.room++
 	*gates = slices.DeleteFunc(*gates, func(ref gateRef) bool {
-		banded := v.frames.list[ref.frame].bands.on
-		if banded {
+		watchesCount := v.frames.list[ref.frame].bands.on || ref.isGroup()
+		if watchesCount {
 			v.counted(ref)
 		}
-		return banded
+		return watchesCount
 	})
 	for i := range *gates {
 		ref := &(*gates)[i]

@@ -18,7 +18,8 @@ const few = 12
 // much open nearly every draw is good, and where they leave little there are few combinations.
 func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	f := c.of
-	met, searches := uint64(0), true
+	// where values are ranked by their first submissions, every cell that is blocked has to move out of the way
+	met, searches := uint64(0), f.fewest == nil
 	for f.groups[group].offered > 0 && !f.meter.tired() {
 		number, draw, drawn := c.draw(group, rnd)
 		if !drawn {

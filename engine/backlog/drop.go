@@ -125,7 +125,7 @@ func (vs *views) Sweep(most int) (clean bool) {
 
 // remains says whether a dropped frame still holds something.
 func (f *frame) remains() bool {
-	return len(f.gates) > 0 || f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
+	return len(f.gates) > 0 || f.fewest != nil && len(f.fewest.turns) > 0 || f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
 }
 
 // shed lets go of one submission of the last gate, or of that gate if it has none; then of
@@ -136,7 +136,12 @@ func (f *frame) shed() {
 		return
 	}
 	last := len(f.gates) - 1
-	if last < 0 {
+	switch {
+	case last >= 0:
+	case f.fewest != nil && len(f.fewest.turns) > 0:
+		f.fewest.shed()
+		return
+	default:
 		f.cells.shed()
 		return
 	}
@@ -164,6 +169,10 @@ func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 func (vs *views) forget(f *frame) {
 	for _, x := range f.filters {
 		vs.Values.releaseFilter(x)
+	}
+	if f.fewest != nil {
+		f.fewest.key.limits--
+		vs.Values.releaseKey(f.fewest.key)
 	}
 	for _, l := range f.limits {
 		if l.of >= strategy.Measures {

@@ -12,6 +12,7 @@ type frame struct {
 	// The fields that every pick reads stand together.
 	*ground
 	fair   *fairness // nil: the branch is not fair
+	fewest *fewest   // nil: the order alone says which value comes first
 	cells  *cells    // nil: there is one limit at most, and submissions stand in gates
 	outer  *View     // the fair view of which this is a leaf's; nil: none
 	groups []group   // of a leaf one per tenant; otherwise only groups[0]
@@ -71,6 +72,9 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 	}
 	if len(f.limits) > 1 {
 		f.cells = newCells(f)
+	}
+	if br.Fewest != "" {
+		f.fewest = newFewest(f, br.Fewest)
 	}
 	vs.frames.attach(f)
 	f.next = uint32(len(f.list()))

@@ -176,8 +176,12 @@ func (f *frame) addTop(in *group) {
 
 // dropRef gives up an empty gate or a value that no cell has: its term is gone.
 func (f *frame) dropRef(number uint32) {
-	if number&valueRef != 0 {
+	switch {
+	case number&valueRef != 0:
 		f.cells.dropValue(number &^ valueRef)
+		return
+	case gateRef{gate: number}.isGroup():
+		f.fewest.drop(number &^ groupRef)
 		return
 	}
 	f.dropGate(number)
@@ -347,6 +351,9 @@ func (f *frame) refresh(number uint32) {
 		g.offered = offered
 		in.offered += int32(change)
 		f.count(change, 0)
+	}
+	if f.fewest != nil {
+		f.fewest.rank(g.group)
 	}
 }
 

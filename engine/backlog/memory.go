@@ -67,6 +67,9 @@ func (f *frame) bytes() uint64 {
 	n += uint64(cap(f.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(f.gates))*rankBytes +
 		uint64(len(f.gateOf))*(gateOfBytes+watchBytes)
 	n += uint64(cap(f.groups)) * uint64(unsafe.Sizeof(group{}))
+	if f.fewest != nil {
+		n += f.fewest.bytes()
+	}
 	if c := f.cells; c != nil {
 		n += uint64(cap(c.list))*uint64(unsafe.Sizeof(cell{})) + 4*uint64(cap(c.rows)) + uint64(len(c.first))*firstBytes
 		n += uint64(cap(c.values))*(uint64(unsafe.Sizeof(value{}))+4) + uint64(len(c.valueOf))*(valueOfBytes+watchBytes)
@@ -144,6 +147,10 @@ func (f *frame) foreseen() (n uint64) {
 		gates += min(subs, uint64(len(l.key.terms)))
 	}
 	n = subs*(memberBytes+entryBytes) + gates*gateBytes
+	if f.fewest != nil {
+		values := min(subs, uint64(len(f.fewest.key.terms)))
+		n += values * (uint64(unsafe.Sizeof(group{})) + turnBytes + gateBytes)
+	}
 	if f.cells != nil {
 		n += subs*(uint64(unsafe.Sizeof(cell{}))*9/8+firstBytes+4*uint64(len(f.cells.dims))) + gates*valueBytes
 	}

@@ -133,7 +133,10 @@ func (m *model) before(order strategy.Order, x, y *modelSub) bool {
 // want is the first submission the branch may take from, nil if none.
 func (m *model) want(br *strategy.Branch) (first *modelSub) {
 	for _, x := range m.subs {
-		if m.admitted(br, x) && (first == nil || m.before(br.Order, x, first)) {
+		if !m.admitted(br, x) {
+			continue
+		}
+		if first == nil || m.flight(br, x) < m.flight(br, first) || m.flight(br, x) == m.flight(br, first) && m.before(br.Order, x, first) {
 			first = x
 		}
 	}
@@ -307,6 +310,9 @@ func (m *model) take() {
 	x := m.of(s)
 	if !m.admitted(br, x) {
 		m.fatalf("%s took from %v (%v), which it may not", br.Key(), s.ID(), x.spec.Meta)
+	}
+	if y := m.passedOver(br, x); y != nil && v.Built() {
+		m.fatalf("%s took from %v (%v), but less is in flight of %v (%v)", br.Key(), s.ID(), x.spec.Meta, y.spec.ID, y.spec.Meta)
 	}
 	order := br.Order
 	if br.Fair != "" {
@@ -552,6 +558,9 @@ func TestModel(t *testing.T) {
 			}
 			if seed%3 == 1 {
 				branches = append(branches[:len(branches)/2], rateBranches()...)
+			}
+			if seed%4 == 1 {
+				branches = append(branches[:len(branches)/2], fewestBranches()...)
 			}
 			m := newModel(t, seed, branches)
 			most := 6 + int(seed%4)*8

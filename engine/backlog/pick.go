@@ -36,7 +36,11 @@ func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission,
 	if f.fair != nil {
 		return f.fair.choose(v, rnd)
 	}
-	s, draw = f.choose(0, v.most, rnd)
+	if f.fewest != nil {
+		s, draw = f.fewest.choose(v.most, rnd)
+	} else {
+		s, draw = f.choose(0, v.most, rnd)
+	}
 	return f, s, draw
 }
 

@@ -365,6 +365,9 @@ func (f *frame) report(number uint32) {
 
 // groupOf is the group that the submission belongs to; made when there is none.
 func (f *frame) groupOf(s *Submission) uint32 {
+	if f.fewest != nil {
+		return f.fewest.group(s)
+	}
 	if f.outer == nil {
 		return 0
 	}

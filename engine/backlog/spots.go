@@ -8,9 +8,10 @@ package backlog
 type spot struct {
 	frame *frame
 	kind  spotKind
-	in    uint32 // the gate or cell whose submissions these are, the group whose gates, the gate whose cells
-	band  uint8  // of gates
-	exp   uint8  // of the bucket
+	// the gate or cell whose submissions these are, the group whose gates, the gate whose cells, the count whose groups
+	in    uint32
+	band  uint8 // of gates
+	exp   uint8 // of the bucket
 	place uint32
 }
 
@@ -20,6 +21,7 @@ const (
 	ofSubmissions spotKind = iota
 	ofGates
 	ofCells
+	ofTurns
 )
 
 // noteRemoval is called before the entry at a place is removed from a sampler: that place
@@ -62,6 +64,11 @@ func (s *spot) sampler() *sampler {
 		return &f.poolOf(s.in).sampler
 	case s.kind == ofCells:
 		return &f.gates[s.in].sampler
+	case s.kind == ofTurns:
+		if l := f.fewest.levels[s.in]; l != nil {
+			return &l.sampler
+		}
+		return nil
 	}
 	if top := f.groups[s.in].top.at(s.band); top != nil {
 		return &top.sampler
@@ -84,6 +91,10 @@ func (s *spot) placeOf(of uint32) (place uint32, there bool) {
 		c := &f.cells.list[of]
 		there = c.gate == s.in && c.gateExp == s.exp
 		place = c.place
+	case ofTurns:
+		x := &f.fewest.turns[of]
+		there = x.place != none && x.flight == s.in && x.exp == s.exp
+		place = x.place
 	default:
 		sub := f.subs.list[of]
 		for i := range sub.members {
@@ -112,6 +123,8 @@ func (s *spot) swap(other uint32) {
 			f.gates[e.of].place = at
 		case ofCells:
 			f.cells.list[e.of].place = at
+		case ofTurns:
+			f.fewest.turns[e.of].place = at
 		default:
 			f.subs.list[e.of].members[e.at].place = at
 		}

@@ -16,6 +16,7 @@ func TestPreviewAgain(t *testing.T) {
 	limit := func(key string, most uint32) strategy.Limit { return strategy.Limit{Key: key, Max: most} }
 	for _, br := range []strategy.Branch{
 		limited(strategy.Random), limited(strategy.Random, limit("company", 2)), limited(strategy.Random, limit("company", 2), limit("kind", 9)),
+		byFewestOf("kind", limited(strategy.Random)), byFewestOf("kind", limited(strategy.Random, limit("company", 2))),
 		fairly("company", strategy.Random), fairly("kind", strategy.Random, limit("company", 1)),
 	} {
 		b := filled(300, 7)

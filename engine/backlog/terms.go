@@ -107,6 +107,7 @@ func (v *values) release(t *term) {
 	if t.all > 0 || t.uses > 0 {
 		return
 	}
+	v.dropGroups(t)
 	for _, gates := range t.gates {
 		for _, ref := range gates {
 			v.frames.list[ref.frame].dropRef(ref.gate)
@@ -123,6 +124,17 @@ func (v *values) release(t *term) {
 	v.list[t.number] = nil
 	v.free = append(v.free, t.number)
 	v.releaseKey(t.key)
+}
+
+// dropGroups gives up the groups of a term that goes, with their gates, of which it may watch some.
+func (v *values) dropGroups(t *term) {
+	gates := &t.gates[strategy.Simultaneous]
+	for at := 0; at < len(*gates); at++ {
+		if ref := (*gates)[at]; ref.isGroup() {
+			v.frames.list[ref.frame].dropRef(ref.gate)
+			at = -1
+		}
+	}
 }
 
 func (v *values) releaseKey(key *metaKey) {

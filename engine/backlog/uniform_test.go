@@ -48,6 +48,11 @@ func (b *Backlog) add(chunks uint32, priority int64, meta ...queue.MetaEntry) *S
 	return s
 }
 
+func byFewestOf(key string, br strategy.Branch) strategy.Branch {
+	br.Fewest = key
+	return br
+}
+
 func is(key string, value int64) queue.MetaEntry {
 	return queue.MetaEntry{Key: key, Value: queue.IntValue(value)}
 }
@@ -67,6 +72,9 @@ func TestRandomIsUniformOverSubmissions(t *testing.T) {
 		{"limit", limited(strategy.Random, strategy.Limit{Key: "a", Max: 50}), func(int64) bool { return true }},
 		{"limit of a few", limited(strategy.Random, strategy.Limit{Key: "few", Max: 50}), func(int64) bool { return true }},
 		{"a limit reached", limited(strategy.Random, strategy.Limit{Key: "a", Max: 2}), func(i int64) bool { return i%7 != 5 }},
+		{"the fewest of a", byFewestOf("a", limited(strategy.Random)), func(i int64) bool { return i%7 != 5 && i%7 != 0 }},
+		{"the fewest of a key that few have", byFewestOf("few", limited(strategy.Random)), func(i int64) bool { return i >= 6 }},
+		{"the fewest of a, a limit reached", byFewestOf("a", limited(strategy.Random, strategy.Limit{Key: "b", Max: 3})), func(i int64) bool { return i%7 != 5 && i%7 != 0 && i%5 != 0 }},
 		{"nested, reached", limited(strategy.Random, strategy.Limit{Key: "a", Max: 2}, strategy.Limit{Key: "b", Max: 3}), func(i int64) bool { return i%7 != 5 && i%5 != 0 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

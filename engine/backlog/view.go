@@ -123,7 +123,10 @@ func (vs *views) make(br *strategy.Branch, key string) (v *View) {
 // makeView makes the view of a branch that is not fair, on a frame that there is if one fits.
 func (vs *views) makeView(br *strategy.Branch, key string) *View {
 	v := &View{key: key, most: queue.NoLimit}
-	if len(br.Limits) != 1 {
+	if len(br.Limits) != 1 || br.Fewest != "" {
+		if len(br.Limits) == 1 {
+			v.most = br.Limits[0].Gate()
+		}
 		vs.makeFrame(br).bands.carry(v)
 		return v
 	}

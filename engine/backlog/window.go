@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fairWindow is how many picks of a fair view a window looks ahead: who comes when has to
+// fairWindow is how many picks of a view that is fair, or ranks values by their counts, a window looks ahead: who comes when has to
 // be tried out, pick by pick.
 const fairWindow = 64
 
@@ -32,7 +32,7 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 	for _, v := range views {
 		switch {
 		case v.state == dropped:
-		case v.fair != nil:
+		case v.fair != nil || v.fewest != nil:
 			w.picked(b.Preview([]*View{v}, fairWindow, rnd, nil, nil)) // who comes when has to be tried out
 		case v.order == strategy.Random:
 			w.random(v)
@@ -321,7 +321,7 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 func (v *View) Changes() uint64 { return v.changes + v.Values.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
-func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
+func (v *View) Ordered() bool { return v.fair == nil && v.fewest == nil && v.order != strategy.Random }
 
 // Next is the index of the chunk that would be taken next: put-back chunks are first. It
 // is a guess of a Random order while chunks are put back, as chance decides, and where the

@@ -22,7 +22,7 @@ func (s *sim) drawText() string {
 	if s.chance(40) {
 		return s.deep[s.r.IntN(len(s.deep))]
 	}
-	return s.drawStrategy(s.r.IntN(4))
+	return s.drawValid(s.r.IntN(4))
 }
 
 // drawDeep draws until the strategy is one that the language admits: some have too many branches.

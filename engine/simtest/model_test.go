@@ -263,7 +263,7 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 // first is the submission that the branch has to hand out from; any of those it admits for Random.
 func (m *model) first(br *strategy.Branch) (first *modelSub) {
 	for _, x := range m.subs {
-		if m.admits(br, x) && (first == nil || precedes(br.Order, x, first)) {
+		if m.admits(br, x) && (first == nil || m.precedes(br, x, first)) {
 			first = x
 		}
 	}
@@ -281,11 +281,11 @@ func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub)
 	}
 	if br.Fair == "" {
 		for _, y := range mine {
-			if first == nil || precedes(br.Order, y, first) {
+			if first == nil || m.precedes(br, y, first) {
 				first = y
 			}
 		}
-		if br.Order == strategy.Random && slices.Contains(mine, x) {
+		if br.Order == strategy.Random && slices.Contains(mine, x) && m.flight(br, x) == m.flight(br, first) {
 			first = x
 		}
 		return first, br
@@ -305,6 +305,21 @@ func sameTenant(key queue.MetaKey, x, y *modelSub) bool {
 	a, hasA := x.asked.Meta.Find(key)
 	b, hasB := y.asked.Meta.Find(key)
 	return key != strategy.SubmissionKey && hasA == hasB && a == b
+}
+
+// flight is how many chunks are in flight of the value of a submission by which the branch prefers those with the fewest.
+func (m *model) flight(br *strategy.Branch, x *modelSub) uint32 {
+	if v, has := x.asked.Meta.Find(br.Fewest); has && br.Fewest != "" {
+		return m.inFlight(br.Fewest, v)
+	}
+	return 0
+}
+
+func (m *model) precedes(br *strategy.Branch, x, y *modelSub) bool {
+	if a, b := m.flight(br, x), m.flight(br, y); a != b {
+		return a < b
+	}
+	return precedes(br.Order, x, y)
 }
 
 func precedes(order strategy.Order, x, y *modelSub) bool {

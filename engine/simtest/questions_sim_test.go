@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -30,7 +31,7 @@ func (s *sim) ask() {
 	if s.m.grace != 0 {
 		return // questions are about what is offered when the grace is over
 	}
-	text := s.drawStrategy(s.r.IntN(4))
+	text := s.drawValid(s.r.IntN(4))
 	if s.chance(40) {
 		text = s.drawNested()
 	}
@@ -219,6 +220,45 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *inspect.Wh
 	}
 }
 
+// turnsBefore gives the other values chunk after chunk until so many more of the submission's own are in flight, and counts them.
+func (s *sim) turnsBefore(p *strategy.Plan, leaf *strategy.Leaf, x *modelSub, more int) (given int) {
+	if leaf.Fewest == "" {
+		return 0
+	}
+	until, ties := 0, 0
+	if _, keyed := x.asked.Meta.Find(leaf.Fewest); keyed { // otherwise nothing counts in flight
+		until = int(s.m.flight(leaf.Branch, x)) + more
+	}
+	others := map[string][]*modelSub{}
+	for _, y := range s.m.subs {
+		first := slices.IndexFunc(p.Branches, func(b strategy.Branch) bool { return s.m.admits(&b, y) })
+		if v, has := y.asked.Meta.Find(leaf.Fewest); first == leaf.Of && !sameTenant(leaf.Fewest, x, y) {
+			name := fmt.Sprint(has, v)
+			others[name] = append(others[name], y)
+		}
+	}
+	for _, list := range others {
+		_, has := list[0].asked.Meta.Find(leaf.Fewest)
+		left, flight, before := 0, int(s.m.flight(leaf.Branch, list[0])), false
+		for _, y := range list {
+			left += int(y.count(queue.ChunkReady))
+			before = before || precedes(leaf.Order, y, x)
+		}
+		for ; left > 0 && (flight < until || !has && until > 0); left-- {
+			flight++
+			given++
+		}
+		if left > 0 && flight == until {
+			if leaf.Order == strategy.Random {
+				ties++
+			} else if before {
+				given++
+			}
+		}
+	}
+	return given + ties/2
+}
+
 // checkStanding counts what the model has before the chunk. Under Fair only what comes before all tenants is sure.
 func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *api.WhyStanding, leaf *strategy.Leaf) {
 	earlier, same, all := 0, 0, 0
@@ -238,21 +278,23 @@ func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *api.Wh
 		case first < 0 || first > leaf.Of:
 		case first < leaf.Of:
 			earlier += int(y.count(queue.ChunkReady))
+		case br.Fewest != "" && !sameTenant(br.Fewest, x, y): // takes turns
 		case y == x || br.Order == strategy.Random || precedes(br.Order, y, x):
 			same += ready
 		}
 	}
+	turns := func(ahead int) int { return ahead + s.turnsBefore(p, leaf, x, ahead) }
 	switch off := len(x.chunks); {
 	case len(leaf.Around) > 0:
 		if int(at.Ahead) < earlier || int(at.Ahead) >= all {
 			s.fail("%s/%d stands at %+v, want %d to %d before it", x.id, index, at, earlier, all-1)
 		}
 	case br.Order == strategy.Random:
-		if at.Among != uint64(same) || at.Ahead != uint64(earlier+(same-1)/2) {
-			s.fail("%s/%d stands at %+v, want %d before it and %d to draw among", x.id, index, at, earlier+(same-1)/2, same)
+		if at.Among != uint64(same) || at.Ahead != uint64(earlier+turns((same-1)/2)) {
+			s.fail("%s/%d stands at %+v, want %d before it and %d to draw among", x.id, index, at, earlier+turns((same-1)/2), same)
 		}
 	// Within the submission, chunks that were put back come before those that never were taken, and the model does not tell them apart.
-	case int(at.Ahead) < earlier+same-off || int(at.Ahead) > earlier+same+off:
-		s.fail("%s/%d stands at %+v, want about %d", x.id, index, at, earlier+same)
+	case int(at.Ahead) < earlier+turns(max(0, same-off)) || int(at.Ahead) > earlier+turns(same+off):
+		s.fail("%s/%d stands at %+v, want about %d", x.id, index, at, earlier+turns(same))
 	}
 }

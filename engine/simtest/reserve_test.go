@@ -25,7 +25,11 @@ func (s *sim) drawStrategy(depth int) string {
 	case 1:
 		return fmt.Sprintf("OrElse(%s, %s)", inner(), inner())
 	case 2:
-		return fmt.Sprintf("PreferDistinct(%q, %d, %s)", key, 1+s.r.IntN(3), inner())
+		number, text := 1+s.r.IntN(3), inner()
+		if s.lists != nil && s.lists.IntN(3) == 0 {
+			return fmt.Sprintf("PreferDistinct(%q, %s)", key, s.drawOne())
+		}
+		return fmt.Sprintf("PreferDistinct(%q, %d, %s)", key, number, text)
 	case 3:
 		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.r.IntN(5), inner())
 	case 4:
@@ -41,6 +45,28 @@ func (s *sim) drawStrategy(depth int) string {
 		return fmt.Sprintf("Fair(%q, %s%s)", key, cost, s.drawShared())
 	}
 	return s.drawStrategy(0)
+}
+
+// drawOne makes up what PreferDistinct can hold without a number: one order, which may be under a filter or a limit.
+func (s *sim) drawOne() string {
+	order := []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority"}[s.lists.IntN(4)]
+	switch key := []string{"a", "b", "c"}[s.lists.IntN(3)]; s.lists.IntN(3) {
+	case 0:
+		return fmt.Sprintf("SelectOnly(%q, %d, %s)", key, s.lists.IntN(2), order)
+	case 1:
+		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.lists.IntN(4), order)
+	}
+	return order
+}
+
+// drawValid draws until the language admits the strategy: it may not hold Random under several limits everywhere.
+func (s *sim) drawValid(depth int) string {
+	for {
+		text := s.drawStrategy(depth)
+		if _, err := strategy.Parse(text); err == nil {
+			return text
+		}
+	}
 }
 
 // drawFilter makes up a filter of a key around a strategy.

@@ -144,7 +144,8 @@ func (d *definition) fields() string {
 
 // leftOut says whether the canonical forms do without this argument.
 func (p parameter) leftOut(arg argument) bool {
-	return p.optional && arg.key == "" && arg.cost == 0 && arg.config == "" && !arg.given
+	return p.optional && arg.key == "" && arg.cost == 0 && arg.config == "" && !arg.given &&
+		(p.kind != maxParameter || arg.max == 0)
 }
 
 // knownSnake finds a block by its name in JSON, nil when there is none.

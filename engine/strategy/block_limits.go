@@ -5,8 +5,13 @@ var (
 	preferDistinctDefinition  = definition{
 		name:       "PreferDistinct",
 		snake:      "prefer_distinct",
-		parameters: limitParameters,
-		build:      func(a []argument) block { return &preferDistinct{limiting(a, Simultaneous)} },
+		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", optional: true}, underlying},
+		build: func(a []argument) block {
+			if a[1].max == 0 {
+				return &preferFewest{a[0].key, a[2].blocks[0]}
+			}
+			return &preferDistinct{limiting(a, Simultaneous)}
+		},
 	}
 )
 

@@ -113,7 +113,7 @@ var textErrors = []errorCase{
 	{`MaxSimultaneous("company", 2147483648, Random)`, "/strategy", "found 2147483648"},
 	{`MaxSimultaneous("company", 99999999999999999999, Random)`, "/strategy", "found 99999999999999999999"},
 	{`PreferDistinct("company", 3.0, Random)`, "/strategy", "found 3.0"},
-	{`PreferDistinct("company", "3", Random)`, "/strategy", `the max of PreferDistinct(key, max, underlying) must be a whole number from 1 to 2147483647, without point or exponent; found the string "3"`},
+	{`PreferDistinct("company", "3", Random)`, "/strategy", `the max of PreferDistinct(key, [max], underlying) must be a whole number from 1 to 2147483647, without point or exponent; found the string "3"`},
 	{`PreferDistinct("company", three, Random)`, "/strategy", "found three"},
 	{`{"type":"random"}`, "/strategy", "column 1: expected a block"},
 }

@@ -57,6 +57,9 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 			}
 			return &selects{name, f, anyBlock(depth-1).Draw(t, "underlying")}
 		case 5:
+			if most == 10 && rapid.Bool().Draw(t, "without a number") {
+				return &preferFewest{anyKey.Draw(t, "key"), anyOne(depth-1).Draw(t, "underlying")}
+			}
 			return &preferDistinct{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
 		case 6:
 			if rapid.Bool().Draw(t, "rate") {
@@ -73,6 +76,28 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 			return &scoredBlock{anyScored.Draw(t, "scored"), anyTree(depth-1, 8).Draw(t, "underlying")}
 		default:
 			return orderBlock{Order(kind)}
+		}
+	})
+}
+
+// anyOne draws what may be inside of a PreferDistinct without a number: filters and limits around one order. It is not Random, which
+// is refused when the blocks around it come to several limits.
+func anyOne(depth int) *rapid.Generator[block] {
+	return rapid.Custom(func(t *rapid.T) block {
+		kinds := 3
+		if depth == 1 {
+			kinds = 0
+		}
+		switch rapid.IntRange(0, kinds).Draw(t, "block") {
+		case 1:
+			f := Select(anyKey.Draw(t, "key"), anyValue.Draw(t, "value"))
+			return &selects{"SelectOnly", f, anyOne(depth-1).Draw(t, "underlying")}
+		case 2:
+			return &hardLimit{limited{anyRate.Draw(t, "limit"), anyOne(depth-1).Draw(t, "underlying")}, "MaxRate"}
+		case 3:
+			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyOne(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
+		default:
+			return orderBlock{rapid.SampledFrom([]Order{OldestFirst, NewestFirst, CustomPriority}).Draw(t, "order")}
 		}
 	})
 }
@@ -102,7 +127,7 @@ func leaveOut(t *rapid.T, p parameter, arg argument) bool {
 	if !p.leftOut(arg) {
 		return false
 	}
-	return p.kind == configParameter || p.kind == keyParameter || p.kind == settingParameter && p.usual == 0 || rapid.Bool().Draw(t, "left out")
+	return p.kind == configParameter || p.kind == keyParameter || p.kind == maxParameter || p.kind == settingParameter && p.usual == 0 || rapid.Bool().Draw(t, "left out")
 }
 
 func spellArgument(t *rapid.T, p parameter, arg argument) string {

@@ -22,6 +22,9 @@ var errTooManyBranches = errors.New("strategy: too many branches")
 func compile(root block) (*Plan, error) {
 	branches, err := root.branches(demands{})
 	if err == nil {
+		err = checkFewest(branches)
+	}
+	if err == nil {
 		branches, err = withFallbacks(branches)
 	}
 	if errors.Is(err, errTooManyBranches) {
@@ -39,12 +42,14 @@ func compile(root block) (*Plan, error) {
 type demands struct {
 	filters []Filter
 	limits  []Limit
+	fewest  queue.MetaKey
 }
 
 // filtered adds a filter. It is not possible when the demands contradict it.
 func (d demands) filtered(f Filter) (_ demands, possible bool) {
 	filters, possible := withFilter(d.filters, f)
-	return demands{filters, d.limits}, possible
+	d.filters = filters
+	return d, possible
 }
 
 // implies says that the demands leave nothing that the filter would not admit.
@@ -53,11 +58,12 @@ func (d demands) implies(f *Filter) bool {
 }
 
 func (d demands) limited(l Limit) demands {
-	return demands{d.filters, withLimit(d.limits, l)}
+	d.limits = withLimit(d.limits, l)
+	return d
 }
 
 func (d demands) branch(order Order) Branch {
-	b := Branch{Filters: slices.Clip(d.filters), Limits: slices.Clip(d.limits), Order: order}
+	b := Branch{Filters: slices.Clip(d.filters), Limits: slices.Clip(d.limits), Order: order, Fewest: d.fewest}
 	b.key = b.makeKey()
 	return b
 }
@@ -79,7 +85,7 @@ func scoredBranch(scored *Scored, inner []Branch) Branch {
 // limited is the branch with one limit more. Of one that holds others, which may become alike by that, some may go.
 func (b *Branch) limited(l Limit) Branch {
 	if !b.holds() {
-		tighter := demands{b.Filters, b.Limits}.limited(l).branch(b.Order)
+		tighter := demands{b.Filters, b.Limits, b.Fewest}.limited(l).branch(b.Order)
 		tighter.ways = b.ways
 		return tighter
 	}

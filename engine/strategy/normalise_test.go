@@ -39,6 +39,10 @@ func naive(b block) []Branch {
 			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
 		}
 		list = append(list, naive(b.underlying)...)
+	case *preferFewest:
+		for _, br := range naive(b.underlying) {
+			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Fewest = b.key }))
+		}
 	default:
 		panic(fmt.Sprintf("naive does not know %T", b))
 	}
@@ -211,6 +215,17 @@ func byTenant(list []candidate, key queue.MetaKey) []candidate {
 	return list
 }
 
+// byFewest has the values of a key with the fewest chunks in flight come first.
+func (w world) byFewest(list []candidate, key queue.MetaKey) []candidate {
+	count := func(c candidate) uint32 {
+		value, _ := c.meta.Find(key)
+		return w.inFlight[queue.MetaEntry{Key: key, Value: value}]
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(count(a), count(b)) })
+	return list
+}
+
 func keep(list []candidate, admit func(candidate) bool) []candidate {
 	var kept []candidate
 	for _, c := range list {
@@ -233,6 +248,8 @@ func (w world) offers(b block) []candidate {
 	case *preferDistinct:
 		all := w.offers(b.underlying)
 		return append(keep(all, func(c candidate) bool { return w.admits(c, b.limit) }), all...)
+	case *preferFewest:
+		return w.byFewest(w.offers(b.underlying), b.key)
 	case *fair:
 		return byTenant(w.offers(b.underlying), b.key)
 	case *scoredBlock:
@@ -262,7 +279,7 @@ func (w world) branch(br *Branch) (all []candidate) {
 		return nil // not asked, or not answering
 	}
 	if br.Fair == "" && br.Scored == nil {
-		return keep(w.ordered(br.Order), func(c candidate) bool {
+		return keep(w.byFewest(w.ordered(br.Order), br.Fewest), func(c candidate) bool {
 			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
 				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
 		})

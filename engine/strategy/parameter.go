@@ -100,11 +100,16 @@ func (p parameter) opens(t token) bool {
 		return t.kind == stringToken
 	case configParameter:
 		return t.is("{")
+	case maxParameter:
+		return t.kind != nameToken || !isBlockName(t.text)
 	case settingParameter:
 		return t.kind == nameToken && t.text == p.field
 	}
-	return t.kind == nameToken && t.text[0] >= 'a' && t.text[0] <= 'z'
+	return t.kind == nameToken && !isBlockName(t.text)
 }
+
+// isBlockName says that a name may be one of a block: other words begin in lower case.
+func isBlockName(name string) bool { return name[0] < 'a' || name[0] > 'z' }
 
 // What is wrong with a strategy as a whole.
 var (

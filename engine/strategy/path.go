@@ -174,6 +174,10 @@ func (p *Plan) PathText(leaf *Leaf) string {
 		case orElseDefinition.name:
 			dst = append(strconv.AppendInt(append(append(dst, text...), '['), int64(step.Way), 10), ']')
 		case preferDistinctDefinition.name:
+			if !nodes[step.Node].Soft {
+				dst = append(dst, text...)
+				continue
+			}
 			way := [...]string{withinSoftLimit: ", soft limit)", beyondSoftLimit: ", beyond it)"}
 			dst = append(append(dst, text[:len(text)-1]...), way[step.Way]...)
 		default:

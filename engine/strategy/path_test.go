@@ -74,6 +74,8 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 				}
 				parent = step.Node
 				switch {
+				case n.Block == preferDistinctDefinition.name && !n.Soft:
+					within.fewest = strings.TrimSuffix(strings.TrimPrefix(n.Text, "PreferDistinct("), ")")
 				case n.Filter.Key != "":
 					within, _ = within.filtered(n.Filter)
 				case n.Limit.Max > 0 && (n.Block != preferDistinctDefinition.name || step.Way == withinSoftLimit):

@@ -45,8 +45,9 @@ type Branch struct {
 	Filters []Filter // sorted by key, one per key
 	Limits  []Limit  // sorted by key and measure, one for each: the smallest Max that was asked for
 	Order   Order
+	Fewest  queue.MetaKey // the values of this key with the fewest chunks in flight come first, then Order decides; "": it alone does
 
-	Fair   queue.MetaKey // may be SubmissionKey; if it is not "", the three above are not used: those of Inner's leaves count
+	Fair   queue.MetaKey // may be SubmissionKey; if it is not "", the four above are not used: those of Inner's leaves count
 	Cost   Cost
 	Scored *Scored  // if it is not nil, neither are they, nor is Fair
 	Inner  []Branch // no two alike
@@ -98,7 +99,8 @@ func (b *Branch) size() (leaves int) {
 //
 //	OldestFirst where mode="preview" and tier=3 while company<5
 //
-// with strings quoted as in the text form, "where" before the filters and "while" before the limits; a fair branch is
+// with strings quoted as in the text form, "where" before the filters and "while" before the limits; where values with the
+// fewest chunks in flight come first, the order is "OldestFirst by fewest company"; a fair branch is
 // "Fair company OldestFirst", of several alternatives "Fair company (OldestFirst while user<1; OldestFirst)", and of consumer
 // time "Fair company by time OldestFirst"; a scored one is "Plugin deadline-first@1.2.0 window 64 (OldestFirst)" or
 // "Score priority*10 - attempts*5 (OldestFirst)". What is asked OnFault ends with "on fault".
@@ -119,6 +121,9 @@ func (b *Branch) makeKey() string {
 		return string(b.appendInner(append(b.Scored.appendKey(nil), ' ')))
 	}
 	dst := append(make([]byte, 0, 128), b.Order.String()...)
+	if b.Fewest != "" {
+		dst = append(append(dst, " by fewest "...), b.Fewest...)
+	}
 	for i := range b.Filters {
 		dst = append(dst, separator(i, " where ", " and ")...)
 		dst = b.Filters[i].appendText(dst)

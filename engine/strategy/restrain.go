@@ -46,7 +46,7 @@ func (b *Branch) restrained() Branch {
 				limits[i].Max = 0
 			}
 		}
-		tighter := demands{b.Filters, limits}.branch(b.Order)
+		tighter := demands{b.Filters, limits, b.Fewest}.branch(b.Order)
 		tighter.ways = b.ways
 		return tighter
 	}

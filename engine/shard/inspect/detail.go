@@ -78,6 +78,10 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 				"first candidates, or nothing can score them now."
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
+		if own, has := w.Meta.Find(leaf.Fewest); has {
+			out.Detail += fmt.Sprintf(" Values of %s with fewer chunks in flight come first; %s=%s has %d.", leaf.Fewest,
+				leaf.Fewest, own, w.InFlight)
+		}
 	}
 	return out
 }

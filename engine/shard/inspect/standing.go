@@ -62,6 +62,15 @@ type place struct {
 	// before the chunk, under Random all
 	same   uint64
 	levels []placeLevel
+	// where values with the fewest chunks in flight come first: what is before the chunk of other values, by value
+	turns map[tenantID]*turn
+}
+
+// turn is what another value has to hand out, and has in flight.
+type turn struct {
+	chunks   uint64
+	inFlight uint32
+	before   bool // its first submission comes before that of the chunk
 }
 
 // placeLevel is what is before a chunk in one of the Fair blocks around its leaf: inside
@@ -79,7 +88,8 @@ type tenantID struct {
 }
 
 func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
-	p := &place{plan: plan.Branches[:leaf.Of+1], leaf: leaf, index: index, levels: make([]placeLevel, len(leaf.Around))}
+	p := &place{plan: plan.Branches[:leaf.Of+1], leaf: leaf, index: index, levels: make([]placeLevel, len(leaf.Around)),
+		turns: map[tenantID]*turn{}}
 	for i := range p.levels {
 		p.levels[i].others = map[tenantID]uint64{}
 	}
@@ -101,11 +111,12 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 	}
 	leaf := &leaves[number]
 	p := newPlace(plan, leaf, index)
-	gone := false
+	gone, keyed, inFlight := false, false, uint32(0)
 	met, shown, err := ins.walk(ctx, (number+1)*(1+len(p.levels)), func(m *machine.Machine, x *backlog.Submission) {
 		sub := m.Backlog.ByID(id)
 		if gone = gone || sub == nil || !sub.IsAvailable(index); !gone {
 			p.count(x, sub)
+			_, inFlight, keyed = sub.Count(strategy.Limit{Key: leaf.Fewest})
 		}
 	})
 	if err != nil || gone {
@@ -116,6 +127,11 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 		at.Among = max(p.same, 1)
 		at.Ahead = (at.Among - 1) / 2
 	}
+	due := uint64(0) // what is in flight of its value when it is due: without the key that is always nothing
+	if keyed {
+		due = uint64(inFlight) + at.Ahead
+	}
+	at.Ahead += p.turnsBefore(due)
 	for level := len(p.levels) - 1; level >= 0; level-- {
 		at.Ahead += p.levels[level].overtaking
 		if level >= len(list[number].Seats) {
@@ -181,12 +197,48 @@ func (p *place) count(x, sub *backlog.Submission) {
 			return
 		}
 	}
+	if br.Fewest != "" && tenantOf(br.Fewest, x) != tenantOf(br.Fewest, sub) {
+		p.countTurn(x, x.Before(sub, br.Order))
+		return
+	}
 	switch {
 	case br.Order == strategy.Random || x.Before(sub, br.Order):
 		p.same += n
 	case x == sub:
 		p.same += uint64(x.AvailableBefore(p.index))
 	}
+}
+
+// countTurn adds what a submission of another value has, which may have its turn before the chunk.
+func (p *place) countTurn(x *backlog.Submission, before bool) {
+	value, inFlight, has := x.Count(strategy.Limit{Key: p.leaf.Fewest})
+	t := p.turns[tenantID{value, has}]
+	if t == nil {
+		t = &turn{inFlight: inFlight}
+		p.turns[tenantID{value, has}] = t
+	}
+	t.chunks += uint64(x.Available())
+	t.before = t.before || before
+}
+
+// turnsBefore is about how many chunks other values get until that of the chunk has so many in flight that it is its
+// turn: as many as they have less, and one more if they come first among equals. Of Random half of them do. It assumes
+// that nothing in flight ends on the way. A value that is missing always has nothing in flight, so all of it comes first.
+func (p *place) turnsBefore(inFlight uint64) (chunks uint64) {
+	ties := uint64(0)
+	for of, t := range p.turns {
+		gets := inFlight - min(inFlight, uint64(t.inFlight))
+		switch equal := uint64(t.inFlight) <= inFlight && t.chunks > gets; {
+		case !of.has && inFlight > 0:
+			gets = t.chunks
+		case equal && p.leaf.Order == strategy.Random:
+			ties++
+		case equal && t.before:
+			gets++
+		}
+		chunks += min(gets, t.chunks)
+	}
+	return chunks + ties/2
 }
 
 // admits says whether the filters and limits of some leaf of the branch let the submission through now.

@@ -36,9 +36,10 @@ type BranchWhy struct {
 	Limit    strategy.Limit  // Grace, Limit, Rate, ValueLimit: there Max may be 0
 	Value    queue.MetaValue // Filter: the submission's own, if it has one; Grace, Limit, ValueLimit
 	HasValue bool
-	InFlight uint32 // Limit, ValueLimit
-	HiddenBy int    // Hidden, Alternative: index of that leaf
-	Seats    []Seat // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
+	InFlight uint32     // Limit, ValueLimit; with Meta: of the value that the branch ranks the chunk by
+	Meta     queue.Meta // NoObstacle, under a PreferDistinct without a number
+	HiddenBy int        // Hidden, Alternative: index of that leaf
+	Seats    []Seat     // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
 }
 
 // Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how
@@ -176,6 +177,10 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 			if by, ok := m.Backlog.Overtaken(view, r.Sub, leaf.Number); ok {
 				w.Obstacle, w.HiddenBy = queue.ObstacleAlternative, i-leaf.Number+by
 			}
+		}
+		if w.Obstacle == queue.NoObstacle && leaf.Fewest != "" {
+			_, w.InFlight, _ = r.Sub.Count(strategy.Limit{Key: leaf.Fewest})
+			w.Meta = meta
 		}
 	}
 	return n

@@ -2446,16 +2446,19 @@ class PluginVersion(_PluginVersionRequired, total=False):
     reason: str
 
 
-class PreferDistinctBlock(TypedDict):
-    """In text: PreferDistinct(key, max, underlying)."""
-    #: How many chunks of one value are in flight at once
-    max: int
+class _PreferDistinctBlockRequired(TypedDict):
     #: Meta key
     meta_field: str
     #: The block
     type: Literal["prefer_distinct"]
     #: The strategy that it works on
     underlying: StrategyNode
+
+
+class PreferDistinctBlock(_PreferDistinctBlockRequired, total=False):
+    """In text: PreferDistinct(key, [max], underlying)."""
+    #: How many chunks of one value are in flight at once, from which on it comes last; without it, values with the fewest come first
+    max: int
 
 
 class _PreviewAnswerRequired(TypedDict):

@@ -1818,10 +1818,10 @@ export type PluginVersion = {
   version: string
 }
 
-/** In text: PreferDistinct(key, max, underlying) */
+/** In text: PreferDistinct(key, [max], underlying) */
 export type PreferDistinctBlock = {
-  /** How many chunks of one value are in flight at once */
-  max: number
+  /** How many chunks of one value are in flight at once, from which on it comes last; without it, values with the fewest come first */
+  max?: number
   /** Meta key */
   meta_field: string
   /** The block */

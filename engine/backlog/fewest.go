@@ -1,0 +1,270 @@
+package backlog
+
+import (
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// fewest has the values of a key come first in a frame that have the fewest chunks in flight. Each value has a group of
+// its own, as tenants have, so that what a limit holds back of one value stands apart from all others. The groups that
+// offer something are ranked by the chunks in flight of their value:
+//
+//	PreferDistinct("company", OldestFirst)
+//
+//	a heap    company=8 (0 in flight, first s2)  company=7 (0, s5)  none (0, s9)  company=9 (2, s1)
+//
+// The counter of a value tells its group of every change, by two watchers at the count and the one above. A group moves
+// by that or when its first submission changes, so a pick and a landing cost O(log n), whatever the counts are.
+//
+// Under Random the groups of one count stand in a sampler, and the samplers in a heap by their counts.
+type fewest struct {
+	of      *frame
+	key     *metaKey
+	turns   []turn            // by group
+	groupOf map[uint32]uint32 // by the number of the term; group 0 is the submissions without the key
+	heap    []uint32          // groups that offer something; not under Random
+	levels  map[uint32]*level // by count
+	least   []*level
+}
+
+// turn is where a group stands.
+type turn struct {
+	term   *term  // nil: there is none
+	flight uint32 // its count, as the group is ranked
+	place  uint32 // in the heap, or in the bucket of exp; none: it offers nothing
+	exp    uint8
+}
+
+// level is the groups of one count.
+type level struct {
+	sampler
+	flight uint32
+	place  uint32 // in fewest.least
+}
+
+// groupRef marks the number of a group in gateRef.gate.
+const groupRef = 1 << 30
+
+func newFewest(f *frame, name queue.MetaKey) *fewest {
+	w := &fewest{of: f, key: f.Values.internKey(name), turns: []turn{{place: none}},
+		groupOf: map[uint32]uint32{}, levels: map[uint32]*level{}}
+	w.key.limits++
+	return w
+}
+
+// group is the one that the submission belongs to; made when there is none, and kept as long as the term.
+func (w *fewest) group(s *Submission) (number uint32) {
+	t := s.termOf(w.key)
+	if t == nil {
+		return 0
+	}
+	number, known := w.groupOf[t.number]
+	if known {
+		return number
+	}
+	number = w.of.addGroup(nil, 0)
+	if int(number) == len(w.turns) {
+		w.turns = appended(w.turns, turn{})
+	}
+	w.turns[number] = turn{term: t, place: none}
+	w.groupOf[t.number] = number
+	w.watch(number)
+	return number
+}
+
+// watch has the counter tell when it changes from what it is.
+func (w *fewest) watch(number uint32) {
+	x := &w.turns[number]
+	t := tally{x.term, strategy.Simultaneous}
+	x.flight = t.counter().count
+	t.watch(gateRef{x.flight + 1, w.of.number, number | groupRef})
+	if x.flight > 0 {
+		t.watch(gateRef{x.flight, w.of.number, number | groupRef})
+	}
+}
+
+func (w *fewest) unwatch(number uint32) {
+	t := tally{w.turns[number].term, strategy.Simultaneous}
+	for t.unwatch(w.of.number, number|groupRef) {
+	}
+}
+
+// regard is for a group whose value's counter changed.
+func (w *fewest) regard(number uint32) {
+	if w.turns[number].term == nil {
+		return
+	}
+	w.leave(number)
+	w.unwatch(number)
+	w.watch(number)
+	w.rank(number)
+}
+
+// drop gives up the group of a term that goes.
+func (w *fewest) drop(number uint32) {
+	w.leave(number)
+	w.unwatch(number)
+	delete(w.groupOf, w.turns[number].term.number)
+	w.turns[number] = turn{place: none}
+	if !w.of.dropped { // otherwise its gates go one by one
+		w.of.dropGroup(number)
+	}
+}
+
+// shed lets go of the last group of a frame that is dropped.
+func (w *fewest) shed() {
+	last := uint32(len(w.turns) - 1)
+	if w.turns[last].term != nil {
+		w.unwatch(last)
+	}
+	w.turns = w.turns[:last]
+}
+
+// rank puts a group where it belongs, after its count or what it offers changed.
+func (w *fewest) rank(number uint32) {
+	f, x := w.of, &w.turns[number]
+	offers := f.groups[number].offered > 0
+	switch {
+	case !offers || x.place != none && f.order == strategy.Random && x.exp != exponent(f.weight(number)):
+		w.leave(number)
+	case x.place != none && f.order != strategy.Random:
+		heapFix(byFewest{w}, w.heap, int(x.place))
+	}
+	switch {
+	case !offers || x.place != none:
+	case f.order == strategy.Random:
+		x.exp = exponent(f.weight(number))
+		x.place = w.level(x.flight).add(x.exp, entry{of: number})
+	default:
+		w.heap = heapPush(byFewest{w}, w.heap, number)
+	}
+}
+
+// leave takes a group out of the ranks.
+func (w *fewest) leave(number uint32) {
+	x := &w.turns[number]
+	switch {
+	case x.place == none:
+		return
+	case w.of.order != strategy.Random:
+		w.heap = trimmed(heapRemove(byFewest{w}, w.heap, int(x.place)))
+	default:
+		l := w.levels[x.flight]
+		w.of.trail.noteRemoval(spot{frame: w.of, kind: ofTurns, in: x.flight, exp: x.exp, place: x.place}, &l.sampler)
+		if moved, ok := l.remove(x.exp, x.place); ok {
+			w.turns[moved.of].place = x.place
+		}
+		if l.count() == 0 {
+			w.least = trimmed(heapRemove(byFlight{}, w.least, int(l.place)))
+			delete(w.levels, x.flight)
+		}
+	}
+	x.place = none
+}
+
+// level is that of a count; made when there is none.
+func (w *fewest) level(flight uint32) *level {
+	l := w.levels[flight]
+	if l == nil {
+		l = &level{flight: flight}
+		w.levels[flight] = l
+		w.least = heapPush(byFlight{}, w.least, l)
+	}
+	return l
+}
+
+// choose is the next submission, and for Random a number that is uniform over its available chunks.
+func (w *fewest) choose(most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
+	f := w.of
+	if f.order == strategy.Random {
+		return w.sample(most, rnd)
+	}
+	for len(w.heap) > 0 && !f.meter.tired() {
+		number := w.heap[0]
+		s, draw = f.choose(number, most, rnd)
+		// where it moved something out of the way, another value may come first now
+		if s != nil && w.heap[0] == number {
+			return s, draw
+		}
+	}
+	return nil, 0
+}
+
+// sample draws a submission of the values with the fewest chunks in flight, with a probability proportional to its
+// available chunks. Whatever it rejects, it begins again with the values: otherwise those of which less is rejected
+// would come too rarely.
+func (w *fewest) sample(most uint32, rnd *rand.Rand) (*Submission, uint32) {
+	f := w.of
+	for len(w.least) > 0 && !f.meter.tired() {
+		x, number := w.least[0].find(rnd.Uint64N(w.least[0].total))
+		in := &f.groups[x.of]
+		g := &f.gates[in.first]
+		if number >= f.weight(x.of) {
+			f.redrawn()
+			continue
+		}
+		if in.top != nil {
+			x, number = in.top.find(number)
+			g = &f.gates[x.of]
+		}
+		if number >= g.total {
+			f.redrawn()
+			continue
+		}
+		x, number = g.find(number)
+		s := f.subs.list[x.of]
+		f.meter.examined++
+		switch {
+		case number >= uint64(s.available):
+			f.redrawn()
+		case !f.heldBack(s, x.at, most):
+			return s, uint32(number)
+		}
+	}
+	return nil, 0
+}
+
+// weight is the sum of the bounds of what a group of a Random frame offers.
+func (f *frame) weight(group uint32) uint64 {
+	if in := &f.groups[group]; in.top != nil {
+		return in.top.total
+	}
+	return f.gates[f.groups[group].first].total
+}
+
+// bytes is the memory of the groups, without what every frame has.
+func (w *fewest) bytes() uint64 { return uint64(len(w.turns)) * turnBytes }
+
+// turnBytes are the bytes of a group: its turn, its place in the heap, in groupOf, and in the list of its term.
+const turnBytes = uint64(unsafe.Sizeof(turn{}))*9/8 + rankBytes + numberOfBytes + 2*watchBytes
+
+// byFewest ranks groups by the chunks in flight of their values, then by their first submissions.
+type byFewest struct{ w *fewest }
+
+func (b byFewest) before(a, y uint32) bool {
+	f := b.w.of
+	if fa, fy := b.w.turns[a].flight, b.w.turns[y].flight; fa != fy {
+		return fa < fy
+	}
+	return before(f.order, f.firstIn(a), f.firstIn(y))
+}
+
+func (b byFewest) moved(number uint32, to int) { b.w.turns[number].place = uint32(to) }
+
+// firstIn is the first submission of an ordered group that offers something.
+func (f *frame) firstIn(group uint32) *Submission {
+	in := &f.groups[group]
+	if in.top != nil {
+		return f.firstOf(in.top.heap[0])
+	}
+	return f.firstOf(in.first)
+}
+
+// byFlight ranks levels by their counts.
+type byFlight struct{}
+
+func (byFlight) before(a, b *level) bool   { return a.flight < b.flight }
+func (byFlight) moved(l *level, place int) { l.place = uint32(place) }
