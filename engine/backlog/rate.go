@@ -27,8 +27,8 @@ import (
 //
 // The backlog has no clock. Advance says what time it is.
 
-// mostRates bounds how many rates a backlog may know at once: their numbers must fit a Measure.
-const mostRates = math.MaxUint8 - int(strategy.Measures)
+// MostRates bounds how many rates a backlog may know at once: their numbers must fit a Measure.
+const MostRates = math.MaxUint8 - int(strategy.Measures)
 
 // mostRemembered is how many values without submissions a rate remembers at least, before it forgets them all.
 const mostRemembered = 1 << 16
@@ -74,6 +74,9 @@ type rates struct {
 	now    int64
 	began  int64 // since when the backlog counts; never: it knows all that happened
 	all    *term // what rates without a key count; nil: there is no such rate
+
+	Refused   uint64 // plans for which there was no room
+	Forgotten uint64 // values that were forgotten as there were too many
 }
 
 // init works out the durations. Per, Max and Burst are bounded so that no sum can overflow.
@@ -146,7 +149,7 @@ func (rs *rates) add(r *rate) {
 		at = len(rs.list)
 		rs.list = append(rs.list, nil)
 	}
-	if at >= mostRates {
+	if at >= MostRates {
 		panic("backlog: a plan with too many rates was not refused")
 	}
 	rs.list[at], r.slot = r, strategy.Measures+strategy.Measure(at)
@@ -166,13 +169,14 @@ func (rs *rates) Admit(p *strategy.Plan) error {
 			return true
 		})
 	}
-	if len(more) == 0 || rs.count+len(more) <= mostRates {
+	if len(more) == 0 || rs.count+len(more) <= MostRates {
 		return nil
 	}
+	rs.Refused++
 	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
 		"This queue knows %d rates already, and at most %d are allowed: one for every MaxRate with another key, max, "+
 			"per or burst. A rate that no strategy uses any more is forgotten when its time is over. Use one of the "+
-			"rates in use.", rs.count, mostRates)}
+			"rates in use.", rs.count, MostRates)}
 }
 
 // released is for a rate that one limit less uses.
@@ -324,6 +328,7 @@ func (v *values) forgetUnused(r *rate) {
 	if len(idle) > mostRemembered {
 		// a map has no order, and the same calls must do the same
 		slices.SortFunc(idle, func(a, b *term) int { return int(a.number) - int(b.number) })
+		v.Rates.Forgotten += uint64(len(idle))
 		for _, of := range r.key.rates {
 			of.since = v.Rates.now
 		}

@@ -42,6 +42,9 @@ func TestRatesForgetValuesAndOfferThemAgain(t *testing.T) {
 	if _, values := b.Values.Rates.Known(); values > mostRemembered {
 		t.Errorf("%d values are remembered, want at most %d", values, mostRemembered)
 	}
+	if forgotten := b.Values.Rates.Forgotten; forgotten <= mostRemembered {
+		t.Errorf("%d values were forgotten, want more than %d", forgotten, mostRemembered)
+	}
 	for _, value := range []int64{7, 8, 2*mostRemembered + 99} {
 		insert(value)
 		if _, _, ok := b.Take(both, rnd); ok {

@@ -3,10 +3,12 @@ package simtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
@@ -139,4 +141,27 @@ func TestRateServesThoseWhoWait(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A queue knows so many rates: a strategy with another one is refused, and those that are known go on. Stats tell how many there are,
+// how many values wait, and what was refused.
+func TestRatesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	mustInsert(t, b, prefixed(1000, number("c", 1)))
+	rated := func(number int) string { return fmt.Sprintf(`MaxRate("c", %d, "1h", OldestFirst)`, 1+number) }
+	for number := range backlog.MostRates {
+		mustReserve(t, b, rated(number), 1)
+	}
+	_, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, rated(backlog.MostRates)), Max: 1}, nil)
+	if queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), "254") {
+		t.Fatalf("one more rate: got %v, want a conflict that names the most", err)
+	}
+	if held := mustReserve(t, b, "OldestFirst", 1); len(held) != 1 {
+		t.Fatalf("a strategy without a rate got %d chunks, want 1", len(held))
+	}
+	mustReserve(t, b, rated(3), 1)
+	if s := b.shard.Stats(); s.Rates != 254 || s.RatesRefused != 1 || s.RateValues != 254 {
+		t.Errorf("stats tell of %d rates, %d values and %d refused, want 254, 254 values and 1", s.Rates, s.RateValues, s.RatesRefused)
+	}
 }
