@@ -105,11 +105,11 @@ func (m *metrics) describeGauges() {
 	gauge("quern_idempotency_keys_limit", "Most idempotency keys that may be known: beyond it inserts with a new key are refused.",
 		func(s *queue.Stats) uint64 { return s.KeysMost })
 	gauge("quern_unique_keys", "Unique keys that submissions hold.", func(s *queue.Stats) uint64 { return s.UniqueKeys })
-	gauge("quern_rates", "Rates of MaxRate that the queue knows.", func(s *queue.Stats) uint64 { return s.Rates })
+	gauge("quern_rates", "Rates of MaxRate that the queue knows.", func(s *queue.Stats) uint64 { return s.Rates.Known })
 	gauge("quern_rates_limit", "Most rates that it may know: beyond it, strategies with a new one are refused.",
 		func(*queue.Stats) uint64 { return uint64(backlog.MostRates) })
 	gauge("quern_rate_values", "Values that wait for a rate, or were reserved faster than it allows and wait later for that.",
-		func(s *queue.Stats) uint64 { return s.RateValues })
+		func(s *queue.Stats) uint64 { return s.Rates.Values })
 	gauge("quern_unsaved_bytes", "Contents and outputs that wait in memory for a checkpoint, in bytes. The journal has them.",
 		func(s *queue.Stats) uint64 { return s.Unsaved })
 	gauge("quern_unsaved_limit_bytes", "Most of them: beyond it, completions with outputs wait for a checkpoint.",
@@ -168,9 +168,9 @@ func (m *metrics) describeCounters() {
 	counter("quern_unique_keys_refused_total", "Inserts that were refused because as many unique keys are held for a time as may be.",
 		func(s *queue.Stats) uint64 { return s.UniqueRefused })
 	counter("quern_rates_refused_total", "Strategies that were refused because as many rates are known as may be.",
-		func(s *queue.Stats) uint64 { return s.RatesRefused })
+		func(s *queue.Stats) uint64 { return s.Rates.Refused })
 	counter("quern_rate_values_forgotten_total", "Values without submissions that rates forgot because there were too "+
-		"many: those that come again wait as if they had just been used.", func(s *queue.Stats) uint64 { return s.RateValuesForgotten })
+		"many: those that come again wait as if they had just been used.", func(s *queue.Stats) uint64 { return s.Rates.Forgotten })
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.",

@@ -63,7 +63,8 @@ func blockSchema(form strategy.Form) *huma.Schema {
 	for _, f := range form.Fields {
 		s.Properties[f.Name] = fieldSchema(f)
 		if f.Name == "max" && f.Optional {
-			s.Properties[f.Name].Description += ", from which on it comes last; without it, values with the fewest come first"
+			s.Properties[f.Name].Description +=
+				", from which on it comes last; without it, values with the fewest come first"
 		}
 		if !f.Optional {
 			s.Required = append(s.Required, f.Name)

@@ -125,7 +125,8 @@ func (vs *views) Sweep(most int) (clean bool) {
 
 // remains says whether a dropped frame still holds something.
 func (f *frame) remains() bool {
-	return len(f.gates) > 0 || f.fewest != nil && len(f.fewest.turns) > 0 || f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
+	return len(f.gates) > 0 || f.fewest != nil && len(f.fewest.turns) > 0 ||
+		f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
 }
 
 // shed lets go of one submission of the last gate, or of that gate if it has none; then of

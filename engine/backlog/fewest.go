@@ -94,16 +94,18 @@ func (w *fewest) unwatch(number uint32) {
 
 // regard is for a group whose value's counter changed.
 func (w *fewest) regard(number uint32) {
-	if w.turns[number].term == nil {
+	if w.turns[number].term == nil { // both watchers tell of one change, and the first may have been the last of a term
 		return
 	}
+	// it leaves by the count that it was ranked by: only then may that change
 	w.leave(number)
 	w.unwatch(number)
 	w.watch(number)
 	w.rank(number)
 }
 
-// drop gives up the group of a term that goes.
+// drop gives up the group of a term that goes. Without that, a queue would keep the groups of all values that it ever
+// had.
 func (w *fewest) drop(number uint32) {
 	w.leave(number)
 	w.unwatch(number)
@@ -114,6 +116,8 @@ func (w *fewest) drop(number uint32) {
 	}
 }
 
+// A dropped frame can have a million groups, and no call may take them all apart at once.
+//
 // shed lets go of the last group of a frame that is dropped.
 func (w *fewest) shed() {
 	last := uint32(len(w.turns) - 1)
@@ -127,6 +131,7 @@ func (w *fewest) shed() {
 func (w *fewest) rank(number uint32) {
 	f, x := w.of, &w.turns[number]
 	offers := f.groups[number].offered > 0
+	// a group may be here for its first submission alone, so what has not changed is left where it is
 	switch {
 	case !offers || x.place != none && f.order == strategy.Random && x.exp != exponent(f.weight(number)):
 		w.leave(number)
@@ -165,7 +170,8 @@ func (w *fewest) leave(number uint32) {
 	x.place = none
 }
 
-// level is that of a count; made when there is none.
+// level is that of a count; made when there is none. There are as many as there are different counts among values that
+// offer something: few as a rule, and never more than values.
 func (w *fewest) level(flight uint32) *level {
 	l := w.levels[flight]
 	if l == nil {

@@ -75,8 +75,9 @@ type rates struct {
 	began  int64 // since when the backlog counts; never: it knows all that happened
 	all    *term // what rates without a key count; nil: there is no such rate
 
-	Refused   uint64 // plans for which there was no room
-	Forgotten uint64 // values that were forgotten as there were too many
+	// since the backlog was made: both happen to consumers that did nothing wrong, and nothing else tells of them
+	refused   uint64 // plans for which there was no room
+	forgotten uint64 // values that were forgotten as there were too many
 }
 
 // init works out the durations. Per, Max and Burst are bounded so that no sum can overflow.
@@ -172,7 +173,7 @@ func (rs *rates) Admit(p *strategy.Plan) error {
 	if len(more) == 0 || rs.count+len(more) <= MostRates {
 		return nil
 	}
-	rs.Refused++
+	rs.refused++
 	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
 		"This queue knows %d rates already, and at most %d are allowed: one for every MaxRate with another key, max, "+
 			"per or burst. A rate that no strategy uses any more is forgotten when its time is over. Use one of the "+
@@ -328,7 +329,7 @@ func (v *values) forgetUnused(r *rate) {
 	if len(idle) > mostRemembered {
 		// a map has no order, and the same calls must do the same
 		slices.SortFunc(idle, func(a, b *term) int { return int(a.number) - int(b.number) })
-		v.Rates.Forgotten += uint64(len(idle))
+		v.Rates.forgotten += uint64(len(idle))
 		for _, of := range r.key.rates {
 			of.since = v.Rates.now
 		}
@@ -381,6 +382,12 @@ func (rs *rates) Now() int64 { return rs.now }
 
 // Known is how many rates there are, and of how many values they remember something.
 func (rs *rates) Known() (count, values int) { return rs.count, len(rs.due) }
+
+// Stats is how near the backlog is to the bounds of its rates.
+func (rs *rates) Stats() queue.RateStats {
+	count, values := rs.Known()
+	return queue.RateStats{Known: uint64(count), Values: uint64(values), Refused: rs.refused, Forgotten: rs.forgotten}
+}
 
 const (
 	// advanceMost is how many gates one Advance opens at most: the others wait for the next one.

@@ -42,7 +42,7 @@ func TestRatesForgetValuesAndOfferThemAgain(t *testing.T) {
 	if _, values := b.Values.Rates.Known(); values > mostRemembered {
 		t.Errorf("%d values are remembered, want at most %d", values, mostRemembered)
 	}
-	if forgotten := b.Values.Rates.Forgotten; forgotten <= mostRemembered {
+	if forgotten := b.Values.Rates.forgotten; forgotten <= mostRemembered {
 		t.Errorf("%d values were forgotten, want more than %d", forgotten, mostRemembered)
 	}
 	for _, value := range []int64{7, 8, 2*mostRemembered + 99} {

@@ -126,7 +126,8 @@ func (v *values) release(t *term) {
 	v.releaseKey(t.key)
 }
 
-// dropGroups gives up the groups of a term that goes, with their gates, of which it may watch some.
+// dropGroups gives up the groups of a term that goes, with their gates. It may watch some of these itself, and then the
+// list changes under the loop: so it looks from the start again after each group. There are as many as such views.
 func (v *values) dropGroups(t *term) {
 	gates := &t.gates[strategy.Simultaneous]
 	for at := 0; at < len(*gates); at++ {

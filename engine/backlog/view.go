@@ -123,6 +123,8 @@ func (vs *views) make(br *strategy.Branch, key string) (v *View) {
 // makeView makes the view of a branch that is not fair, on a frame that there is if one fits.
 func (vs *views) makeView(br *strategy.Branch, key string) *View {
 	v := &View{key: key, most: queue.NoLimit}
+	// Bands rank the gates of all values by one number each, and turns rank values by all numbers there are, so that a
+	// view of turns has a frame of its own, with its one limit in it.
 	if len(br.Limits) != 1 || br.Fewest != "" {
 		if len(br.Limits) == 1 {
 			v.most = br.Limits[0].Gate()

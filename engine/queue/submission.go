@@ -330,11 +330,16 @@ type Stats struct {
 	UniqueKept                     uint64         // inserts that were answered with the submission that holds their unique key
 	UniqueReplaced                 uint64         // inserts that replaced it
 	UniqueRefused                  uint64         // inserts that found no room for it
-	Rates                          uint64         // rates of MaxRate that are known
-	RateValues                     uint64         // values that wait for one of them, or owe it something
-	RatesRefused                   uint64         // strategies that found no room for their rates
-	RateValuesForgotten            uint64         // values without submissions that rates forgot, as there were too many
+	Rates                          RateStats      // of MaxRate
 	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
 	Paced, Unpaced                 uint64         // values at their limits: with a pace of their own in forecasts, without
 	ViewsRefused, QuestionsRefused uint64         // reserves and questions for want of memory for views, in all
+}
+
+// RateStats is how near a queue is to the bounds of its rates.
+type RateStats struct {
+	Known     uint64 // rates
+	Values    uint64 // values that wait for one of them, or owe it something
+	Refused   uint64 // strategies that found no room for their rates
+	Forgotten uint64 // values without submissions that rates forgot, as there were too many
 }

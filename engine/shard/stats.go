@@ -17,7 +17,7 @@ func (s *Shard) Stats() (stats queue.Stats) {
 func (s *Shard) stats(now queue.Time) queue.Stats {
 	m, c, schedules := s.m, &s.m.Stats, s.parts.schedules
 	n := m.Backlog.Rules.Amounts()
-	rates, rateValues := m.Backlog.Values.Rates.Known()
+	rates := m.Backlog.Values.Rates.Stats()
 	stats := queue.Stats{
 		Stats: api.Stats{
 			Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked, Retrying: c.Waiting,
@@ -42,8 +42,7 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 		UniqueKeys: uint64(m.Uniques.Len(now)), UniqueKept: m.Uniques.Kept, UniqueReplaced: m.Uniques.Replaced,
 		UniqueRefused:  m.Uniques.Refused,
 		InsertsRefused: s.inserts.crowded, ViewBytes: s.Views.Counted.Views, QuestionViewBytes: s.Views.Counted.Asked,
-		Rates: uint64(rates), RateValues: uint64(rateValues),
-		RatesRefused: m.Backlog.Values.Rates.Refused, RateValuesForgotten: m.Backlog.Values.Rates.Forgotten,
+		Rates:        rates,
 		ViewsRefused: s.Views.Refused.Views, QuestionsRefused: s.Views.Refused.Asked,
 	}
 	for action := range stats.RulesActive {

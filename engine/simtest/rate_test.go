@@ -161,7 +161,7 @@ func TestRatesAreBounded(t *testing.T) {
 		t.Fatalf("a strategy without a rate got %d chunks, want 1", len(held))
 	}
 	mustReserve(t, b, rated(3), 1)
-	if s := b.shard.Stats(); s.Rates != 254 || s.RatesRefused != 1 || s.RateValues != 254 {
-		t.Errorf("stats tell of %d rates, %d values and %d refused, want 254, 254 values and 1", s.Rates, s.RateValues, s.RatesRefused)
+	if s := b.shard.Stats().Rates; s.Known != 254 || s.Refused != 1 || s.Values != 254 {
+		t.Errorf("stats tell of %d rates, %d values and %d refused, want 254, 254 values and 1", s.Known, s.Values, s.Refused)
 	}
 }

@@ -79,8 +79,8 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
 		if own, has := w.Meta.Find(leaf.Fewest); has {
-			out.Detail += fmt.Sprintf(" Values of %s with fewer chunks in flight come first; %s=%s has %d.", leaf.Fewest,
-				leaf.Fewest, own, w.InFlight)
+			out.Detail += fmt.Sprintf(" Values of %s with fewer chunks in flight come first; %s=%s has %d.",
+				leaf.Fewest, leaf.Fewest, own, w.InFlight)
 		}
 	}
 	return out

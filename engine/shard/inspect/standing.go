@@ -223,7 +223,8 @@ func (p *place) countTurn(x *backlog.Submission, before bool) {
 
 // turnsBefore is about how many chunks other values get until that of the chunk has so many in flight that it is its
 // turn: as many as they have less, and one more if they come first among equals. Of Random half of them do. It assumes
-// that nothing in flight ends on the way. A value that is missing always has nothing in flight, so all of it comes first.
+// that nothing in flight ends on the way. Without the key nothing ever counts as in flight, so all of that comes
+// first.
 func (p *place) turnsBefore(inFlight uint64) (chunks uint64) {
 	ties := uint64(0)
 	for of, t := range p.turns {

@@ -39,7 +39,8 @@ type BranchWhy struct {
 	InFlight uint32     // Limit, ValueLimit; with Meta: of the value that the branch ranks the chunk by
 	Meta     queue.Meta // NoObstacle, under a PreferDistinct without a number
 	HiddenBy int        // Hidden, Alternative: index of that leaf
-	Seats    []Seat     // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
+	// under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
+	Seats []Seat
 }
 
 // Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how
