@@ -42,6 +42,27 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.close()
 })
 
+test('a back-off gets another kind, its fields and another jitter in the page', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/settings')
+  await t.page.getByRole('button', { name: 'Change…' }).click()
+  const entry = t.page.locator('dd', { has: t.page.getByLabel('expiry_backoff') })
+  await entry.getByLabel('kind').selectOption('list')
+  await entry.getByLabel('jitter').selectOption('none')
+  await t.page.getByLabel('expiry_backoff').fill('0, 5000')
+  await t.page.getByLabel('expiry_backoff').press('Tab')
+  await t.page.getByRole('button', { name: 'Change 1' }).click()
+  const { settings } = await eventually(async () => {
+    const queue = await call(quern.url, 'GET', '/v1/queues/default')
+    assert.equal(queue.settings.expiry_backoff.kind, 'list')
+    return queue
+  })
+  assert.deepEqual(settings.expiry_backoff, { kind: 'list', base_ms: 0, factor: 0, cap_ms: 0, delays_ms: [0, 5000], jitter: 'none' })
+  await t.page.locator('dl').getByText('0s, then 5s').waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('the options of the server stand with who set them', async () => {
   const t = await open(chromium.b, quern.url)
   await t.go('#/settings')
