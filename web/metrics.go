@@ -27,7 +27,7 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	m := &metrics{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "quern_http_request_seconds",
 		Help: "Time from the headers of a request to the end of its answer, waiting " +
-			"included, in seconds.",
+			"included, in seconds. In a cluster only the node that the client asked counts the request.",
 		// They end at the longest wait that a request may ask for. Servers of Prometheus that take native histograms
 		// get a finer one, of at most 160 buckets per series.
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
@@ -39,7 +39,7 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_audit_events_total",
 		Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went " +
-			"well.",
+			"well. In a cluster only the node that the client asked counts them.",
 	}, []string{"action"})
 	m.lines = newLines()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
