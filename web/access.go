@@ -365,9 +365,10 @@ func scopeText(op operation) string {
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
 		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie,
-			Description: "What POST /v1/session sets, for the dashboard"},
+			Description: "The dashboard's cookie, which POST /v1/session sets"},
 		"token": {Type: "http", Scheme: "bearer", BearerFormat: "qn_<id>_<secret>",
-			Description: "An access token. Needed once there is one; on loopback, before that, everything is open."},
+			Description: "An access token. Once a token exists, every request needs one. Before that, a server on " +
+				"loopback is open."},
 	}
 }
 

@@ -24,20 +24,18 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const auditAbout = "The log of changes and refused acts, the latest first. An entry is as durable as its " +
-	"change: there is no change without its entry, and no entry without its change. An act that the token did " +
-	"not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty " +
-	"refused acts of a token get an entry each, and then one per minute does; its `left_out` counts the acts " +
-	"since the previous entry that have none. `next` is the cursor of older entries. The server examines only so " +
-	"many entries per page, so a page with a next one may be short or empty. `incomplete`, and the header " +
-	"`Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest entries may be missing: " +
-	"those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With " +
-	"`Accept: application/x-ndjson` the answer has all matching entries, one per line. With " +
-	"`Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its " +
-	"ids, also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten " +
-	"seconds before that place may then come again, with the same ids. If the log cannot be read any further, " +
-	"the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not allowed with " +
-	"it."
+const auditAbout = "The log of changes and refused acts, the latest first. A change and its entry are one commit, " +
+	"so neither exists without the other. If the token did not allow an act, its entry has the outcome `refused`, " +
+	"and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry " +
+	"each, and later ones one entry per minute. Its `left_out` counts the refused acts without an entry since the " +
+	"previous one. `next` is the cursor of older entries. The server limits how many entries it examines per page, " +
+	"so a page with a `next` may be short or empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every " +
+	"form of the answer, name the queues whose latest entries may be missing: those in quarantine, and in a cluster " +
+	"those whose node did not answer in 2 seconds. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it " +
+	"follows the log, from `since` or from now on, the oldest entry first. `Last-Event-ID` continues after the " +
+	"last id, which may have come without an event. Entries of the ten seconds before that id may then come again, " +
+	"with the same ids. If the server cannot read the log any further, the last event is `problem`, with a problem " +
+	"as its data. A stream does not allow `cursor`, `limit` and `until`."
 
 // auditing are the handlers of the audit log.
 type auditing struct {

@@ -28,16 +28,16 @@ const (
 	maxHeadBytes = 64 << 20
 )
 
-const backupAbout = "The answer is a tar with a manifest and the files that it lists, with their SHA-256. It " +
-	"has everything acknowledged before the request, of all queues as of one moment, with the access tokens and " +
-	"the plugins. Work continues meanwhile. The server makes the copies first, beside the data, and they take " +
-	"disk space until the answer is read; without that space the answer is 507. The server makes one backup at a " +
-	"time and answers 409 to another. A backup has the same secrets as the data directory: keep it as safe. " +
-	"`quern backup` checks the answer while it writes a file, and `quern restore` makes a data directory from " +
-	"it.\n\nSend the beginning of an earlier backup as the body (its entries `manifest.json` and `blocks`) to " +
-	"get an increment. It has the blocks of files that changed since then, and is restored after that backup. " +
-	"The earlier one may be an increment itself. A backup of another data directory is refused with 409; a " +
-	"restored server has another one."
+const backupAbout = "The answer is a tar with a manifest and the files that it lists, with their SHA-256. It has " +
+	"everything acknowledged before the request, of all queues as of one moment, with the access tokens and the " +
+	"plugins. Work continues meanwhile. The server makes the copies first, beside the data, and they take disk " +
+	"space until the answer is read; without that space the answer is 507. The server makes one backup at a time " +
+	"and answers 409 to another. A backup has the same secrets as the data directory: keep it as safe. `quern " +
+	"backup` checks the answer while it writes a file, and `quern restore` makes a data directory from " +
+	"it.\n\nWithout a body, the answer is a full backup. For an increment, send the beginning of an earlier backup " +
+	"as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files that changed " +
+	"since then. You restore the earlier backup first, and then the increment. The earlier backup may be an " +
+	"increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory."
 
 // backups are the handlers of backups.
 type backups struct {
@@ -61,7 +61,7 @@ func backupShape(d *document, op *huma.Operation) {
 		Content: map[string]*huma.MediaType{contentTar: {
 			Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
 	op.Responses["200"].Headers = map[string]*huma.Param{"Content-Length": {
-		Description: "Length of the backup in bytes: one that is shorter was cut",
+		Description: "Length of the backup in bytes; a shorter body was cut off",
 		Schema:      &huma.Schema{Type: huma.TypeString}}}
 }
 

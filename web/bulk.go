@@ -28,10 +28,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const bulkAbout = "Applies an action to everything in a queue that matches the filter, in the background: " +
-	"redrive, delete or forward (to another queue) dead letters, " +
-	"retry now, or give_up, chunks that wait for a retry, cancel or reprioritize open submissions. " +
-	"It continues after a restart where it was. A dry run counts what it would do."
+const bulkAbout = "Applies an action to everything in a queue that matches the filter, in the background. " +
+	"`redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that wait for " +
+	"a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for " +
+	"a retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a " +
+	"restart, the operation continues where it was. A dry run counts the matches and changes nothing."
 
 // bulks are the handlers of bulk operations.
 type bulks struct {
@@ -57,7 +58,7 @@ func (x bulks) routes(r *router) {
 		method: "POST", path: "/v1/bulk-operations/{id}/cancel",
 		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation",
-		about:   "What it did stays done. One that has ended stays as it is, also who cancelled it."}, x.cancel)
+		about:   "The changes that it has made stay. Cancelling an operation that has ended changes nothing."}, x.cancel)
 }
 
 type startBulkInput struct {
@@ -140,7 +141,7 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 
 type listBulksInput struct {
 	Cursor
-	Queue string `query:"queue" maxLength:"64" doc:"Of this queue only"`
+	Queue string `query:"queue" maxLength:"64" doc:"Only operations of this queue"`
 }
 
 // list needs no lock over queues: ids grow with time, and the order is by id downwards, so an operation that starts

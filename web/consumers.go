@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	listConsumersAbout = "Consumers that are or were just attached, hold a chunk, or have an order. The list " +
-		"has consumers without a name too, but they have no path."
+	listConsumersAbout = "Lists the consumers that are attached or were until just now, hold a chunk, or have an " +
+		"operator's order. It includes consumers without a name, but they have no path."
 	attachAbout = "Server-sent events: `hello` (Hello), `drain`, `quiet`, `resume` and `revoked` " +
 		"(RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open, the server knows that the " +
 		"consumer lives. If the stream ends without `detach`, the consumer has the queue's `consumer_grace_ms` to " +
@@ -35,10 +35,10 @@ const (
 		"took over the name of one that died says so with `incarnation`. The server ends " +
 		"a stream that falls behind: the consumer attaches again and extends its reservations, which tells it what " +
 		"it still has."
-	incarnationAbout = "Text that each process draws once. If the consumer's last stream was of another process, " +
-		"the reservations that the name holds end as lost at once, and the server offers their chunks again: at once " +
-		"after a first lost attempt, else after the queue's `expiry_backoff`. Leave it out if this process reserved " +
-		"under the name before it first attached"
+	incarnationAbout = "A random text that each process chooses once. If the consumer's last stream was of another " +
+		"process, all reservations under the name end as lost at once. The server offers their chunks again: at " +
+		"once after a first lost attempt, else after the queue's `expiry_backoff`. Leave it out if this process " +
+		"reserved under the name before it first attached"
 	detachAbout = "The consumer leaves: its streams end, the server forgets its orders, and its chunks go " +
 		"back without counting an attempt. Call this when it has finished."
 	orderAbout = "`resume` takes an order back. The server forgets it when the consumer leaves or is lost, " +

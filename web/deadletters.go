@@ -21,18 +21,17 @@ import (
 )
 
 const (
-	listDeadAbout = "Chunks without attempts left, whose submission is open or completed with dead ones: the newest " +
-		"submission first, and within one submission by index. " +
-		"They stay until you redrive or delete them, or until the retention of their submission is over, which " +
-		"begins at its end. " +
+	listDeadAbout = "Dead chunks of submissions that are open or completed with dead chunks: the newest submission " +
+		"first, and within one submission by index. A dead letter stays until you redrive, forward or delete it, " +
+		"or until a retention of the queue removes it. " +
 		shortPages
 	groupsAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +
-		"fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others` counts " +
-		"the dead letters in no group, because there are more kinds of errors. A filter by `fingerprint` finds those " +
+		"fingerprint. The groups count every matching dead letter. There are at most 10,000 groups. If there are " +
+		"more kinds of errors, `others` counts the dead letters in no group; a filter by `fingerprint` finds those " +
 		"too."
-	forwardAbout = "The chunk becomes a submission of one chunk in the other queue, with its content, meta " +
-		"and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same " +
-		"commit. It arrives exactly once, also through a crash."
+	forwardAbout = "The chunk becomes a submission of one chunk in the other queue, with its content, meta and " +
+		"attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same " +
+		"commit. It arrives exactly once, even after a crash."
 	changeAbout = "The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk " +
 		"stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to " +
 		"1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions " +
@@ -86,13 +85,13 @@ func (x deadLetters) routes(r *router) {
 func letterFilter() parameters[engine.DeadRequest] {
 	id, at := 20, &huma.Schema{Type: huma.TypeString, Format: "date-time"} // characters of an id
 	return parameters[engine.DeadRequest]{
-		submissionParameter("Of this submission only", &huma.Schema{Type: huma.TypeString, MaxLength: &id},
+		submissionParameter("Only dead letters of this submission", &huma.Schema{Type: huma.TypeString, MaxLength: &id},
 			func(r *engine.DeadRequest) *queue.SubmissionID { return &r.Filter.Dead.Submission }),
-		textParameter("fingerprint", "With this fingerprint only", fingerprintLength,
+		textParameter("fingerprint", "Only dead letters with this fingerprint", fingerprintLength,
 			func(r *engine.DeadRequest) *string { return &r.Filter.Dead.Fingerprint }),
-		timeParameter("died_before", "Died earlier than this time", at,
+		timeParameter("died_before", "Only chunks that died before this time", at,
 			func(r *engine.DeadRequest) *queue.Time { return &r.Filter.Dead.DiedBefore }),
-		timeParameter("died_after", "Died at this time or later", at,
+		timeParameter("died_after", "Only chunks that died at this time or later", at,
 			func(r *engine.DeadRequest) *queue.Time { return &r.Filter.Dead.DiedAfter }),
 		metaParameter(func(r *engine.DeadRequest) *queue.Meta { return &r.Filter.Meta }),
 	}

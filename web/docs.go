@@ -204,7 +204,7 @@ func docsPageShape(d *document, op *huma.Operation) {
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "page", In: "path", Required: true, Schema: text,
 			Description: "Name of the page, such as start; api for the reference; or search"},
-		&huma.Param{Name: "q", In: "query", Description: "Of search: words that a part of a page has all of",
+		&huma.Param{Name: "q", In: "query", Description: "For search: words that one part of a page must all have",
 			Schema: text})
 	textShape("text/html")(d, op)
 }

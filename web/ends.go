@@ -34,12 +34,12 @@ import (
 )
 
 const endsAbout = "One event `end` per submission that ends, with the submission as its data, in the order in " +
-	"which the ends became durable. `meta.KEY`, `state` and `schedule` filter them as in a list. The stream " +
-	"begins after `Last-Event-ID`, or after `after`: the id of an event, `0` for all ends that the queue's " +
-	"retention kept, or `now`, the default. A client that returns with the id of its last event misses no end " +
-	"and gets none twice. If a redrive reopened a submission, it gets the last end. If retention has removed " +
-	"ends after that id, an event `gap` comes first. Events without data move the id on while nothing matches. " +
-	"When the queue is deleted, the stream ends with an event `problem`."
+	"which the ends became durable. `meta.KEY`, `state` and `schedule` filter them as in a list. The stream begins " +
+	"after `Last-Event-ID`, or after `after`: the id of an event, `0` for all ends that the queue's retention " +
+	"kept, or `now`, the default. A client that returns with the id of its last event misses no end and gets none " +
+	"twice. If a redrive reopened a submission, the client gets the submission's last end. If retention has " +
+	"removed ends after that id, an event `gap` comes first. Events without data move the id on while nothing " +
+	"matches. When the queue is deleted, the stream ends with an event `problem`."
 
 // endsBatch is how many ends a stream reads and sends at once.
 const endsBatch = 200
@@ -78,7 +78,7 @@ func endsList() (list parameters[endsRequest]) {
 
 func lastEnd() *huma.Param {
 	return &huma.Param{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
-		Description: "The id of the last event that the client has; it counts for more than after"}
+		Description: "The id of the last event that the client has; it overrides after"}
 }
 
 func endsShape(d *document, op *huma.Operation) {

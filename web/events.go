@@ -36,13 +36,12 @@ import (
 
 const eventsAbout = "Server-sent events about one queue or several; each event names its queue. First comes " +
 	"`series`, with the points that the subscriber does not have yet. Then `stats` and `keys` come once per " +
-	"second, and on request the topics `consumers` and `schedules`; the latter only when something changed. All " +
-	"subscribers of a queue get the same bytes. Send the id of an event as Last-Event-ID, as browsers do by " +
-	"themselves: the stream of one queue continues with the points after it, and a stream of several queues " +
-	"begins again. `closed` says that the stream no longer follows a queue, or could not follow it from the " +
-	"start, and why. When none is left, the stream ends. A request that names no queue that can be followed is " +
-	"refused. The server does not wait for a slow subscriber: it sends the newest frame, and before it `skipped` " +
-	"with the number of missed ones."
+	"second. On request, `consumers` comes with them, and `schedules` when a schedule has changed. Browsers " +
+	"reconnect with the last id as Last-Event-ID: a stream of one queue then continues after it, and a stream of " +
+	"several queues begins again. `closed` says which queue the stream does not follow, or no longer, and why. The " +
+	"stream ends when no queue is left. If the server can follow none of the queues, it refuses the request. It " +
+	"does not wait for a slow subscriber: it sends `skipped` with the number of missed frames, and then the newest " +
+	"frame."
 
 // events is what the streams share: the frames of each queue as bytes, made by the first stream that asks.
 type events struct {

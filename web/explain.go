@@ -14,11 +14,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const explainAbout = "The blocks of the strategy, with the chunks that reach each block and those that it " +
-	"refuses, by value; the chunks that operators' limits hold back from all of it; the branches, under Fair " +
-	"with the next tenant; and for each chunk that would be handed out, the obstacle in each earlier branch. The " +
-	"server counts in slices and does other work between them, so under load the counts are of slightly " +
-	"different moments."
+const explainAbout = "Shows the blocks of the strategy, with the chunks that reach each block and those that it " +
+	"refuses, by value. It counts the chunks that operators' limits hold back from the whole strategy. It lists " +
+	"the branches, under Fair with the next tenant. For each chunk that would be handed out, it names the obstacle " +
+	"in each earlier branch. The server counts in slices and does other work between them, so under load the " +
+	"counts are of slightly different moments."
 
 // The plan is shown without scores, as its blocks are what refuses; scores only change the order of what passes.
 func (ask questions) explain(ctx context.Context, q *engine.Queue,

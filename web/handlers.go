@@ -68,7 +68,7 @@ func answeredTagged[T any](body T, etag string, err error) (*tagged[T], error) {
 // creation is the output of an operation that makes something.
 type creation[T any] struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of what is new"`
+	Location string `header:"Location" doc:"Path of the new object"`
 	Body     T
 }
 
@@ -86,7 +86,7 @@ func answeredCreation[T any](body T, created bool, location string, err error) (
 // taggedCreation is the output of an operation that makes something with an ETag.
 type taggedCreation[T any] struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of what is new"`
+	Location string `header:"Location" doc:"Path of the new object"`
 	ETag     string `header:"ETag" doc:"ETag of this version"`
 	Body     T
 }

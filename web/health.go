@@ -37,8 +37,8 @@ func (x health) routes(r *router) {
 		summary: "Check that the process serves requests"}, textShape("text/plain"), x.livez)
 	register(r, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
 		summary: "Check whether all parts work",
-		about: "The answer is 503 while one does not; errors[] names it. With `?verbose` " +
-			"it lists every check.", params: readyParams()}, x.readyz)
+		about: "If a part does not work, the answer is 503, and errors[] names the part. With `?verbose` the " +
+			"answer lists every check.", params: readyParams()}, x.readyz)
 	register(r, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free,
 		tag: tagServer, summary: "Read the version of the server"}, x.getVersion)
 	register(r, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,

@@ -11,8 +11,8 @@ const (
 	lifecycleAbout = "The worker runs the timed work: deadlines, retries, run_at, dead_deadline, cleanup of " +
 		"ended submissions, retention, schedules, the ends of rules. It also recounts the counters, see recount. " +
 		"It parks an action that fails again and again, until you retry it or the server restarts."
-	retryAbout = "The worker retries all parked actions at once, and pauses after failures end. What still fails is " +
-		"parked again."
+	retryAbout = "The worker retries all parked actions now, and ends its pauses after failures. An action that " +
+		"fails again is parked again."
 )
 
 // lifecycle are the handlers of the life-cycle worker.

@@ -7,13 +7,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const nodesAbout = "Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and " +
-	"what is left of the " +
-	"owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then " +
-	"on by its own " +
-	"clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 " +
-	"seconds. A server " +
-	"that is alone answers with itself, and `lease_ms` is null."
+const nodesAbout = "Lists the nodes of the cluster by name, each with the queues that it owns. `epoch` is the " +
+	"number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node that answers " +
+	"measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves " +
+	"the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null."
 
 // nodes are the handlers of the nodes of a cluster. self has no queues: they are filled in for each answer, as they
 // come and go.

@@ -88,7 +88,7 @@ var (
 		"NamedStrategy":   "The strategies, by name",
 		"Plugin":          "The plugins, by name",
 		"PluginRecording": "The recordings, the newest first",
-		"PluginScores":    "What is open of the plugin, what is in use first",
+		"PluginScores":    "The open versions of the plugin, those in use first",
 		"PluginVersion":   "The versions, the newest first",
 		"Queue":           "The queues, by name",
 		"Rule":            "The rules",
@@ -98,13 +98,13 @@ var (
 		"ValueCount":      "The values",
 	}
 	pageNext = map[string]string{
-		"Attempt":         "Never there",
+		"Attempt":         "Always absent",
 		"BulkOperation":   "Always absent",
-		"Ledger":          "Never there: a queue has at most 64 branches with ledgers",
-		"Node":            "Never there: a cluster has at most 64 nodes",
-		"PluginRecording": "Never there: a plugin has at most 32 recordings",
-		"PluginScores":    "Never there: only what is open is listed",
-		"PluginVersion":   "Never there: a plugin has at most 100 versions",
+		"Ledger":          "Always absent: a queue has at most 64 branches with ledgers",
+		"Node":            "Always absent: a cluster has at most 64 nodes",
+		"PluginRecording": "Always absent: a plugin has at most 32 recordings",
+		"PluginScores":    "Always absent: only open versions are listed",
+		"PluginVersion":   "Always absent: a plugin has at most 100 versions",
 		"Rule":            "Always absent",
 		"Token":           "Always absent",
 	}

@@ -62,21 +62,21 @@ func newDocument(e *echo.Echo) *document {
 			Components: &huma.Components{Schemas: registry, SecuritySchemes: securitySchemes()},
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
-				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
+				{Name: tagReservations, Description: "Chunks that consumers hold"},
 				{Name: tagRules,
-					Description: "Pauses and blocks: what operators keep from being handed out, by any strategy"},
-				{Name: tagSchedules, Description: "What is inserted again and again, by the clock"},
-				{Name: tagConsumers, Description: "Who holds what; the stream that keeps a consumer known; what " +
-					"operators tell consumers"},
+					Description: "Pauses and blocks: work that operators withhold from every strategy"},
+				{Name: tagSchedules, Description: "Submissions that the server inserts at set times"},
+				{Name: tagConsumers, Description: "Consumers and their chunks, their streams, and operators' " +
+					"orders to them"},
 				{Name: tagDeadLetters,
 					Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},
-				{Name: tagBulk, Description: "Something done with much at once, in the background: dead letters, " +
-					"retries, submissions"},
-				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about " +
-					"what any strategy would do"},
+				{Name: tagBulk, Description: "Actions on many dead letters, retries or submissions, in the " +
+					"background"},
+				{Name: tagStrategies, Description: "Named strategies, and questions about what any strategy would " +
+					"hand out"},
 				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
 				{Name: tagQueues, Description: "Named configurations with their own backlog"},
-				{Name: tagAccess, Description: "Who may do what: access tokens"},
+				{Name: tagAccess, Description: "Access tokens and their scopes"},
 				{Name: tagServer, Description: "The server itself"},
 			},
 		},
@@ -177,7 +177,7 @@ func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 // describe starts the description of an operation: what all of them have.
 func (d *document) describe(op operation) huma.Operation {
 	problem := &huma.Response{
-		Description: "What went wrong",
+		Description: "The problem, and what to do",
 		Content:     map[string]*huma.MediaType{contentProblem: {Schema: d.ref(reflect.TypeFor[api.Problem]())}},
 	}
 	return huma.Operation{

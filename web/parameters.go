@@ -187,9 +187,8 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 }
 
 // shortPages is what a list says of its pages that are bounded by more than their limit.
-const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: the server " +
-	"examines only " +
-	"so many items per page, and a page has a maximum size."
+const shortPages = "A page with a `next` may have fewer items than its limit, or none: the server limits how many " +
+	"items it examines per page, and the size of a page."
 
 // It is opaque here: the part that made it checks it.
 func cursorParameter[T any](field func(*T) *string) parameter[T] {

@@ -64,7 +64,7 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 	registerPlugin(r, x, operation{id: "shadow-plugin", act: act{"plugin.shadow", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score in the shadow of the active one, without deciding",
-		about:   "The statistics show how much both agree. An empty `version` ends it. " + selectAbout}, x.shadow)
+		about:   "The statistics show how far the two versions agree. An empty `version` ends the shadow. " + selectAbout}, x.shadow)
 	registerPlugin(r, x, operation{id: "canary-plugin", act: act{"plugin.canary", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score a share of the reservations", about: "This version scores `percent` of the " +
@@ -72,7 +72,7 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 	registerPlugin(r, x, operation{id: "reset-plugin", act: act{"plugin.reset", "plugin {name}"}, method: "POST",
 		path: one + "/reset", scope: scopePlugins, tag: tagPlugins,
 		summary: "Close a plugin's breakers and forget its faults",
-		about:   "A quarantine ends by activating with force, and not by this. " + selectAbout}, x.reset)
+		about:   "This does not end a quarantine; activating with `force` does. " + selectAbout}, x.reset)
 	registerPlugin(r, x, operation{id: "put-plugin-settings", act: act{"plugin.settings", "plugin {name}"},
 		brings: true, method: "PUT", path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
 		summary: "Open or close a plugin's breaker by hand, and set its limits",
@@ -86,10 +86,11 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 	registerPlugin(r, x, operation{id: "get-plugin-logs", method: "GET", path: one + "/logs", scope: scopeRead,
 		tag: tagPlugins, compress: true,
 		summary: "Read the log of a plugin",
-		about:   "The last 1,000 lines, the oldest first; ask again with `after` for what followed."}, x.logs)
+		about:   "The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`."}, x.logs)
 	registerPlugin(r, x, operation{id: "list-plugin-recordings", method: "GET", path: one + "/recordings",
 		scope: scopePlugins, tag: tagPlugins, summary: "List the recorded batches",
-		about: "One of 10,000, and those that faulted; the last of each are kept in memory."}, x.recordings)
+		about: "The server records one batch in 10,000, and every batch that faulted. It keeps the latest of both " +
+			"in memory."}, x.recordings)
 	r.raw(operation{id: "get-plugin-recording", method: "GET", path: one + "/recordings/{id}", scope: scopePlugins,
 		tag:     tagPlugins,
 		summary: "Download a recorded batch", about: "A .qbatch file, which `quern plugin run` replays."},

@@ -57,10 +57,10 @@ func (ask questions) routes(r *router) {
 		about: diagnosisAbout}, ask.submissionDiagnosis)
 }
 
-const inUseAbout = "Strategies, those that handed out the most chunks first. The server knows at most 256; the " +
-	"one unused for longest makes room. Rates are over the last one to two minutes and include empty reserves. " +
-	"`consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly exact " +
-	"up to 20, within a few percent beyond. The list starts with the server, at `since`."
+const inUseAbout = "The strategies that handed out the most chunks come first. The server remembers at most 256 " +
+	"strategies, and forgets the one that was unused for longest. Rates are over the last one to two minutes and " +
+	"include empty reserves. `consumers` estimates the number of names that reserved with it in the last half hour " +
+	"to hour: nearly exact up to 20, within a few percent beyond. The list starts with the server, at `since`."
 
 // Rates are positive floats, whose bits grow with the number, so they sort as texts in a cursor.
 func (ask questions) inUse(_ context.Context, q *engine.Queue, in *listInput) (*output[api.StrategiesInUse], error) {

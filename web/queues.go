@@ -57,10 +57,9 @@ func (x queues) routes(r *router) {
 			"in it; an empty queue then replaces the one named default."}, x.delete)
 	register(r, operation{id: "move-queue", act: act{"queue.move", ""}, method: "POST", path: "/v1/queues/{queue}/move",
 		scope: scopeOperate, tag: tagQueues, summary: "Have another node of the cluster serve a queue",
-		about: "Reservations, limits and " +
-			"tokens go on. Calls that come while the queue moves wait for less than a second, or answer 503 with the " +
-			"code moving. The " +
-			"answer comes when the other node serves it."}, x.move)
+		about: "Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up " +
+			"to a second, and then answers 503 with the code moving. This call answers when the other node serves " +
+			"the queue."}, x.move)
 	registerIn(r, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a queue's numbers",
@@ -199,10 +198,10 @@ func (x queues) stats(_ context.Context, q *engine.Queue, _ *QueuePath) (*output
 	return &output[api.Stats]{q.Stats().Stats}, nil
 }
 
-const viewsAbout = "Every branch of a strategy needs an index in memory (a view), which the server builds at " +
-	"its first use. The option view-memory limits all of them together; those that only questions need may take " +
-	"a quarter of that in addition. The least recently used ones make room. A call that finds no room is " +
-	"answered 429."
+const viewsAbout = "Every branch of a strategy needs an index in memory (a view), which the server builds at its " +
+	"first use. The option view-memory limits the memory of all views together. Views that only questions use may " +
+	"take a quarter of it in addition. The server removes the least recently used views to make room. If there is " +
+	"no room for a view, the call answers 429."
 
 type listInput struct {
 	QueuePath

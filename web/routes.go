@@ -192,7 +192,7 @@ func register[I, O any](r *router, op operation, handler func(context.Context, *
 	if op.creates != nil {
 		described.Responses["201"] = r.answer(op.creates, http.StatusCreated)
 		described.Responses["201"].Headers = map[string]*huma.Param{
-			"Location": {Description: "Path of what was created", Schema: &huma.Schema{Type: huma.TypeString}},
+			"Location": {Description: "Path of the created object", Schema: &huma.Schema{Type: huma.TypeString}},
 		}
 	}
 	described.RejectUnknownQueryParameters = !op.freeform

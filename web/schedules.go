@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	putScheduleAbout = "A tick and its submission are one commit: also through crashes, each tick is emitted " +
-		"once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, " +
+	putScheduleAbout = "A tick and its submission are one commit. Even after a crash, each tick is emitted once, " +
+		"or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, " +
 		"seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. " +
-		"With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates a " +
-		"new name; else the answer is 412. A new name answers 201."
-	triggerAbout = "Inserts the submission of a tick at once, whatever the schedule's state, overlap and " +
-		"ticks, which do not change. The submission's scheduled_at is now."
+		"With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates " +
+		"a new name; else the answer is 412. A new name answers 201."
+	triggerAbout = "Inserts the submission of a tick now, regardless of the schedule's state and overlap. Its " +
+		"ticks do not change. The submission's scheduled_at is now."
 	pauseAbout  = "Ticks that pass meanwhile count as missed when you resume. A paused schedule stays as it is."
-	resumeAbout = "`missed` decides about the ticks of the meantime. A schedule that is not paused stays as " +
+	resumeAbout = "`missed` decides which ticks of the pause are emitted. A schedule that is not paused stays as " +
 		"it is."
 	backfillAbout = "Inserts the submissions of past ticks, whether they were emitted or not. With `dry_run` " +
 		"it only counts them. With an `Idempotency-Key`, each tick's submission is inserted once within 24 hours, " +

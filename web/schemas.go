@@ -32,9 +32,8 @@ type (
 // No two forms have a field in common, so a generated client can tell them apart by the one that is there.
 func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Bytes", &huma.Schema{
-		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; " +
-			"written as {text} when they are UTF-8, else as {base64}. " +
-			"A string is not an object, and of the objects the one field tells which it is",
+		Description: "Opaque bytes. A request has a bare string (text), {text} or {base64}; an answer has {text} " +
+			"if they are UTF-8, else {base64}",
 		OneOf: []*huma.Schema{{Type: huma.TypeString}, single(r, "Text", "text", ""),
 			single(r, "Base64", "base64", "base64")},
 	})
@@ -42,8 +41,8 @@ func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
 
 func (*contentSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Content", &huma.Schema{
-		Description: "What a chunk carries: bytes, or the key of an object in object storage. It is an object whose " +
-			"one field tells which",
+		Description: "The content of a chunk: bytes, or the key of an object in object storage. Its one field " +
+			"tells which",
 		OneOf: []*huma.Schema{single(r, "Text", "text", ""), single(r, "Base64", "base64", "base64"),
 			single(r, "Key", "key", "")},
 	})
@@ -62,8 +61,9 @@ func (*metaSchema) Schema(r huma.Registry) *huma.Schema {
 	(*metaValueSchema)(nil).Schema(r)
 	most := queue.MaxMetaKeys
 	return component(r, "Meta", &huma.Schema{
-		Type:                 huma.TypeObject,
-		Description:          "What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes",
+		Type: huma.TypeObject,
+		Description: "The metadata that strategies see: letters, digits, '_', '-' and '.' in keys of at " +
+			"most 64 bytes",
 		AdditionalProperties: &huma.Schema{Ref: "#/components/schemas/MetaValue"}, MaxProperties: &most,
 	})
 }

@@ -48,7 +48,7 @@ func (x strategies) routes(r *router) {
 		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Delete a named strategy with all its versions",
-		about:   "Reservations that ask for it are refused from then on. If-Match as for PUT."}, x.delete)
+		about:   "From then on, the server refuses reserves that name it. If-Match works as for PUT."}, x.delete)
 	registerIn(r, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Validate a strategy", about: validateAbout}, x.validate)

@@ -30,9 +30,9 @@ func strategySchemas() map[string]*huma.Schema {
 	}
 	schemas := map[string]*huma.Schema{
 		schemaStrategy: {
-			Description: `What to hand out next: a string is the text form ` +
-				`(OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an object with the field name ` +
-				`one that the queue keeps under a name, and an object with the field type a block`,
+			Description: `What to hand out next. A string is the text form ` +
+				`(OrElse(SelectOnly("mode", "preview", Random), OldestFirst)). An object with the field name is ` +
+				`a named strategy of the queue, and one with the field type is a block`,
 			OneOf: []*huma.Schema{{Type: huma.TypeString}, refTo(schemaByName), refTo(schemaBlock)},
 		},
 		schemaByName: closed("A strategy that the queue keeps under this name", "name", map[string]*huma.Schema{
@@ -77,11 +77,11 @@ func blockSchema(form strategy.Form) *huma.Schema {
 var fieldNotes = map[string]string{
 	"max":    "How many chunks of one value are in flight at once",
 	"window": "How many candidates are scored at once",
-	"explore": "Every so many of the candidates that go out is the first in the order of underlying, regardless " +
-		"of its score; 0: none",
+	"explore": "One in this many handed-out candidates is the first in the order of underlying, regardless of its " +
+		"score; 0: none",
 	"underlying": "The strategy that it works on",
 	"try_first":  "The strategy that is asked first, instead of branches",
-	"fallback":   "The strategy that is asked for what try_first could not fill",
+	"fallback":   "The strategy that fills what try_first could not",
 }
 
 // A kind of field means the same in every block, so its sentence is here. fieldNotes has those of kinds that do
@@ -117,8 +117,8 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 	case strategy.FieldBlocks:
 		two := 2
 		return &huma.Schema{Type: huma.TypeArray, Items: refTo(schemaNode), MinItems: &two,
-			Description: "The strategies, in the order in which they are asked; of two they may be given as " +
-				"try_first and fallback"}
+			Description: "The strategies, in the order in which the server asks them; for two, try_first and " +
+				"fallback do the same"}
 	default:
 		return &huma.Schema{Ref: refTo(schemaNode).Ref, Description: fieldNotes[f.Name]}
 	}

@@ -24,13 +24,12 @@ import (
 
 const (
 	listAbout = "Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and " +
-		"`meta.KEY=VALUE` (repeated for several keys, all of which must match): " +
-		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, " +
-		"`meta.company=s:123` the text). " +
-		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that " +
-		"time or later. " +
-		"`next` is the cursor of the next page and absent on the last. `sort=largest` lists open submissions, " +
-		"those with the most chunks left first, in one page: of the newest 1,000,000, and not in one moment. " + shortPages
+		"`meta.KEY=VALUE` (repeated for several keys, which must all match). A whole number is the integer, and " +
+		"`s:` before a value makes it a string: `meta.company=123` is the integer, `meta.company=s:123` the text. " +
+		"`created_before=TIME` and `created_after=TIME` select submissions that were inserted before that time, " +
+		"and at that time or later. `next` is the cursor of the next page, and absent on the last. `sort=largest` " +
+		"lists open submissions in one page, those with the most chunks left first. It examines the newest " +
+		"1,000,000 submissions in slices, so its numbers are of slightly different moments. " + shortPages
 
 	defaultListLimit = 100
 )
@@ -196,8 +195,8 @@ const retriesAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs
 	"action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of " +
 	"the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments."
 
-const listRetriesAbout = "Those of the newest submission first, and of one submission by index. " +
-	"`meta.KEY=VALUE` takes only submissions with this value. " + shortPages
+const listRetriesAbout = "Chunks of the newest submission come first, and within a submission they are in the " +
+	"order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. " + shortPages
 
 // retryGroupList are the parameters of groups of failed tries. The groups have no pages; the fingerprint of one leads
 // to the list of its chunks.

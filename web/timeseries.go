@@ -19,10 +19,11 @@ const (
 		"among those with the most in flight. -1 means unknown, because the value was not among them."
 )
 
-const durationsAbout = "From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this " +
-	"value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about " +
-	"last: a value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about " +
-	"10,000 chunks a second it measures a random share of them, and each counts for those between."
+const durationsAbout = "From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with this " +
+	"value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a " +
+	"call asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is " +
+	"the time of the call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts " +
+	"for those between."
 
 // durationsQuery are the parameters of durations.
 func durationsQuery() parameters[queue.Meta] {

@@ -21,14 +21,15 @@ import (
 const (
 	newTokenAbout = "The answer has the token's text, which is shown only once: the server keeps a hash. The " +
 		"server records changes under the token's name, which is unique. `queues` and `meta` (one key with one " +
-		"value) bind the token: it inserts, sees and changes nothing else. From the first token on, every request " +
-		"needs one, for good; the first one needs the scope admin. Admin includes all other scopes."
-	rotateTokenAbout = "The answer has the token's new text. The previous secret stays valid for " +
-		"`overlap_seconds` (0 if absent), so that you can change its holders one by one. A still valid secret of an " +
-		"earlier rotation ends."
-	openSessionAbout = "For the dashboard: the answer sets a cookie that stands for the token and that no " +
-		"script can read. The session ends after an hour without a request or an open stream, after 12 hours in any " +
-		"case, with the token or its secret, and when the server restarts. An open server opens no session."
+		"value) bind the token: it inserts, sees and changes nothing else. Once a token exists, every request " +
+		"needs one, for good. The first token needs the scope admin. Admin includes all other scopes."
+	rotateTokenAbout = "The answer has the token's new text. The previous secret stays valid for `overlap_seconds` " +
+		"(0 if absent), so that you can change its holders one by one. If the secret of an earlier rotation is " +
+		"still valid, it ends."
+	openSessionAbout = "For the dashboard: the answer sets a cookie that stands for the token and that no script " +
+		"can read. The session ends after an hour without a request or an open stream, and after 12 hours in any " +
+		"case. It also ends with the token, with the secret that opened it, and when the server stops. In a " +
+		"cluster it is valid at all nodes, until the node that opened it stops. An open server opens no session."
 	revokeTokenAbout = "From the answer on, the server refuses requests with the token, and its sessions and " +
 		"streams end. Revoking the last token does not open the server: if no token with the scope admin is left, " +
 		"the next start writes one to the file admin-token in the data directory."
@@ -60,7 +61,7 @@ func (t *tokens) routes(r *router) {
 		summary: "Rotate the secret of an access token", about: rotateTokenAbout}, t.rotate)
 	register(r, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free,
 		tag: tagAccess, summary: "Show which identity the server sees in the request",
-		about: "Any token may ask. Where no token is needed, the scopes are all."}, t.whoami)
+		about: "Any token may call this. On an open server the caller has all scopes."}, t.whoami)
 	r.raw(operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
 		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, t.openSession)
 	r.raw(operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,

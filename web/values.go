@@ -29,16 +29,15 @@ import (
 
 const (
 	listKeysAbout = "Keys of open submissions, and keys with a setting."
-	valueAbout    = "The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the " +
-		"integer, `s:` before a value makes it a string " +
-		"(`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved " +
-		"is percent-encoded (`a%2Fb`)."
-	putValueAbout = "Replaces both settings: one that is absent or null becomes unset. `limit` holds for " +
-		"every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out nothing " +
-		"of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the " +
-		"next reservation, and you can set them before any submission has the value. The same settings again change " +
-		"nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only " +
-		"sets the first ones; else the answer is 412. The first settings answer 201. " + valueAbout
+	valueAbout    = "Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, " +
+		"and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` " +
+		"the empty text). Percent-encode characters that are special in a path (`a%2Fb`)."
+	putValueAbout = "Replaces both settings: one that is absent or null becomes unset. `limit` holds for every " +
+		"reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit 0, the " +
+		"server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. " +
+		"Both take effect with the next reservation, and you can set them before any submission has the value. The " +
+		"same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with " +
+		"`If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. " + valueAbout
 )
 
 // metaValues are the handlers of values of meta keys, and of what is set for them.
@@ -67,7 +66,8 @@ func (x metaValues) routes(r *router) {
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		summary: "Remove the limit and weight of a value of a meta key",
-		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."},
+		about: "From the next reservation on, the value has no limit, and its weight is 1. If-Match works as for " +
+			"PUT."},
 		x.delete)
 }
 

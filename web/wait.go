@@ -33,10 +33,10 @@ import (
 
 const (
 	waitAbout = "The answer comes when one of the submissions has ended (with `all`, when all have) or after " +
-		"`wait_ms`. It has all that have ended by then. They may be in several queues. An id that is unknown, or " +
-		"outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out " +
-		"the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in " +
-		"`open`, and come with the next call."
+		"`wait_ms`. It lists all that have ended by then. The submissions may be in several queues. An id that is " +
+		"unknown, or outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To " +
+		"continue, leave out the answered ids. The size of an answer is limited: ended submissions that do not fit " +
+		"are counted in `open`, and come with the next call."
 
 	maxWaitBody = 64 << 10 // the most ids, with room for how they are written
 	waitBytes   = 128      // of memory for each id while the call waits, about

@@ -40,19 +40,17 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 	return out, nil
 }
 
-const diagnosisAbout = "One sentence with its parts: the open chunks by the cause that holds them back, judged " +
-	"by the rules, the limits and the strategies that consumers reserved with in the last hour " +
-	"(`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server " +
-	"examines chunks in slices and does other work between them, so under load the counts are of slightly " +
-	"different moments. Of very many submissions it examines a part, and `examined` says how many. "
+const diagnosisAbout = "One sentence, and its parts: the open chunks, counted by the cause that holds them back. " +
+	"It considers the rules, the limits, and the strategies that consumers used in the last hour " +
+	"(`.../strategies/in-use`), but not whose turn is next. A chunk in flight has no cause. The server examines " +
+	"chunks in slices and does other work between them, so under load the counts are of slightly different " +
+	"moments. If there are very many submissions, it examines a part of them, and `examined` says how many. "
 
-const queueDiagnosisAbout = "One sentence for the whole queue, with its parts: what waits at the limits of values, " +
-	"behind rules, for a " +
-	"time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at " +
-	"any backlog. It " +
-	"names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind " +
-	"them, and it does not " +
-	"know what the filters of strategies refuse."
+const queueDiagnosisAbout = "One sentence about the whole queue, and its parts: the chunks that wait at limits of " +
+	"values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from " +
+	"counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If " +
+	"several meta keys have limits, it names the key that holds back the most chunks. It does not consider the " +
+	"filters of strategies."
 
 func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue,
 	_ *QueuePath) (*output[api.Diagnosis], error) {

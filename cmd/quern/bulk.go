@@ -65,9 +65,9 @@ func bulkRunCommand(a *app) *cobra.Command {
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
 		Long: "Apply ACTION to everything in a queue that matches the flags. redrive, delete and forward apply to dead letters, " +
 			"retry and give_up to chunks\n" +
-			"that wait for a retry, cancel and reprioritize to open submissions. The operation continues after a restart of " +
-			"the server. An interrupt\n" +
-			"cancels it.",
+			"that wait for a retry, cancel and reprioritize to open submissions. retry also ends the delays of released chunks " +
+			"(snoozes). The operation\n" +
+			"continues after a restart of the server. An interrupt cancels it.",
 		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
 		RunE: func(cmd *cobra.Command, args []string) error {

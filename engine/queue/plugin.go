@@ -76,7 +76,7 @@ func (u *PluginUser) String() string {
 var pluginSettings = []*Field[api.PluginSettings]{
 	{
 		Name: "hold", Names: []string{"", "open", "closed"}, field: fieldOf(func(s *api.PluginSettings) *string { return &s.Hold }, ""),
-		Sentence: "open: out of use; closed: its breaker never opens; empty: as its faults have it",
+		Sentence: "open: out of use; closed: its breaker never opens; empty: its faults decide",
 	}, {
 		Name: "cpu_share", Range: numbers(0, 64, "the server's 0.25"),
 		field:    fieldOf(func(s *api.PluginSettings) *float64 { return &s.CPUShare }, 0),

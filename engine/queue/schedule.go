@@ -98,14 +98,14 @@ var scheduleFields = []*Field[Schedule]{
 			"buffer_one keeps one until then",
 	}, {
 		Name: "catchup_limit", Range: numbers(1, 1000), field: fieldOf(func(s *Schedule) *uint32 { return &s.CatchUp }, 100),
-		Sentence: "With missed all: the newest so many",
+		Sentence: "With missed all: emit at most this many, the newest ones",
 	}, {
 		Name: "catchup_window_ms", Range: milliseconds(time.Second, 366*24*time.Hour),
 		field:    fieldOf(func(s *Schedule) *time.Duration { return &s.CatchUpWindow }, time.Hour),
-		Sentence: "With missed all: none that is older than this",
+		Sentence: "With missed all: emit none that is older than this",
 	}, {
 		Name: "jitter_ms", Range: milliseconds(0, 24*time.Hour), field: fieldOf(func(s *Schedule) *time.Duration { return &s.Jitter }, 0),
-		Sentence: "Each tick is emitted up to so much later, always by the same amount",
+		Sentence: "Longest delay of a tick; a given tick always has the same delay",
 	}, {
 		Name: "template/dead_after_ms", Range: milliseconds(0, MaxRetention, "none"),
 		field:    fieldOf(func(s *Schedule) *time.Duration { return &s.DeadAfter }, 0),

@@ -1,7 +1,7 @@
 package api
 
-// The values of BulkRequest.Action. Redrive, delete and forward are about dead letters, retry and give_up about chunks that wait for a
-// retry, cancel and reprioritize about open submissions.
+// The values of BulkRequest.Action. Redrive, delete and forward apply to dead letters, retry and give_up to chunks that
+// wait for a retry, cancel and reprioritize to open submissions. Retry also ends the delays of released chunks.
 const (
 	BulkRedrive      = "redrive"
 	BulkDelete       = "delete"
@@ -27,11 +27,12 @@ type PageBulkOperation struct {
 	Missing []MissingNode   `json:"missing,omitempty"` // Nodes of the cluster whose queues are not in the list
 }
 
-// BulkRequest is the body of POST /v1/bulk-operations: something to be done with all that the filter means of a queue, as it is when the
-// operation is started.
+// BulkRequest is the body of POST /v1/bulk-operations: an action on everything in a queue that matches the filter
+// when the operation is started.
 type BulkRequest struct {
-	Queue  string `json:"queue"`                       // The queue
-	Action string `json:"action" names:"bulk actions"` // Action on each match
+	Queue string `json:"queue"` // The queue
+	// Action on each match. retry also ends the delays of released chunks (snoozes)
+	Action string `json:"action" names:"bulk actions"`
 	// The matches must satisfy every given field; an empty filter matches everything
 	Filter BulkFilter `json:"filter,omitzero"`
 	To     string     `json:"to,omitempty"` // Target queue of the dead letters, for forward
@@ -46,7 +47,7 @@ type BulkRequest struct {
 	Actor string `json:"actor,omitempty"`
 }
 
-// BulkFilter says what a bulk operation is about; everything given has to fit.
+// BulkFilter selects the matches of a bulk operation; they satisfy every given field.
 type BulkFilter struct {
 	Submission string `json:"submission,omitempty"` // Only this submission
 	// Submissions in one of these states: open; for dead letters also completed_with_dead
@@ -63,23 +64,24 @@ type BulkFilter struct {
 	Oldest uint32 `json:"oldest,omitempty" limit:"0..MaxOldest"`
 }
 
-// BulkOperation is something that is done with much at once, and how far it got. It goes on after a restart.
+// BulkOperation is an action on many chunks or submissions in the background, and its progress. It continues after a
+// restart.
 type BulkOperation struct {
 	ID     string `json:"id"`                          // Id of the operation
 	Queue  string `json:"queue"`                       // The queue
-	Action string `json:"action" names:"bulk actions"` // What is done with each
-	// What it is about; everything given has to fit, and nothing given means all
+	Action string `json:"action" names:"bulk actions"` // Action on each match
+	// The matches satisfy every given field; an empty filter matches everything
 	Filter BulkFilter `json:"filter,omitzero"`
-	// Of forward: the queue that dead letters go on to
+	// For forward: the target queue
 	To       string `json:"to,omitempty"`
-	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"` // Of reprioritize: the new priority
+	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"` // For reprioritize: the new priority
 	// Most matches that it changes; absent: all
 	Limit uint32 `json:"limit,omitempty" limit:"0..MaxOldest"`
-	// Most chunks or submissions per second; 0: as fast as it goes
+	// Most chunks or submissions per second; 0: no limit
 	RatePerSecond uint32 `json:"rate_per_second" limit:"0..MaxRate"`
-	// Count what would come of it, and change nothing
+	// Count the matches, and change nothing
 	DryRun bool `json:"dry_run"`
-	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+	// Name of the caller: that of the access token or, on an open server, the name in the request, at most 128 bytes
 	Actor string `json:"actor,omitempty"`
 	State string `json:"state" names:"bulk states"` // All states but running are final
 	// Start of the operation, which ignores everything that comes later

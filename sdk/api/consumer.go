@@ -87,8 +87,9 @@ const (
 	EventRevoked = "revoked" // RevokedEvent: reservations that were taken from you
 )
 
-// Hello tells an attached consumer how things are. When Epoch is another one than at the last time, the server may have forgotten all
-// reservations: a consumer that holds chunks extends them under its name, and has them again. Do so after every Hello.
+// Hello tells an attached consumer the present state. When Epoch is not the last one that it got, the server may have
+// forgotten all reservations: a consumer that holds chunks extends them under its name, and has them again. Do so
+// after every Hello.
 type Hello struct {
 	Consumer    string `json:"consumer"`     // The consumer's name
 	HeartbeatMS int64  `json:"heartbeat_ms"` // Longest silence of the server
@@ -105,7 +106,7 @@ type RevokedEvent struct {
 	Items []Revoked `json:"items"` // The revoked reservations
 }
 
-// Revoked is one of them: what is done under its token does not count any more.
+// Revoked is one of them: results under its token no longer count.
 type Revoked struct {
 	Token  string `json:"token"`                      // Token of the reservation; results under it no longer count
 	Reason string `json:"reason" names:"revocations"` // Reason

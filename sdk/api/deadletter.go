@@ -88,7 +88,7 @@ type RetryGroups struct {
 // RetryGroup are the chunks of one kind of error.
 type RetryGroup struct {
 	Fingerprint string       `json:"fingerprint"`       // Name of the kind of error, as in the filter of a bulk operation
-	Pattern     string       `json:"pattern"`           // The error without what varies
+	Pattern     string       `json:"pattern"`           // The error without its variable parts
 	Example     string       `json:"example,omitempty"` // One of the errors as it came; absent if the deadline passed
 	Submission  string       `json:"submission"`        // Submission of the example
 	Index       uint32       `json:"index"`             // Index of its chunk

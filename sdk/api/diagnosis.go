@@ -16,8 +16,8 @@ type Diagnosis struct {
 	// Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that
 	// time, and after a restart, which forgets it
 	FirstReservedAt Time `json:"first_reserved_at,omitzero"`
-	// Time when everything is done: the latest end of the causes. null if nothing moves, and for a tenant's token if
-	// the end of a cause is
+	// Time when everything is done: the latest end of the causes. null if nothing moves; for a tenant's token also if
+	// the forecast of a cause is null
 	Forecast *Forecast `json:"forecast"`
 }
 
@@ -56,14 +56,14 @@ type Cause struct {
 	LastUsed Time   `json:"last_used,omitzero"` // Time of the last reserve with that strategy
 	// Chunks per second at which these end, the median of the last ten minutes; absent if nothing moves
 	PerSecond float64 `json:"per_second,omitempty"`
-	// Of a queue: what the sentence names of this cause, in its order
+	// For a queue: the names in the sentence about this cause, in its order
 	Links []Link `json:"links,omitempty"`
-	// Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck.
-	// For a tenant's token it follows from the pace of its own value at its limit; null if that is not known
+	// Time when all chunks with this cause are done; their order is not known. null if they are stuck. For a tenant's
+	// token it follows from the pace of its own value at its limit; null if that is not known
 	Forecast *Forecast `json:"forecast"`
 }
 
-// Link says where more is known of something that a sentence names.
+// Link points to details of something that a sentence names.
 type Link struct {
 	Text string `json:"text"` // As the sentence has it
 	Href string `json:"href"` // Path of the API

@@ -2,7 +2,7 @@ package api
 
 // Durations tell how long chunks took lately.
 type Durations struct {
-	// Beginning of what is counted: half an hour to an hour ago, or the start of the server or of the measuring
+	// Start of the counted time: half an hour to an hour ago, or the start of the server or of the measurement
 	Since Time           `json:"since"`
 	Wait  DurationCounts `json:"wait"` // From the insert, or from run_at, to the first reservation
 	Run   DurationCounts `json:"run"`  // From a reservation to its completion or failure
@@ -14,7 +14,7 @@ type DurationCounts struct {
 	P50MS int64  `json:"p50_ms"` // Half of them were shorter, to within a tenth
 	P95MS int64  `json:"p95_ms"` // 95 % of them were shorter, to within a tenth
 	MaxMS int64  `json:"max_ms"` // The longest; of a value on a busy queue, the longest that was measured
-	// How many were how long, from the first bucket that has any to the last
+	// Counts by duration, from the first bucket that is not empty to the last one
 	Buckets []DurationBucket `json:"buckets" limit:"..MaxDurationBuckets"`
 }
 

@@ -4,8 +4,8 @@ package api
 type Node struct {
 	Name    string      `json:"name"`    // The option node, or the name of the machine
 	URL     string      `json:"url"`     // Where clients and other nodes reach it
-	Since   Time        `json:"since"`   // When it was started, by its own clock
-	Leaving bool        `json:"leaving"` // It is about to stop, and hands over its queues
+	Since   Time        `json:"since"`   // Time of its start, by its own clock
+	Leaving bool        `json:"leaving"` // Whether it is about to stop, and hands over its queues
 	Queues  []NodeQueue `json:"queues"`  // The queues that it owns, by name
 }
 

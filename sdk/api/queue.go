@@ -6,10 +6,10 @@ type Queue struct {
 	Settings  QueueSettings `json:"settings"`   // All settings
 	CreatedAt Time          `json:"created_at"` // Time when it was created
 
-	// In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where the
-	// node that serves the queue does not answer within two seconds
+	// In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue
+	// does not answer within two seconds
 	Sentence string `json:"sentence,omitempty"`
-	// In a list, where there is a sentence: how it stands
+	// In a list, with the sentence: its numbers now
 	Now *QueueNow `json:"now,omitempty"`
 
 	// Why it is out of service while other queues work; absent: it works
@@ -24,8 +24,8 @@ type QueueNow struct {
 	DonePerSecond float64 `json:"done_per_second"` // Chunks completed in the last second
 	// Chunks completed per second over the last ten minutes, a point in 15 s, the oldest first; fewer after a start
 	DoneRates []float64 `json:"done_rates"`
-	// What needs someone, in words, at most 5: no consumer asks for work, a value at its limit does not move, the disk
-	// is full
+	// At most 5 sentences about trouble that needs an operator: no consumer asks for work, a value at its limit does
+	// not move, the disk is full
 	Alarms []string `json:"alarms"`
 }
 
@@ -136,7 +136,7 @@ type QueueSettingsInput struct {
 type Stats struct {
 	Ready    uint64 `json:"ready"`    // Chunks that can be reserved now
 	Waiting  uint64 `json:"waiting"`  // Chunks that wait for a retry or for run_at
-	Retrying uint64 `json:"retrying"` // Those of them that wait for another attempt
+	Retrying uint64 `json:"retrying"` // The waiting chunks that wait for another attempt
 	Reserved uint64 `json:"reserved"` // Chunks held by consumers
 	Paused   uint64 `json:"paused"`   // Chunks that pause rules hold back
 	Blocked  uint64 `json:"blocked"`  // Chunks that block rules hold back

@@ -55,8 +55,7 @@ type Reservation struct {
 	Attempt    uint32 `json:"attempt"`    // Number of the attempt, from 1
 	Deadline   Time   `json:"deadline"`   // Time when the server offers the chunk again
 	CreatedAt  Time   `json:"created_at"` // Time of the insert
-	// Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or
-	// back-off before
+	// Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off
 	ReadyAt    Time    `json:"ready_at"`
 	Content    Content `json:"content"`             // Content of the chunk
 	Meta       Meta    `json:"meta"`                // Meta of the submission
@@ -93,7 +92,8 @@ type ExtendItem struct {
 // ReleaseItem gives a chunk back unworked; no attempt is counted.
 type ReleaseItem struct {
 	Token string `json:"token"` // Token from the reservation
-	// How long the chunk waits before it is offered again: at most 30 days. 0: at once. The delay survives a restart
+	// Delay until the chunk is offered again, at most 30 days; 0: none. It survives a restart; the bulk action retry
+	// ends it
 	DelayMS int64 `json:"delay_ms,omitempty" limit:"0..MaxDelayMS"`
 }
 
@@ -111,7 +111,7 @@ type FailRequest struct {
 // at a restart.
 type ExtendRequest struct {
 	Items []ExtendItem `json:"items" limit:"..MaxBatch"` // Reservations to extend
-	// Name under which chunks are taken up that the server forgot at a restart
+	// Name of the consumer, for chunks whose reservations the server lost at a restart: it holds them again
 	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 
@@ -151,7 +151,7 @@ type ExchangeRequest struct {
 	Extend   []ExtendItem   `json:"extend,omitempty" limit:"..MaxBatch"`   // Deadlines to move
 	// The reserve to make afterwards; absent: none
 	Reserve *ReserveRequest `json:"reserve,omitempty"`
-	// Name under which extend takes up chunks that the server forgot at a restart; absent: the name in reserve
+	// Name for extend, as in an extend request; absent: the name in reserve
 	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 

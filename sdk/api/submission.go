@@ -38,8 +38,8 @@ type NewSubmission struct {
 // whose Existing is true.
 type Unique struct {
 	Key string `json:"key" limit:"1..MaxUniqueKey"` // Any text; what the submissions have in common, such as "invoice:7481"
-	// open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: it is held for that
-	// time from the insert on, also when the submission has ended
+	// open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: the
+	// key is held for that time from the insert on, even if the submission has ended
 	While string `json:"while,omitempty"`
 	// keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it
 	// is reserved, done, dead or skipped. Absent in answers

@@ -10,7 +10,7 @@ type NewToken struct {
 	Meta      Meta `json:"meta,omitempty"`
 	ExpiresAt Time `json:"expires_at,omitzero"` // Time when it expires; absent: never
 	// Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent:
-	// none. It counts over TLS, from authorities of --tls-client-ca
+	// none. It works over TLS, with certificates of the authorities in --tls-client-ca
 	Subject string `json:"certificate_subject,omitempty"`
 }
 

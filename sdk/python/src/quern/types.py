@@ -237,18 +237,17 @@ __all__ = [
 ]
 
 
-#: Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}. A
-#: string is not an object, and of the objects the one field tells which it is
+#: Opaque bytes. A request has a bare string (text), {text} or {base64}; an answer has {text} if they are UTF-8, else {base64}
 Bytes = Union[str, "Text", "Base64"]
 
-#: What a chunk carries: bytes, or the key of an object in object storage. It is an object whose one field tells which
+#: The content of a chunk: bytes, or the key of an object in object storage. Its one field tells which
 Content = Union["Text", "Base64", "Key"]
 
 #: A string or a whole number of 64 bits; "7" and 7 are different values
 MetaValue = Union[str, int]
 
-#: What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an object with the
-#: field name one that the queue keeps under a name, and an object with the field type a block
+#: What to hand out next. A string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)). An object with the
+#: field name is a named strategy of the queue, and one with the field type is a block
 Strategy = Union[str, "StrategyByName", "StrategyBlock"]
 
 #: A block with its arguments; type says which
@@ -426,13 +425,13 @@ class BulkFilter(TypedDict, total=False):
 
 
 class _BulkOperationRequired(TypedDict):
-    #: What is done with each
+    #: Action on each match
     action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"]
     #: Start of the operation, which ignores everything that comes later
     created_at: str
     #: Number of changes; in a dry run, of those that it would make
     done: int
-    #: Count what would come of it, and change nothing
+    #: Count the matches, and change nothing
     dry_run: bool
     #: Id of the operation
     id: str
@@ -440,7 +439,7 @@ class _BulkOperationRequired(TypedDict):
     matched: int
     #: The queue
     queue: str
-    #: Most chunks or submissions per second; 0: as fast as it goes
+    #: Most chunks or submissions per second; 0: no limit
     rate_per_second: int
     #: Number of matches that cannot be changed, such as a dead letter whose submission has passed its dead_deadline
     refused: int
@@ -452,7 +451,7 @@ class _BulkOperationRequired(TypedDict):
 
 class BulkOperation(_BulkOperationRequired, total=False):
     """BulkOperation: see the server's OpenAPI document."""
-    #: Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+    #: Name of the caller: that of the access token or, on an open server, the name in the request, at most 128 bytes
     actor: str
     #: Name of the caller that cancelled it
     cancelled_by: str
@@ -461,7 +460,7 @@ class BulkOperation(_BulkOperationRequired, total=False):
     examined: int
     #: Error that ended it
     failure: str
-    #: What it is about; everything given has to fit, and nothing given means all
+    #: The matches satisfy every given field; an empty filter matches everything
     filter: BulkFilter
     #: Time of its end
     finished_at: str
@@ -469,12 +468,12 @@ class BulkOperation(_BulkOperationRequired, total=False):
     limit: int
     #: Share of the items examined, rounded down; 100 only when it has completed
     percent: int
-    #: Of reprioritize: the new priority
+    #: For reprioritize: the new priority
     priority: int
     #: Time until the operation has examined everything, at the pace of the last minute or, if that is unknown, at rate_per_second.
     #: Absent: it has ended, or the time is unknown
     remaining_ms: int
-    #: Of forward: the queue that dead letters go on to
+    #: For forward: the target queue
     to: str
     #: Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to
     #: it when the operation has completed
@@ -482,7 +481,7 @@ class BulkOperation(_BulkOperationRequired, total=False):
 
 
 class _BulkRequestRequired(TypedDict):
-    #: Action on each match
+    #: Action on each match. retry also ends the delays of released chunks (snoozes)
     action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"]
     #: The queue
     queue: str
@@ -511,8 +510,8 @@ class _CauseRequired(TypedDict):
     chunks: int
     #: The cause in words, as a part of a sentence
     detail: str
-    #: Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck. For a tenant's
-    #: token it follows from the pace of its own value at its limit; null if that is not known
+    #: Time when all chunks with this cause are done; their order is not known. null if they are stuck. For a tenant's token it follows
+    #: from the pace of its own value at its limit; null if that is not known
     forecast: Optional[Forecast]
     #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
@@ -529,7 +528,7 @@ class Cause(_CauseRequired, total=False):
     key: str
     #: Time of the last reserve with that strategy
     last_used: str
-    #: Of a queue: what the sentence names of this cause, in its order
+    #: For a queue: the names in the sentence about this cause, in its order
     links: list[Link]
     #: For limit: the maximum
     max: int
@@ -883,8 +882,8 @@ class _DiagnosisRequired(TypedDict):
     causes: list[Cause]
     #: Number of these chunks that were examined for the causes: all, unless there are very many
     examined: int
-    #: Time when everything is done: the latest end of the causes. null if nothing moves, and for a tenant's token if the end of a cause
-    #: is
+    #: Time when everything is done: the latest end of the causes. null if nothing moves; for a tenant's token also if the forecast of a
+    #: cause is null
     forecast: Optional[Forecast]
     #: Number of consumers that hold them; of very many chunks, only the examined ones count
     holders: int
@@ -915,7 +914,7 @@ class DurationBucket(TypedDict):
 
 class DurationCounts(TypedDict):
     """DurationCounts: see the server's OpenAPI document."""
-    #: How many were how long, from the first bucket that has any to the last
+    #: Counts by duration, from the first bucket that is not empty to the last one
     buckets: list[DurationBucket]
     #: Number of durations
     count: int
@@ -931,7 +930,7 @@ class Durations(TypedDict):
     """Durations: see the server's OpenAPI document."""
     #: From a reservation to its completion or failure
     run: DurationCounts
-    #: Beginning of what is counted: half an hour to an hour ago, or the start of the server or of the measuring
+    #: Start of the counted time: half an hour to an hour ago, or the start of the server or of the measurement
     since: str
     #: From the insert, or from run_at, to the first reservation
     wait: DurationCounts
@@ -995,7 +994,7 @@ class ExchangeRequest(TypedDict, total=False):
     """ExchangeRequest: see the server's OpenAPI document."""
     #: Chunks that are done
     complete: list[CompleteItem]
-    #: Name under which extend takes up chunks that the server forgot at a restart; absent: the name in reserve
+    #: Name for extend, as in an extend request; absent: the name in reserve
     consumer: str
     #: Deadlines to move
     extend: list[ExtendItem]
@@ -1122,7 +1121,7 @@ class _ExtendRequestRequired(TypedDict):
 
 class ExtendRequest(_ExtendRequestRequired, total=False):
     """ExtendRequest: see the server's OpenAPI document."""
-    #: Name under which chunks are taken up that the server forgot at a restart
+    #: Name of the consumer, for chunks whose reservations the server lost at a restart: it holds them again
     consumer: str
 
 
@@ -1547,7 +1546,7 @@ class MaxSimultaneousBlock(TypedDict):
     underlying: StrategyNode
 
 
-#: What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes
+#: The metadata that strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes
 Meta = dict[str, MetaValue]
 
 
@@ -1677,8 +1676,8 @@ class _NewTokenRequired(TypedDict):
 
 class NewToken(_NewTokenRequired, total=False):
     """NewToken: see the server's OpenAPI document."""
-    #: Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts over
-    #: TLS, from authorities of --tls-client-ca
+    #: Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It works over
+    #: TLS, with certificates of the authorities in --tls-client-ca
     certificate_subject: str
     #: Time when it expires; absent: never
     expires_at: str
@@ -1696,13 +1695,13 @@ class NewestFirstBlock(TypedDict):
 
 class Node(TypedDict):
     """Node: see the server's OpenAPI document."""
-    #: It is about to stop, and hands over its queues
+    #: Whether it is about to stop, and hands over its queues
     leaving: bool
     #: The option node, or the name of the machine
     name: str
     #: The queues that it owns, by name
     queues: list[NodeQueue]
-    #: When it was started, by its own clock
+    #: Time of its start, by its own clock
     since: str
     #: Where clients and other nodes reach it
     url: str
@@ -1734,9 +1733,9 @@ class _OrElseBlockRequired(TypedDict):
 
 class OrElseBlock(_OrElseBlockRequired, total=False):
     """In text: OrElse(first, second, ...)."""
-    #: The strategies, in the order in which they are asked; of two they may be given as try_first and fallback
+    #: The strategies, in the order in which the server asks them; for two, try_first and fallback do the same
     branches: list[StrategyNode]
-    #: The strategy that is asked for what try_first could not fill
+    #: The strategy that fills what try_first could not
     fallback: StrategyNode
     #: The strategy that is asked first, instead of branches
     try_first: StrategyNode
@@ -1776,7 +1775,7 @@ class _PageAttemptRequired(TypedDict):
 
 class PageAttempt(_PageAttemptRequired, total=False):
     """PageAttempt: see the server's OpenAPI document."""
-    #: Never there
+    #: Always absent
     next: str
 
 
@@ -1858,7 +1857,7 @@ class _PageLedgerRequired(TypedDict):
 
 class PageLedger(_PageLedgerRequired, total=False):
     """PageLedger: see the server's OpenAPI document."""
-    #: Never there: a queue has at most 64 branches with ledgers
+    #: Always absent: a queue has at most 64 branches with ledgers
     next: str
 
 
@@ -1891,7 +1890,7 @@ class _PageNodeRequired(TypedDict):
 
 class PageNode(_PageNodeRequired, total=False):
     """PageNode: see the server's OpenAPI document."""
-    #: Never there: a cluster has at most 64 nodes
+    #: Always absent: a cluster has at most 64 nodes
     next: str
 
 
@@ -1913,18 +1912,18 @@ class _PagePluginRecordingRequired(TypedDict):
 
 class PagePluginRecording(_PagePluginRecordingRequired, total=False):
     """PagePluginRecording: see the server's OpenAPI document."""
-    #: Never there: a plugin has at most 32 recordings
+    #: Always absent: a plugin has at most 32 recordings
     next: str
 
 
 class _PagePluginScoresRequired(TypedDict):
-    #: What is open of the plugin, what is in use first
+    #: The open versions of the plugin, those in use first
     items: list[PluginScores]
 
 
 class PagePluginScores(_PagePluginScoresRequired, total=False):
     """PagePluginScores: see the server's OpenAPI document."""
-    #: Never there: only what is open is listed
+    #: Always absent: only open versions are listed
     next: str
 
 
@@ -1935,7 +1934,7 @@ class _PagePluginVersionRequired(TypedDict):
 
 class PagePluginVersion(_PagePluginVersionRequired, total=False):
     """PagePluginVersion: see the server's OpenAPI document."""
-    #: Never there: a plugin has at most 100 versions
+    #: Always absent: a plugin has at most 100 versions
     next: str
 
 
@@ -2098,7 +2097,7 @@ class PluginBlock(_PluginBlockRequired, total=False):
     """In text: Plugin(name@version, [config], [window=N], [explore=N], underlying)."""
     #: Configuration of the plugin
     config: dict[str, Any]
-    #: Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none
+    #: One in this many handed-out candidates is the first in the order of underlying, regardless of its score; 0: none
     explore: int
     #: Version of the plugin, or the first digits of its sha256; without it, the active one
     version: str
@@ -2315,7 +2314,7 @@ class PluginSettings(TypedDict, total=False):
     """PluginSettings: see the server's OpenAPI document."""
     #: Share of one core, over 10 s, above which it is throttled; 0: the server's 0.25
     cpu_share: float
-    #: open: out of use; closed: its breaker never opens; empty: as its faults have it
+    #: open: out of use; closed: its breaker never opens; empty: its faults decide
     hold: Literal["", "open", "closed"]
     #: Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error
     log_level: int
@@ -2563,18 +2562,19 @@ class _QueueRequired(TypedDict):
 
 class Queue(_QueueRequired, total=False):
     """Queue: see the server's OpenAPI document."""
-    #: In a list, where there is a sentence: how it stands
+    #: In a list, with the sentence: its numbers now
     now: QueueNow
     #: Why it is out of service while other queues work; absent: it works
     quarantined: Quarantined
-    #: In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where the node that serves the queue
-    #: does not answer within two seconds
+    #: In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue does not answer
+    #: within two seconds
     sentence: str
 
 
 class QueueNow(TypedDict):
     """QueueNow: see the server's OpenAPI document."""
-    #: What needs someone, in words, at most 5: no consumer asks for work, a value at its limit does not move, the disk is full
+    #: At most 5 sentences about trouble that needs an operator: no consumer asks for work, a value at its limit does not move, the disk
+    #: is full
     alarms: list[str]
     #: Dead chunks that can be redriven
     dead_letters: int
@@ -2760,7 +2760,7 @@ class _ReleaseItemRequired(TypedDict):
 
 class ReleaseItem(_ReleaseItemRequired, total=False):
     """ReleaseItem: see the server's OpenAPI document."""
-    #: How long the chunk waits before it is offered again: at most 30 days. 0: at once. The delay survives a restart
+    #: Delay until the chunk is offered again, at most 30 days; 0: none. It survives a restart; the bulk action retry ends it
     delay_ms: int
 
 
@@ -2791,7 +2791,7 @@ class _ReservationRequired(TypedDict):
     meta: Meta
     #: Priority of the submission
     priority: int
-    #: Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before
+    #: Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off
     ready_at: str
     #: Id of the submission
     submission: str
@@ -2901,7 +2901,7 @@ class _RetryGroupRequired(TypedDict):
     fingerprint: str
     #: Index of its chunk
     index: int
-    #: The error without what varies
+    #: The error without its variable parts
     pattern: str
     #: Submission of the example
     submission: str
@@ -3098,15 +3098,15 @@ class _ScheduleDefinitionRequired(TypedDict):
 
 class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     """ScheduleDefinition: see the server's OpenAPI document."""
-    #: With missed all: the newest so many; default 100
+    #: With missed all: emit at most this many, the newest ones; default 100
     catchup_limit: int
-    #: With missed all: none that is older than this; default 3600000
+    #: With missed all: emit none that is older than this; default 3600000
     catchup_window_ms: int
     #: false: paused; default true
     enabled: bool
     #: No ticks after
     end: str
-    #: Each tick is emitted up to so much later, always by the same amount
+    #: Longest delay of a tick; a given tick always has the same delay
     jitter_ms: int
     #: Ticks that could not be emitted in time: once emits the latest of them, unless a later one is on time; skip drops them; all emits
     #: those within catchup_limit and catchup_window; default once
@@ -3255,7 +3255,7 @@ class _ScoreBlockRequired(TypedDict):
 
 class ScoreBlock(_ScoreBlockRequired, total=False):
     """In text: Score(expression, [window=N], [explore=N], underlying)."""
-    #: Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none
+    #: One in this many handed-out candidates is the first in the order of underlying, regardless of its score; 0: none
     explore: int
     #: How many candidates are scored at once
     window: int
@@ -3425,7 +3425,7 @@ class Stats(TypedDict):
     reserved: int
     #: Chunks reserved
     reserved_total: int
-    #: Those of them that wait for another attempt
+    #: The waiting chunks that wait for another attempt
     retrying: int
     #: Reservations taken from attached consumers, which were told
     revoked_total: int

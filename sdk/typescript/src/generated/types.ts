@@ -143,9 +143,9 @@ export type BulkFilter = {
 }
 
 export type BulkOperation = {
-  /** What is done with each */
+  /** Action on each match */
   action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize"
-  /** Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
+  /** Name of the caller: that of the access token or, on an open server, the name in the request, at most 128 bytes */
   actor?: string
   /** Name of the caller that cancelled it */
   cancelled_by?: string
@@ -153,13 +153,13 @@ export type BulkOperation = {
   created_at: string
   /** Number of changes; in a dry run, of those that it would make */
   done: number
-  /** Count what would come of it, and change nothing */
+  /** Count the matches, and change nothing */
   dry_run: boolean
   /** Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of the queue or of the filter's submission */
   examined?: number
   /** Error that ended it */
   failure?: string
-  /** What it is about; everything given has to fit, and nothing given means all */
+  /** The matches satisfy every given field; an empty filter matches everything */
   filter?: BulkFilter
   /** Time of its end */
   finished_at?: string
@@ -171,11 +171,11 @@ export type BulkOperation = {
   matched: number
   /** Share of the items examined, rounded down; 100 only when it has completed */
   percent?: number
-  /** Of reprioritize: the new priority */
+  /** For reprioritize: the new priority */
   priority?: number
   /** The queue */
   queue: string
-  /** Most chunks or submissions per second; 0: as fast as it goes */
+  /** Most chunks or submissions per second; 0: no limit */
   rate_per_second: number
   /** Number of matches that cannot be changed, such as a dead letter whose submission has passed its dead_deadline */
   refused: number
@@ -183,7 +183,7 @@ export type BulkOperation = {
   remaining_ms?: number
   /** All states but running are final */
   state: "running" | "completed" | "cancelled" | "failed"
-  /** Of forward: the queue that dead letters go on to */
+  /** For forward: the target queue */
   to?: string
   /** Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to it when the operation has completed */
   to_examine?: number
@@ -192,7 +192,7 @@ export type BulkOperation = {
 }
 
 export type BulkRequest = {
-  /** Action on each match */
+  /** Action on each match. retry also ends the delays of released chunks (snoozes) */
   action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize"
   /** Name of the access token; on an open server, the name in the request, at most 128 bytes */
   actor?: string
@@ -212,7 +212,7 @@ export type BulkRequest = {
   to?: string
 }
 
-/** Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}. A string is not an object, and of the objects the one field tells which it is */
+/** Opaque bytes. A request has a bare string (text), {text} or {base64}; an answer has {text} if they are UTF-8, else {base64} */
 export type Bytes = string | Text | Base64
 
 export type Cause = {
@@ -220,7 +220,7 @@ export type Cause = {
   chunks: number
   /** The cause in words, as a part of a sentence */
   detail: string
-  /** Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck. For a tenant's token it follows from the pace of its own value at its limit; null if that is not known */
+  /** Time when all chunks with this cause are done; their order is not known. null if they are stuck. For a tenant's token it follows from the pace of its own value at its limit; null if that is not known */
   forecast: Forecast | null
   /** For limit: chunks of that value in flight; absent during the restart grace */
   in_flight?: number
@@ -230,7 +230,7 @@ export type Cause = {
   kind: "limit" | "rule" | "not_due" | "dead" | "empty" | "unasked" | "none" | "rate"
   /** Time of the last reserve with that strategy */
   last_used?: string
-  /** Of a queue: what the sentence names of this cause, in its order */
+  /** For a queue: the names in the sentence about this cause, in its order */
   links?: Link[]
   /** For limit: the maximum */
   max?: number
@@ -445,7 +445,7 @@ export type ConsumersFrame = {
   whole: boolean
 }
 
-/** What a chunk carries: bytes, or the key of an object in object storage. It is an object whose one field tells which */
+/** The content of a chunk: bytes, or the key of an object in object storage. Its one field tells which */
 export type Content = Text | Base64 | Key
 
 export type CounterDrift = {
@@ -535,7 +535,7 @@ export type Diagnosis = {
   examined: number
   /** Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that time, and after a restart, which forgets it */
   first_reserved_at?: string
-  /** Time when everything is done: the latest end of the causes. null if nothing moves, and for a tenant's token if the end of a cause is */
+  /** Time when everything is done: the latest end of the causes. null if nothing moves; for a tenant's token also if the forecast of a cause is null */
   forecast: Forecast | null
   /** Number of consumers that hold them; of very many chunks, only the examined ones count */
   holders: number
@@ -557,7 +557,7 @@ export type DurationBucket = {
 }
 
 export type DurationCounts = {
-  /** How many were how long, from the first bucket that has any to the last */
+  /** Counts by duration, from the first bucket that is not empty to the last one */
   buckets: DurationBucket[]
   /** Number of durations */
   count: number
@@ -572,7 +572,7 @@ export type DurationCounts = {
 export type Durations = {
   /** From a reservation to its completion or failure */
   run: DurationCounts
-  /** Beginning of what is counted: half an hour to an hour ago, or the start of the server or of the measuring */
+  /** Start of the counted time: half an hour to an hour ago, or the start of the server or of the measurement */
   since: string
   /** From the insert, or from run_at, to the first reservation */
   wait: DurationCounts
@@ -628,7 +628,7 @@ export type ExchangeAnswer = {
 export type ExchangeRequest = {
   /** Chunks that are done */
   complete?: CompleteItem[]
-  /** Name under which extend takes up chunks that the server forgot at a restart; absent: the name in reserve */
+  /** Name for extend, as in an extend request; absent: the name in reserve */
   consumer?: string
   /** Deadlines to move */
   extend?: ExtendItem[]
@@ -733,7 +733,7 @@ export type ExtendItem = {
 }
 
 export type ExtendRequest = {
-  /** Name under which chunks are taken up that the server forgot at a restart */
+  /** Name of the consumer, for chunks whose reservations the server lost at a restart: it holds them again */
   consumer?: string
   /** Reservations to extend */
   items: ExtendItem[]
@@ -1090,7 +1090,7 @@ export type MaxSimultaneousBlock = {
   underlying: StrategyNode
 }
 
-/** What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes */
+/** The metadata that strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes */
 export type Meta = { [key: string]: MetaValue }
 
 export type MetaKey = {
@@ -1203,7 +1203,7 @@ export type NewSubmissionHead = {
 }
 
 export type NewToken = {
-  /** Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts over TLS, from authorities of --tls-client-ca */
+  /** Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It works over TLS, with certificates of the authorities in --tls-client-ca */
   certificate_subject?: string
   /** Time when it expires; absent: never */
   expires_at?: string
@@ -1224,13 +1224,13 @@ export type NewestFirstBlock = {
 }
 
 export type Node = {
-  /** It is about to stop, and hands over its queues */
+  /** Whether it is about to stop, and hands over its queues */
   leaving: boolean
   /** The option node, or the name of the machine */
   name: string
   /** The queues that it owns, by name */
   queues: NodeQueue[]
-  /** When it was started, by its own clock */
+  /** Time of its start, by its own clock */
   since: string
   /** Where clients and other nodes reach it */
   url: string
@@ -1255,9 +1255,9 @@ export type OldestFirstBlock = {
 
 /** In text: OrElse(first, second, ...) */
 export type OrElseBlock = {
-  /** The strategies, in the order in which they are asked; of two they may be given as try_first and fallback */
+  /** The strategies, in the order in which the server asks them; for two, try_first and fallback do the same */
   branches?: StrategyNode[]
-  /** The strategy that is asked for what try_first could not fill */
+  /** The strategy that fills what try_first could not */
   fallback?: StrategyNode
   /** The strategy that is asked first, instead of branches */
   try_first?: StrategyNode
@@ -1290,7 +1290,7 @@ export type Output = {
 export type PageAttempt = {
   /** The tries, the oldest first */
   items: Attempt[]
-  /** Never there */
+  /** Always absent */
   next?: string
 }
 
@@ -1343,7 +1343,7 @@ export type PageHeldReservation = {
 export type PageLedger = {
   /** The ledgers, by branch, the outer ones first */
   items: Ledger[]
-  /** Never there: a queue has at most 64 branches with ledgers */
+  /** Always absent: a queue has at most 64 branches with ledgers */
   next?: string
 }
 
@@ -1364,7 +1364,7 @@ export type PageNamedStrategy = {
 export type PageNode = {
   /** The nodes, by name */
   items: Node[]
-  /** Never there: a cluster has at most 64 nodes */
+  /** Always absent: a cluster has at most 64 nodes */
   next?: string
 }
 
@@ -1378,21 +1378,21 @@ export type PagePlugin = {
 export type PagePluginRecording = {
   /** The recordings, the newest first */
   items: PluginRecording[]
-  /** Never there: a plugin has at most 32 recordings */
+  /** Always absent: a plugin has at most 32 recordings */
   next?: string
 }
 
 export type PagePluginScores = {
-  /** What is open of the plugin, what is in use first */
+  /** The open versions of the plugin, those in use first */
   items: PluginScores[]
-  /** Never there: only what is open is listed */
+  /** Always absent: only open versions are listed */
   next?: string
 }
 
 export type PagePluginVersion = {
   /** The versions, the newest first */
   items: PluginVersion[]
-  /** Never there: a plugin has at most 100 versions */
+  /** Always absent: a plugin has at most 100 versions */
   next?: string
 }
 
@@ -1508,7 +1508,7 @@ export type PluginBin = {
 export type PluginBlock = {
   /** Configuration of the plugin */
   config?: { [key: string]: unknown }
-  /** Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none */
+  /** One in this many handed-out candidates is the first in the order of underlying, regardless of its score; 0: none */
   explore?: number
   /** Name of the plugin */
   name: string
@@ -1704,7 +1704,7 @@ export type PluginSelection = {
 export type PluginSettings = {
   /** Share of one core, over 10 s, above which it is throttled; 0: the server's 0.25 */
   cpu_share?: number
-  /** open: out of use; closed: its breaker never opens; empty: as its faults have it */
+  /** open: out of use; closed: its breaker never opens; empty: its faults decide */
   hold?: "" | "open" | "closed"
   /** Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error */
   log_level?: number
@@ -1912,18 +1912,18 @@ export type Queue = {
   created_at: string
   /** Name: 1 to 64 letters, digits, '_', '-' and '.' */
   name: string
-  /** In a list, where there is a sentence: how it stands */
+  /** In a list, with the sentence: its numbers now */
   now?: QueueNow
   /** Why it is out of service while other queues work; absent: it works */
   quarantined?: Quarantined
-  /** In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where the node that serves the queue does not answer within two seconds */
+  /** In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue does not answer within two seconds */
   sentence?: string
   /** All settings */
   settings: QueueSettings
 }
 
 export type QueueNow = {
-  /** What needs someone, in words, at most 5: no consumer asks for work, a value at its limit does not move, the disk is full */
+  /** At most 5 sentences about trouble that needs an operator: no consumer asks for work, a value at its limit does not move, the disk is full */
   alarms: string[]
   /** Dead chunks that can be redriven */
   dead_letters: number
@@ -2083,7 +2083,7 @@ export type RefusedValue = {
 }
 
 export type ReleaseItem = {
-  /** How long the chunk waits before it is offered again: at most 30 days. 0: at once. The delay survives a restart */
+  /** Delay until the chunk is offered again, at most 30 days; 0: none. It survives a restart; the bulk action retry ends it */
   delay_ms?: number
   /** Token from the reservation */
   token: string
@@ -2116,7 +2116,7 @@ export type Reservation = {
   meta: Meta
   /** Priority of the submission */
   priority: number
-  /** Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before */
+  /** Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off */
   ready_at: string
   /** Id of the submission */
   submission: string
@@ -2205,7 +2205,7 @@ export type RetryGroup = {
   index: number
   /** Time of the first next try */
   next_at?: string
-  /** The error without what varies */
+  /** The error without its variable parts */
   pattern: string
   /** Submission of the example */
   submission: string
@@ -2364,15 +2364,15 @@ export type Schedule = {
 }
 
 export type ScheduleDefinition = {
-  /** With missed all: the newest so many; default 100 */
+  /** With missed all: emit at most this many, the newest ones; default 100 */
   catchup_limit?: number
-  /** With missed all: none that is older than this; default 3600000 */
+  /** With missed all: emit none that is older than this; default 3600000 */
   catchup_window_ms?: number
   /** false: paused; default true */
   enabled?: boolean
   /** No ticks after */
   end?: string
-  /** Each tick is emitted up to so much later, always by the same amount */
+  /** Longest delay of a tick; a given tick always has the same delay */
   jitter_ms?: number
   /** Ticks that could not be emitted in time: once emits the latest of them, unless a later one is on time; skip drops them; all emits those within catchup_limit and catchup_window; default once */
   missed?: "once" | "skip" | "all"
@@ -2498,7 +2498,7 @@ export type SchedulesFrame = {
 
 /** In text: Score(expression, [window=N], [explore=N], underlying) */
 export type ScoreBlock = {
-  /** Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none */
+  /** One in this many handed-out candidates is the first in the order of underlying, regardless of its score; 0: none */
   explore?: number
   /** Expression whose value is the score */
   expression: string
@@ -2663,7 +2663,7 @@ export type Stats = {
   reserved: number
   /** Chunks reserved */
   reserved_total: number
-  /** Those of them that wait for another attempt */
+  /** The waiting chunks that wait for another attempt */
   retrying: number
   /** Reservations taken from attached consumers, which were told */
   revoked_total: number
@@ -2705,7 +2705,7 @@ export type StrategiesInUse = {
   since: string
 }
 
-/** What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an object with the field name one that the queue keeps under a name, and an object with the field type a block */
+/** What to hand out next. A string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)). An object with the field name is a named strategy of the queue, and one with the field type is a block */
 export type Strategy = string | StrategyByName | StrategyBlock
 
 /** A block with its arguments; type says which */
@@ -2898,7 +2898,7 @@ export type Unique = {
   key: string
   /** keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it is reserved, done, dead or skipped. Absent in answers */
   on_conflict?: string
-  /** open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: it is held for that time from the insert on, also when the submission has ended */
+  /** open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: the key is held for that time from the insert on, even if the submission has ended */
   while?: string
 }
 
