@@ -199,7 +199,8 @@ func coversBulk(ctx context.Context, b *queue.Bulk) bool {
 	return token == nil || token.CoversQueue(b.Queue) && coversEntries(&token.Restriction, b.Filter.Meta)
 }
 
-// covered is a bulk operation, if the token covers it.
+// covered is a bulk operation, if the token covers it. The zero operation of an id that does not exist is covered by
+// no bound token, so both cases take the same way.
 func (x bulks) covered(ctx context.Context, id string) (queue.Bulk, error) {
 	b, err := x.engine.Bulk(id)
 	if !coversBulk(ctx, &b) { // also where there is none

@@ -80,7 +80,7 @@ func failures() []kind {
 		{code: queue.CodeConflict, status: 409, title: "The state does not allow it",
 			advice: "Read the resource again: its present state does not allow this."},
 		{code: queue.CodeDraining, status: 409, title: "The queue is draining",
-			advice: "Insert into another queue, or take draining back in the queue's settings."},
+			advice: "Insert into another queue, or turn off draining in the queue's settings."},
 		{code: codePrecondition, status: 412, title: "The condition does not hold",
 			advice: "It was changed meanwhile: read it again, then retry with its new ETag."},
 		{code: queue.CodeRefusedByRule, status: 423, title: "A rule refuses inserts",
@@ -88,8 +88,8 @@ func failures() []kind {
 		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before",
 			advice: "Use a new Idempotency-Key for a different request."},
 		{code: queue.CodeBatchRefused, status: 409, title: "Another submission of the call was refused",
-			advice: "Correct or leave out the one that detail names; only results of an atomic insert of many have " +
-				"this code."},
+			advice: "Correct or leave out the submission that detail names. Only results of an atomic insert of " +
+				"many have this code."},
 		{code: queue.CodeTooLarge, status: 413, title: "Too large",
 			advice: "Split the request, or put the content into object storage."},
 		{code: codeMediaType, status: 415, title: "Unsupported media type",
@@ -103,17 +103,17 @@ func failures() []kind {
 		{code: codeElsewhere, status: 421, title: "Another node serves this",
 			advice: "Nothing was done. Send it to the node that the header Quern-Owner names, or again to this one."},
 		{code: codeUnknownOutcome, status: 502, title: "The outcome is unknown",
-			advice: "Send it again if that does no harm: with the " +
-				"same Idempotency-Key or the same tokens, what was done already is recognised."},
+			advice: "Send it again with the same Idempotency-Key or the same tokens: the server then recognises " +
+				"work that it did already."},
 		{code: codeCrossOrigin, status: 403, title: "Cross-origin request refused",
-			advice: "Changes cannot be made, nor streams opened, from a page of another site."},
+			advice: "A page of another site can neither make changes nor open streams."},
 		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
 		{code: queue.CodeOverloaded, status: 429, title: "Too much at once",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeTooManySubmissions, status: 429, title: "Too many open submissions",
 			advice: "Inserts are refused until some have ended; everything else works.", retry: 10 * time.Second},
-		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "What brings something new is " +
-			"refused until there is room; what finishes, stops or takes away still works.", retry: 30 * time.Second},
+		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "The server refuses inserts and " +
+			"other additions until there is room; completing, cancelling and deleting still work.", retry: 30 * time.Second},
 		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine",
 			advice: "GET /v1/queues/{queue} says which file " +
 				"is damaged or missing. Once that is fixed and the server started again, the queue serves.",
@@ -122,8 +122,8 @@ func failures() []kind {
 		{code: queue.CodeMoving, status: 503, title: "The queue is moving", advice: adviceMoved, retry: time.Second},
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
-		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same " +
-			"Idempotency-Key or the same tokens: what was done already is recognised.", retry: time.Second},
+		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the " +
+			"same Idempotency-Key or the same tokens: the server recognises work that it did already.", retry: time.Second},
 		{code: codeNotReady, status: 503, title: "Not ready", advice: "errors[] names the checks that fail.",
 			retry: time.Second},
 		{code: codeInternal, status: 500, title: "Internal error",
@@ -142,24 +142,24 @@ func unknowns() []kind {
 		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission",
 			advice: "Check the id; ended submissions are forgotten after the queue's retention."},
 		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy",
-			advice: "GET /v1/queues/{queue}/strategies lists those there are."},
+			advice: "GET /v1/queues/{queue}/strategies lists the named strategies."},
 		{code: queue.CodeUnknownValue, status: 404, title: "No such value",
-			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any " +
-				"value."},
+			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists the values; PUT sets a limit or weight " +
+				"for any value."},
 		{code: queue.CodeUnknownSchedule, status: 404, title: "No such schedule",
-			advice: "GET /v1/queues/{queue}/schedules lists those there are."},
+			advice: "GET /v1/queues/{queue}/schedules lists the schedules."},
 		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin",
-			advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
+			advice: "GET /v1/plugins lists the plugins, and /v1/plugins/{name}/versions the versions of one."},
 		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter",
-			advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
+			advice: "GET /v1/queues/{queue}/dead-letters lists the dead letters."},
 		{code: queue.CodeUnknownRule, status: 404, title: "No such rule",
-			advice: "GET /v1/queues/{queue}/rules lists those there are."},
+			advice: "GET /v1/queues/{queue}/rules lists the rules."},
 		{code: queue.CodeUnknownConsumer, status: 404, title: "No such consumer",
-			advice: "GET /v1/queues/{queue}/consumers lists those there are."},
+			advice: "GET /v1/queues/{queue}/consumers lists the consumers."},
 		{code: queue.CodeUnknownToken, status: 404, title: "No such access token",
-			advice: "GET /v1/tokens lists those there are."},
+			advice: "GET /v1/tokens lists the access tokens."},
 		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation",
-			advice: "GET /v1/bulk-operations lists those there are."},
+			advice: "GET /v1/bulk-operations lists the operations."},
 	}
 }
 
@@ -283,8 +283,9 @@ func routingProblem(err *echo.HTTPError) *problem {
 	return internalProblem(err)
 }
 
-// refuse answers with the problem of err, unless an answer has begun: then the connection
-// is cut, so that the client does not take half an answer for a whole one.
+// refuse answers with the problem of err, unless an answer has begun: then the connection is cut, so that the client
+// does not take half an answer for a whole one. It returns the problem for the access log, whether or not the client
+// got it.
 func (a *answers) refuse(c echo.Context, err error) *problem {
 	p := a.problemOf(err)
 	response := c.Response()
@@ -335,7 +336,8 @@ func fromHuma(model *huma.ErrorModel) *problem {
 	return internalProblem(model)
 }
 
-// pointerOf turns huma's "body.items[3].name" into "/items/3/name" and "query.limit" into "/query/limit".
+// pointerOf turns huma's "body.items[3].name" into "/items/3/name" and "query.limit" into "/query/limit". Body
+// pointers have no prefix, as the pointers of the strict reader have none.
 func pointerOf(location string) string {
 	path := strings.NewReplacer("[", "/", "]", "", ".", "/").Replace(location)
 	if rest, ok := strings.CutPrefix(path, "body"); ok {

@@ -155,8 +155,8 @@ func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*s
 	return nil, err
 }
 
-// covers says whether a rule is within what the token is bound to: about its entry, or
-// about a submission that it covers.
+// covers says whether a rule is within what the token is bound to: about its entry, or about a submission that it
+// covers. A pause of the whole queue is not the tenant's, though it affects the tenant: it neither sees nor lifts it.
 func (x rules) covers(ctx context.Context, r *queue.Rule) bool {
 	token := tenantOf(ctx)
 	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 &&
@@ -167,8 +167,8 @@ func unknownRule() error {
 	return uncovered(queue.CodeUnknownRule, "such rule")
 }
 
-// mayRule refuses blocks to all but admins: a pause is for those who work with the queue,
-// a block is kept from them.
+// mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.
+// It is asked for lifting as well: who may not block may not end a block.
 func mayRule(ctx context.Context, action queue.RuleAction) error {
 	token := access.Of(ctx).Token
 	if token == nil || action != queue.Block || token.Scopes.Allow(scopeAdmin) {

@@ -354,7 +354,8 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	return out, nil
 }
 
-// scheduleETag is the ETag of a version.
+// scheduleETag is the ETag of a version. It covers the definition beside the version: a name that was deleted and set
+// again begins with version 1, too.
 func scheduleETag(in *queue.ScheduleInfo) string {
 	def, err := json.Marshal(apiDefinition(in))
 	if err != nil {

@@ -43,7 +43,8 @@ const (
 	attrBulk        = "quern.bulk_operation"
 )
 
-// spanKey is where a request has its span.
+// spanKey is where a request has its span. A nil span under the key means that the request has nothing to tell
+// (untraced).
 const spanKey = "quern.span"
 
 // tracedAs are the operations that have spans, with the type that OpenTelemetry gives to
@@ -67,8 +68,8 @@ type tracing struct {
 	engine *engine.Engine
 }
 
-// start begins the span of a request, as part of the trace that the caller named; nil if
-// it is not recorded.
+// start begins the span of a request, as part of the trace that the caller named; nil if it is not recorded. The name
+// of the queue comes from the client, and is clipped: a span must not have a name of any length.
 func (t *tracing) start(c echo.Context, op *operation) *trace.Span {
 	if t.tracer == nil || op == nil || op.traced == "" {
 		return nil
@@ -157,7 +158,8 @@ func (t *tracing) inserted(c echo.Context, inserted *queue.Submission, replayed 
 	span.Link(inserted.Trace) // of a replay, the first one's; of one whose body names a trace, that
 }
 
-// reserved says what a reserve found, and links the span to those of the producers.
+// reserved says what a reserve found, and links the span to those of the producers. Chunks of one submission come
+// together, so comparing with the one before leaves out most repeated links.
 func (t *tracing) reserved(c echo.Context, asked *engine.ReserveRequest, found *engine.ReserveResult, settled bool) {
 	span := t.spanOf(c)
 	if span == nil {
@@ -189,6 +191,7 @@ func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Tok
 	if span == nil {
 		return
 	}
+	// Each look-up takes a lock of the shard, and a batch may have ten thousand tokens.
 	const most = 64 // submissions that are looked up
 	var last queue.SubmissionID
 	for i, met := 0, 0; i < n && met < most; i++ {
@@ -204,7 +207,8 @@ func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Tok
 	}
 }
 
-// traceSettled says how many were settled, and of how many that did not count.
+// traceSettled says how many were settled, and of how many that did not count. `already` counts as well done: it is
+// the answer to a repeated call.
 func traceSettled(span *trace.Span, results ...[]queue.Result) {
 	if span == nil {
 		return

@@ -70,8 +70,8 @@ func endedPage(kept []byte) ([]checkpoint.Ended, error) {
 	return list, d.err()
 }
 
-// span tells of a page of the history, or of a block of pages, what they hold: the least
-// and the largest of each.
+// span tells of a page of the history, or of a block of pages, what they hold: the least and the largest of each.
+// Readers hold spans without a lock, so a span is never changed: without makes a new one.
 type span struct {
 	firstID, lastID   queue.SubmissionID
 	firstSeq, lastSeq uint32
@@ -96,7 +96,8 @@ func spanOf(number int64, list []checkpoint.Ended) span {
 	return s
 }
 
-// cover widens a span by another.
+// cover widens a span by another. Blocks of pages are covered in the same way, so a look-up can pass over whole
+// blocks.
 func (s *span) cover(o *span) {
 	if o.count == 0 {
 		return
@@ -152,6 +153,7 @@ func (s *span) appendTo(dst []byte) []byte {
 	return append(dst, s.gone...)
 }
 
+// The bits of gone are absent while nothing is gone, which is how a page begins.
 func readSpan(number int64, b []byte) (span, error) {
 	d := pageReader{rest: b}
 	s := span{page: number, meta: new(metaFilter)}

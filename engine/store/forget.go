@@ -24,7 +24,8 @@ const (
 	eraseBytes = 4 << 20
 )
 
-// Outlived is a submission of the history that is past its retention.
+// Outlived is a submission of the history that is past its retention. Forget gathers no page that the rest of its
+// list names (pagesOf), so the places of the rest stay right.
 type Outlived struct {
 	ID       queue.SubmissionID
 	Seq      uint32
@@ -34,9 +35,9 @@ type Outlived struct {
 	at       int
 }
 
-// Outlived lists submissions that finished from one time on and before another, the
-// longest ended first and at most `most`, without those that skip (nil: none) says. It is
-// asked about each in their order, perhaps more than once.
+// Outlived lists submissions that finished from one time on and before another, the longest ended first and at most
+// `most`, without those that skip (nil: none) says. It is asked about each in their order, perhaps more than once.
+// Only pages whose span of ends meets the interval are read, so a round costs what is due and not what there is.
 func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int,
 	skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
 	if most <= 0 {
@@ -66,6 +67,7 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 // from its start. It works in transactions of bounded size, the place in the history last,
 // so after a crash or a failure it is simply called again with the rest.
 func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
+	// By number, because rows of neighbours are on the same pages of the database.
 	slices.SortFunc(list, func(a, b Outlived) int { return cmp.Compare(a.Seq, b.Seq) })
 	h.s.outputs.moves.mu.Lock()
 	defer h.s.outputs.moves.mu.Unlock()
@@ -89,7 +91,7 @@ func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err er
 	return gone, nil
 }
 
-// forget is one transaction of Forget.
+// forget is one transaction of Forget. Memory follows after the commit.
 func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	room := budget{rows: eraseRows, bytes: eraseBytes}
 	change := h.index.change()
@@ -176,10 +178,11 @@ func pagesOf(list []Outlived) map[int64]bool {
 // budget is the rest of a transaction's bounds.
 type budget struct{ rows, bytes int64 }
 
+// It may be overdrawn by one row: a row that is larger than all of the budget has to go at some time, too.
 func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
 
-// erase deletes content (but for singles), blobs, outputs and attachment of a submission
-// as far as the budget goes; `gone` says that nothing is left.
+// erase deletes content (but for singles), blobs, outputs and attachment of a submission as far as the budget goes;
+// `gone` says that nothing is left. Singles are left out, as they share pages with others (eraseSingles).
 func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
 	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
 	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent},
@@ -196,7 +199,8 @@ func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
 	return err == nil, err
 }
 
-// eraseRange deletes the rows of a range from its start, as far as the budget goes.
+// eraseRange deletes the rows of a range from its start, as far as the budget goes. The rows are sized first and then
+// deleted as one range: a deletion by key alone could not stop in time.
 func eraseRange(size, drop *sqlitedb.Stmt, first, last int64, room *budget) (gone bool, err error) {
 	if room.spent() {
 		return false, nil

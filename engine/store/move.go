@@ -30,14 +30,17 @@ const (
 	restoreEnds   = "restore.end"
 )
 
-// movedSteps are the steps that put whole rows, in an order in which they can be done.
+// movedSteps are the steps that put whole rows, in an order in which they can be done. A plugin comes after its
+// versions, which it names.
 var movedSteps = []string{"queue.put", "leftover.put", "secret.put", "plugin.version", "plugin.put", "token.put",
 	"audit.put"}
 
-// inserts takes the table and its columns out of the statement of such a step.
+// inserts takes the table and its columns out of the statement of such a step. So the columns of a table are written
+// once, in changeStatements: a new column moves along without a change here.
 var inserts = regexp.MustCompile(`INTO (\w+) \(([^)]*)\)`)
 
-// movedBytes is about how much one change of a move has.
+// movedBytes is about how much one change of a move has. A change is one append: larger ones would hold the shared
+// database for long, and smaller ones cost a round trip each.
 const movedBytes = 1 << 20
 
 // Replica makes a catalogue at path, where none may be, of what a shared one was when its
@@ -88,8 +91,8 @@ func Restoring(ctx context.Context, log journal.Journal) (is bool, err error) {
 	return is, wrap("restoring", err)
 }
 
-// Move puts catalogues into an empty journal. No server uses it before End: a change of
-// another writer ends the move with a conflict.
+// Move puts catalogues into an empty journal. No server uses it before End: a change of another writer ends the move
+// with a conflict. It is used by one goroutine.
 type Move struct {
 	ctx  context.Context
 	log  journal.Journal

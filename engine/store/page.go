@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A row of up to smallPage bytes fills one page of the database, one of up to largePage a
-// page and one more behind it; a byte more would take a whole further page
-// (https://sqlite.org/fileformat.html, section 1.6).
+// A row of up to smallPage bytes fills one page of the database, one of up to largePage a page and one more behind
+// it; a byte more would take a whole further page (https://sqlite.org/fileformat.html, section 1.6). Both leave some
+// bytes for the header of the row and its key.
 const (
 	smallPage = 4040
 	largePage = 8130
@@ -61,7 +61,8 @@ func appendContentPage(dst []byte, chunks [][]byte) []byte {
 	return dst
 }
 
-// chunkOf finds the i-th chunk of a page; `found` is false when the page has no so many.
+// chunkOf finds the i-th chunk of a page; `found` is false when the page has no so many. The lengths are added up on
+// the way, so a chunk of a page is found without unpacking the others.
 func chunkOf(page []byte, i uint32) (chunk []byte, found bool, err error) {
 	d := pageReader{rest: page}
 	n := d.uint()
@@ -107,7 +108,8 @@ func appendLogPage(dst []byte, entries []Output) []byte {
 	return dst
 }
 
-// logEntries appends the entries of a page to dst; their bytes lie in the page.
+// logEntries appends the entries of a page to dst; their bytes lie in the page. The count is compared with the bytes
+// of the page before memory is reserved for it: a damaged count must not reserve gigabytes.
 func logEntries(dst []logEntry, page []byte) ([]logEntry, error) {
 	d := pageReader{rest: page}
 	n := d.uint()
