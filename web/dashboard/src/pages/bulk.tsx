@@ -189,7 +189,7 @@ function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
         const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`)
         say(`Stopped after ${exact(now.done)}`)
         done()
-      }}>What it has done stays: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} are not looked at any more` : ''}.</Confirm>
+      }}>Its changes stay: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} will not be examined` : ''}.</Confirm>
     </span>
   )
 }

@@ -19,8 +19,8 @@ const kinds: Record<string, { what: string; advice: string }> = {
   suspect: { what: 'suspects to offer again', advice: 'The chunk keeps waiting. Check its attempts.' },
   run_at: { what: 'submissions that reach run_at', advice: 'Consumers do not get the submission. Cancel it and insert it again.' },
   dead_deadline: { what: 'submissions past their dead_deadline', advice: 'The submission stays open. Cancel it.' },
-  sweep: { what: 'remains of ended submissions', advice: 'Nothing is lost: the rest of it takes space.' },
-  retention: { what: 'submissions past their retention', advice: 'Nothing is lost: its history stays longer.' },
+  sweep: { what: 'remains of ended submissions', advice: 'Nothing is lost, but the remaining data takes space.' },
+  retention: { what: 'submissions past their retention', advice: 'Nothing is lost: it stays in the history for longer.' },
   forward: { what: 'dead letters that are being forwarded', advice: 'The dead letter stays here; the others were forwarded. Repair its content on the disk. Only deleting the queue removes it.' },
   schedule: { what: 'ticks of schedules', advice: 'The tick is not emitted. Check the page Schedules.' },
 }

@@ -20,7 +20,7 @@ export function Quarantine({ name, why }: { name: string; why: Quarantined }) {
           await call('DELETE', `${path}?quarantined=true`)
           aside.value = null
           say(`Queue ${name} deleted`)
-        }}>What its files still hold is lost, and cannot be brought back without a copy of them.</Confirm>
+        }}>The work in its files is lost for good, unless you have a copy of the files.</Confirm>
         <CopyAs cli={quern('queue', 'delete', name, '--quarantined')} curl={curl('DELETE', `${path}?quarantined=true`)} />
       </div>
     </section>

@@ -63,7 +63,7 @@ function Past({ path }: { path: string }) {
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {!list.data && !list.problem && <p class="note">Reading…</p>}
-      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? `None of the ${exact(all.length)} that are kept fits the filter.` : 'No rule of this queue has ended. Rules that were lifted or ended appear here.'}</Empty>}
+      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? `None of the last ${exact(all.length)} ended rules matches the filter.` : 'No rule of this queue has ended. Rules that were lifted or ended appear here.'}</Empty>}
       {fit.length > 0 && (
         <List name="Past rules" items={fit.slice(0, n)} id={(r) => r.id} scope={`${queue.value} ${end} ${find} ${n}`} keys={false}
           columns={[{ name: 'Covered' }, { name: 'Did' }, { name: 'Why' }, { name: 'Held' }, { name: 'Ended' }]}

@@ -72,7 +72,7 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
           <div class="fields">
             {moment('start', 'Not before (your time)')}
             {moment('end', 'Not after (your time)')}
-            <Time name="Jitter" ms={d.jitter_ms ?? 0} set={(ms) => put({ jitter_ms: ms })} hint="delays each tick by up to this much, always by the same amount" />
+            <Time name="Jitter" ms={d.jitter_ms ?? 0} set={(ms) => put({ jitter_ms: ms })} hint="longest delay of a tick; a given tick always has the same delay" />
           </div>
           <div class="fields">
             <label class="stack tight">Ticks missed while down<select value={d.missed} onChange={text('missed')}><option value="once">insert one for them</option><option value="skip">are skipped</option><option value="all">are all inserted later</option></select></label>

@@ -50,9 +50,9 @@ export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefin
 /** What becomes of a tick, in plain words. */
 function words(d: ScheduleDefinition): string {
   const out: string[] = []
-  if (d.jitter_ms) out.push(`Each tick comes up to ${duration(d.jitter_ms / 1000)} late, always by the same amount.`)
-  if (d.missed === 'all') out.push(`Of ticks missed while the server was down or late, it inserts the newest ${exact(d.catchup_limit ?? 100)} later, up to ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)} old.`)
-  else out.push(d.missed === 'skip' ? 'It skips missed ticks.' : 'Of missed ticks, it inserts the last one later.')
+  if (d.jitter_ms) out.push(`Each tick comes up to ${duration(d.jitter_ms / 1000)} late. A given tick always has the same delay.`)
+  if (d.missed === 'all') out.push(`If the server was down or late, it inserts the newest ${exact(d.catchup_limit ?? 100)} missed ticks later, up to ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)} old.`)
+  else out.push(d.missed === 'skip' ? 'It skips missed ticks.' : 'If it missed ticks, it inserts the last one later.')
   out.push({ skip: 'It skips a tick while its last submission is open.', buffer_one: 'While its last submission is open, one tick waits, and it skips the others.' }[d.overlap ?? ''] ?? 'It inserts even while its last submission is open.')
   if (d.pause_on_failure) out.push('It pauses itself when a submission fails or expires.')
   return out.join(' ')

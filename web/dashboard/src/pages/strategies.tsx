@@ -215,7 +215,7 @@ function Compared({ x }: { x: Comparison }) {
       <Unscored of="B" list={x.b.warnings} />
       <Table name="Comparison" columns={[{ name: 'Key' }, { name: 'Strategy' }, { name: 'Values', right: true }, { name: 'Largest share', right: true }, { name: 'Evenness' }]}
         lines={keys.flatMap((key) => [{ id: `${key} A`, cells: () => cells(key, 'A', x.a) }, { id: `${key} B`, cells: () => cells(key, 'B', x.b) }])} />
-      <p class="foot note">Evenness is Jain’s index over all values that either would hand out: 1 is the same number for each.</p>
+      <p class="foot note">Evenness is Jain’s index over all values that either would hand out: 1 means the same number for each.</p>
     </section>
     <Only name="A" picks={x.only_a} n={x.a.picks - x.overlap} />
     <Only name="B" picks={x.only_b} n={x.b.picks - x.overlap} />

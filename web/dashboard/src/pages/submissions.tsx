@@ -199,7 +199,7 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
 
 /** Cancels after a question that says what is lost. */
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
-  const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them: completing those will be answered with gone.` : ''
+  const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them; if a consumer completes one, the answer is gone.` : ''
   return (
     <Confirm name="Cancel" button="Cancel" danger lacks={lacks('operate')} question={`Skip ${exact(leftOf(s))} chunks for good?`} run={async () => {
       await call('POST', `/v1/submissions/${s.id}/cancel`)
