@@ -58,7 +58,8 @@ func (x bulks) routes(r *router) {
 		method: "POST", path: "/v1/bulk-operations/{id}/cancel",
 		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation",
-		about:   "The changes that it has made stay. Cancelling an operation that has ended changes nothing."}, x.cancel)
+		about: "The changes that it has made stay. Cancelling an operation that has ended changes " +
+			"nothing."}, x.cancel)
 }
 
 type startBulkInput struct {

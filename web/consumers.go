@@ -126,6 +126,7 @@ type listConsumersInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
+// The cursor is a name: a consumer that appears between two pages is on the second if its name comes later.
 func (x consumers) list(ctx context.Context, q *engine.Queue,
 	in *listConsumersInput) (*output[api.Page[api.Consumer]], error) {
 	page, err := q.Consumers.List(ctx, in.Cursor, in.Limit)

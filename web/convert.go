@@ -56,7 +56,8 @@ func apiSubmission(in *queue.Submission) api.Submission {
 	}
 }
 
-// wireSubmission is apiSubmission for the hand-written encoder; meta is scratch memory for the meta object.
+// wireSubmission is apiSubmission for the hand-written encoder; meta is scratch memory for the meta object. A field
+// that is added to one of the two belongs into the other, too: else an insert and a read would differ.
 func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 	return wire.Submission{
 		ID: uint64(in.ID), Queue: in.Queue, State: in.State.String(),

@@ -113,7 +113,8 @@ func failures() []kind {
 		{code: queue.CodeTooManySubmissions, status: 429, title: "Too many open submissions",
 			advice: "Inserts are refused until some have ended; everything else works.", retry: 10 * time.Second},
 		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "The server refuses inserts and " +
-			"other additions until there is room; completing, cancelling and deleting still work.", retry: 30 * time.Second},
+			"other additions until there is room; completing, cancelling and deleting still work.",
+			retry: 30 * time.Second},
 		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine",
 			advice: "GET /v1/queues/{queue} says which file " +
 				"is damaged or missing. Once that is fixed and the server started again, the queue serves.",
@@ -123,7 +124,8 @@ func failures() []kind {
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the " +
-			"same Idempotency-Key or the same tokens: the server recognises work that it did already.", retry: time.Second},
+			"same Idempotency-Key or the same tokens: the server recognises work that it did already.",
+			retry: time.Second},
 		{code: codeNotReady, status: 503, title: "Not ready", advice: "errors[] names the checks that fail.",
 			retry: time.Second},
 		{code: codeInternal, status: 500, title: "Internal error",

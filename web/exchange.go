@@ -38,6 +38,7 @@ type exchangeCall struct {
 	asking   asking
 }
 
+// A call that grew for a large batch is left to the garbage collector, as in freeFinish.
 func (x *consuming) freeExchange(call *exchangeCall) {
 	if max(cap(call.asked.Complete), cap(call.asked.Fail), cap(call.asked.Extend)) <= keepItems &&
 		cap(call.scratch) <= keepBody {
@@ -149,7 +150,8 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 	return nil
 }
 
-// mayExchange refuses what is beyond what the access token is bound to.
+// mayExchange refuses what is beyond what the access token is bound to. All lists are looked at before anything is
+// done: half of an exchange would be hard to repeat.
 func (x *consuming) mayExchange(ctx context.Context, asked *engine.Exchange) error {
 	if boundTo(ctx) == nil {
 		return nil
@@ -167,7 +169,8 @@ func (x *consuming) mayExchange(ctx context.Context, asked *engine.Exchange) err
 		func(i int) *queue.Token { return &asked.Extend[i].Token })
 }
 
-// finished says whether there was something to finish and every item has its result.
+// finished says whether there was something to finish and every item has its result. With all three lists at their
+// full length, only the reserve can have failed.
 func (call *exchangeCall) finished() bool {
 	asked, done := &call.asked, &call.done
 	return len(done.Complete)+len(done.Fail)+len(done.Extend) > 0 &&

@@ -33,7 +33,8 @@ func registerIn[I any, P interface {
 	})
 }
 
-// bodyProblem says what is wrong with the body of an input, if it has one and that could not be read.
+// bodyProblem says what is wrong with the body of an input, if it has one and that could not be read. By reflection,
+// so that no handler can forget to ask: a body that could not be read is the zero value otherwise.
 func bodyProblem[I any](in *I) error {
 	field, is := reflect.TypeFor[I]().FieldByName("Body")
 	if !is {
@@ -116,7 +117,8 @@ func answeredPage[T, A any](page engine.Page[T], err error, show func(*T) A) (*o
 	})
 }
 
-// showAll is a list as JSON has it: an empty one is [], not null.
+// showAll is a list as JSON has it: an empty one is [], not null. Clients of typed languages need not tell null from
+// an empty list then.
 func showAll[T, A any](list []T, show func(*T) A) []A {
 	out := make([]A, len(list))
 	for i := range list {
@@ -199,7 +201,8 @@ func (p *ChunkPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 	return e.QueueOf(p.id)
 }
 
-// chunkAt reads the id of a submission, which stands at the pointer, and the index of a chunk in it.
+// chunkAt reads the id of a submission, which stands at the pointer, and the index of a chunk in it. Whether the
+// submission has so many chunks is checked later, where it is known.
 func chunkAt(pointer, id, index string) (chunk queue.ChunkID, err error) {
 	if chunk.Submission, err = submissionAt(pointer, id); err != nil {
 		return chunk, err

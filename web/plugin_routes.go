@@ -64,7 +64,8 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 	registerPlugin(r, x, operation{id: "shadow-plugin", act: act{"plugin.shadow", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score in the shadow of the active one, without deciding",
-		about:   "The statistics show how far the two versions agree. An empty `version` ends the shadow. " + selectAbout}, x.shadow)
+		about: "The statistics show how far the two versions agree. An empty `version` ends the shadow. " +
+			selectAbout}, x.shadow)
 	registerPlugin(r, x, operation{id: "canary-plugin", act: act{"plugin.canary", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score a share of the reservations", about: "This version scores `percent` of the " +
@@ -86,7 +87,8 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 	registerPlugin(r, x, operation{id: "get-plugin-logs", method: "GET", path: one + "/logs", scope: scopeRead,
 		tag: tagPlugins, compress: true,
 		summary: "Read the log of a plugin",
-		about:   "The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`."}, x.logs)
+		about: "The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as " +
+			"`after`."}, x.logs)
 	registerPlugin(r, x, operation{id: "list-plugin-recordings", method: "GET", path: one + "/recordings",
 		scope: scopePlugins, tag: tagPlugins, summary: "List the recorded batches",
 		about: "The server records one batch in 10,000, and every batch that faulted. It keeps the latest of both " +

@@ -46,8 +46,7 @@ type PluginPath struct {
 // PluginSeen names a plugin as one node sees it at work. Exported like PluginPath.
 type PluginSeen struct {
 	PluginPath
-	Node string `query:"node" maxLength:"64" doc:"Name of the node of the cluster to ask; absent: the node that " +
-		"answers"`
+	Node string `query:"node" maxLength:"64" doc:"Name of the node to ask; absent: the node that answers"`
 }
 
 // PluginVersionPath names a version of a plugin.

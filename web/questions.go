@@ -35,7 +35,8 @@ func (ask questions) routes(r *router) {
 	registerIn(r, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Compare what two strategies would hand out now", about: "Previews both on the same state with " +
-			"the same seed: the values of each meta key that get chunks, how evenly they share, and the common chunks."},
+			"the same seed: the values of each meta key that get chunks, how evenly they share, and the common " +
+			"chunks."},
 		ask.compare)
 	registerIn(r, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why",
 		scope: scopeRead, narrow: inSub | noTenants, tag: tagStrategies,

@@ -37,7 +37,8 @@ const (
 		"server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. " +
 		"Both take effect with the next reservation, and you can set them before any submission has the value. The " +
 		"same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with " +
-		"`If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. " + valueAbout
+		"`If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. " +
+		valueAbout
 )
 
 // metaValues are the handlers of values of meta keys, and of what is set for them.

@@ -6,7 +6,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Stats are the shard's numbers, all from maintained counters.
+// Stats are the shard's numbers, all from maintained counters. All are of one moment, as they are read under one hold
+// of the mutex; the length of that hold does not depend on the backlog.
 func (s *Shard) Stats() (stats queue.Stats) {
 	now := s.now()
 	s.mu.held(func() { stats = s.stats(now) })
@@ -21,6 +22,7 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 	stats := queue.Stats{
 		Stats: api.Stats{
 			Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked, Retrying: c.Waiting,
+			// Orphaned reservations are of submissions that have ended: no work is behind them.
 			Reserved: uint64(m.Holds.Len()) - c.Orphaned, Dead: c.Dead,
 			Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
 			Outgoing: uint64(s.parts.letters.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,

@@ -77,15 +77,16 @@ func (c *Catalogue) change(operation string, acts []queue.Act, steps ...journal.
 	return change()
 }
 
-// note makes a change that no operator asked for, and says how many rows it changed. No
-// room is made for it on a full disk.
+// note makes a change that no operator asked for, and says how many rows it changed. No room is made for it on a full
+// disk.
 func (c *Catalogue) note(operation string, acts []queue.Act, steps ...journal.Step) (rows int64, err error) {
 	defer c.shared.begin(&c.mu)()
 	rows, err = c.make(&journal.Change{Steps: steps, Acts: acts})
 	return rows, wrap(operation, err)
 }
 
-// make makes a change durable, and does it. It is the caller's turn (begin).
+// make makes a change durable, and does it. It is the caller's turn (begin). A shared catalogue has the change in its
+// journal first, and then in its own tables.
 func (c *Catalogue) make(x *journal.Change) (rows int64, err error) {
 	if c.shared != nil {
 		return c.append(x)
@@ -93,7 +94,8 @@ func (c *Catalogue) make(x *journal.Change) (rows int64, err error) {
 	return c.apply(x)
 }
 
-// apply does a change in one transaction. The caller holds c.mu.
+// apply does a change in one transaction. The caller holds c.mu. The entries of the audit log are in the same
+// transaction, so there is no change without its entry.
 func (c *Catalogue) apply(x *journal.Change) (rows int64, err error) {
 	err = c.conn.Tx(func() error {
 		for i := range x.Steps {
@@ -115,6 +117,7 @@ func (c *Catalogue) step(s *journal.Step) (rows int64, err error) {
 	}
 	stmt := c.changes[s.Name]
 	if stmt == nil {
+		// Passing over it would let this node decide from another catalogue than the others have.
 		return 0, fmt.Errorf("the change %q is not known: a newer Quern made it", s.Name)
 	}
 	rows, err = stmt.Exec(s.Args...)
@@ -124,7 +127,8 @@ func (c *Catalogue) step(s *journal.Step) (rows int64, err error) {
 	return rows, err
 }
 
-// prepareChanges prepares the statements that change the catalogue.
+// prepareChanges prepares the statements that change the catalogue. At the start, so that a statement that does not
+// fit the tables is found before any change needs it.
 func (c *Catalogue) prepareChanges() (err error) {
 	c.changes = make(map[string]*sqlitedb.Stmt, len(changeStatements))
 	for name, sql := range changeStatements {

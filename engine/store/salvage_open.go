@@ -33,8 +33,8 @@ func newSalvageOpen() salvageOpen {
 		map[uint32]bool{}}
 }
 
-// takeOpen takes over a row of open submissions. Directories come before pages, and both
-// before states; it says whether the row is to be put into the new file.
+// takeOpen takes over a row of open submissions. Directories come before pages, and both before states; it says
+// whether the row is to be put into the new file. The order is that of summed (verify.go).
 func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err error) {
 	seq := seqIn(table, r)
 	b, _ := r.Value("bytes").([]byte)
@@ -161,7 +161,7 @@ func (s *salvage) endedSeqs() (seqSet, error) {
 	return seqs, nil
 }
 
-// directories writes those of all blocks.
+// directories writes those of all blocks. Blocks without pages have no row, as openChange writes none for them.
 func (s *salvage) directories() error {
 	for number, b := range s.blocks {
 		slices.SortFunc(b.pages, func(x, y openPage) int { return cmp.Compare(x.number, y.number) })

@@ -63,7 +63,8 @@ func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint
 	return list, to, wrap("list ended", err)
 }
 
-// scan bounds the reading of a walk.
+// scan bounds the reading of a walk. Keys fall from the newest id on, as those of the walk do: a key is the
+// complement of an id.
 type scan struct {
 	look, looked int
 	start, at    uint64 // keys: of the first that is wanted, and of the first that was not come to
@@ -86,7 +87,8 @@ func (s *scan) may(key uint64, p *span) bool {
 // memory. A page never changes, so all spans of one share it.
 type metaFilter struct{ bits atomic.Pointer[[]uint64] }
 
-// metaBits are the two bits of an entry in a filter.
+// metaBits are the two bits of an entry in a filter. One hash serves both bits, half each: with a byte per entry some
+// five of a hundred pages are read for nothing, and reading one is cheap.
 func metaBits(bits []uint64, e *queue.MetaEntry) (a, b uint64) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, string(e.Key)) // never fails
@@ -95,7 +97,8 @@ func metaBits(bits []uint64, e *queue.MetaEntry) (a, b uint64) {
 	return n >> 32 % most, n & math.MaxUint32 % most
 }
 
-// may says whether the page may have a submission with all of these entries.
+// may says whether the page may have a submission with all of these entries. Without a filter the page has to be
+// read: that makes the filter.
 func (f *metaFilter) may(meta queue.Meta) bool {
 	bits := f.bits.Load()
 	if bits == nil {
@@ -109,7 +112,8 @@ func (f *metaFilter) may(meta queue.Meta) bool {
 	return true
 }
 
-// note makes the filter of what is in a page.
+// note makes the filter of what is in a page. Two readers may make it at once. Both filters are the same, so it does
+// not matter whose is kept.
 func (f *metaFilter) note(page []checkpoint.Ended) error {
 	if f.bits.Load() != nil {
 		return nil

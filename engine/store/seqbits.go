@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Open submissions are kept by blocks of 4,096 consecutive seqs.
+// Open submissions are kept by blocks of 4,096 consecutive seqs. A full set takes 512 bytes.
 const blockSeqs = 4096
 
 func blockOf(seq uint32) uint32 { return seq / blockSeqs }
@@ -37,7 +37,8 @@ func (s *seqBits) add(seq uint32) {
 	s.bits[at-s.at] |= 1 << (seq % 8)
 }
 
-// remove takes a seq out of the set, and says whether it was in it.
+// remove takes a seq out of the set, and says whether it was in it. The bytes stay, also when they are empty:
+// appendTo leaves them out where it counts.
 func (s *seqBits) remove(seq uint32) bool {
 	if !s.has(seq) {
 		return false
@@ -87,7 +88,7 @@ func (s *seqBits) appendTo(dst []byte) []byte {
 	return append(dst, b...)
 }
 
-// seqBits reads such a set.
+// seqBits reads such a set. A set that goes beyond its block is damage: its seqs would belong to another one.
 func (d *pageReader) seqBits() (s seqBits) {
 	at := d.uint()
 	b := d.bytes(d.uint())

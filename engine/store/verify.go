@@ -34,8 +34,8 @@ func Verify(ctx context.Context, path string, tell func(sqlitedb.Damage)) (rows 
 	return sqlitedb.Verify(ctx, path, summed(), tell)
 }
 
-// VerifyCatalogue is Verify for a catalogue. The checksums of most of its rows are
-// compared by each open; here those of the audit log and of the modules of plugins are.
+// VerifyCatalogue is Verify for a catalogue. The checksums of most of its rows are compared by each open; here those
+// of the audit log and of the modules of plugins are. It goes on after damage, to list all of it.
 func VerifyCatalogue(ctx context.Context, path string, tell func(sqlitedb.Damage)) (rows int64, err error) {
 	if rows, err = sqlitedb.Verify(ctx, path, []sqlitedb.Summed{auditSummed}, tell); err != nil {
 		return rows, err

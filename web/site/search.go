@@ -22,6 +22,8 @@ func (s *Site) Search(query string) ([]byte, error) {
 	return s.page(&shown{Title: "Search", Query: query, Found: s.find(query), Search: true})
 }
 
+// There is no index, as the documents are small. Every word must be there, so more words find fewer parts. A word in
+// the title counts twenty times, and one that is repeated in the text at most ten.
 func (s *Site) find(query string) (found []Part) {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
@@ -59,7 +61,8 @@ func (s *Site) find(query string) (found []Part) {
 	return found
 }
 
-// excerpt is what stands around a place of a text, in whole characters.
+// excerpt is what stands around a place of a text, in whole characters. A third of the room goes before the place, so
+// that a reader sees how the sentence begins.
 func excerpt(text string, at int) string {
 	from := max(min(at, len(text))-excerptHas/3, 0)
 	for from > 0 && !utf8.RuneStart(text[from]) {

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// It is written by hand because the generated types of OTLP would be most of the program's dependencies, for one
-// message.
+// A batch is an ExportTraceServiceRequest in the JSON of OTLP: ids are hexadecimal, numbers of 64 bits are strings,
+// names are in lowerCamelCase, kinds and codes are numbers, and empty fields are left out. It is written by hand
+// because the generated types of OTLP would be most of the program's dependencies, for one message.
 //
 //	{"resourceSpans":[{"resource":{...},"scopeSpans":[{"scope":{...},"spans":[   appendHead, once
 //	  {span},{span},...                                                          appendSpan
 //	]}]}]}                                                                       appendBatch
-// What is sent is an ExportTraceServiceRequest in the JSON of OTLP: ids are hexadecimal,
-// numbers of 64 bits are strings, names are in lowerCamelCase, kinds and codes are
-// numbers, and what is empty is left out.
 
 // errorCode is OTLP's STATUS_CODE_ERROR.
 const errorCode = 2

@@ -120,6 +120,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	// A batch that is not full waits for up to a second: sending each span by itself would cost a request for each.
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -136,7 +137,8 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return nil
 }
 
-// once sends one batch, if there is any, and says whether it is to be called again.
+// once sends one batch, if there is any, and says whether it is to be called again. The log says once that spans
+// cannot be sent, and once that they are sent again: a collector that is away for a day must not fill the log.
 func (t *Tracer) once(ctx context.Context) bool {
 	batch := t.take()
 	if len(batch) == 0 {
@@ -162,8 +164,9 @@ func (t *Tracer) once(ctx context.Context) bool {
 	return true
 }
 
-// send posts a batch, again where the specification asks for it, and returns how many of
-// the spans the collector refused.
+// send posts a batch, again where the specification asks for it, and returns how many of the spans the collector
+// refused. The pause is drawn between half of the wait and all of it, so that many servers do not come back to their
+// collector at the same moment.
 func (t *Tracer) send(ctx context.Context, body []byte) (refused int64, err error) {
 	wait := t.backoff
 	for try := 1; ; try++ {
@@ -187,7 +190,8 @@ func (t *Tracer) send(ctx context.Context, body []byte) (refused int64, err erro
 	}
 }
 
-// post is one try. again says that another one may go better, after that long if that is not 0.
+// post is one try. again says that another one may go better, after that long if that is not 0. Only the statuses
+// that OTLP names are tried again; any other one would be the same the next time.
 func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after time.Duration, again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.endpoint, bytes.NewReader(body))
 	if err != nil {

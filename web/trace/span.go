@@ -112,7 +112,8 @@ func (s *Span) End() {
 	s.tracer.enqueue(s)
 }
 
-// size is about how much memory the span takes.
+// size is about how much memory the span takes. By capacity, not length: slices that grew hold more than is in them.
+// Set and Link change nothing once the span has ended, so enqueue and take add and subtract the same.
 func (s *Span) size() int {
 	n := 256 + len(s.name) + len(s.detail) + 64*cap(s.attributes) + 64*cap(s.links) + len(s.own.State)
 	for i := range s.attributes {
@@ -135,6 +136,8 @@ func (t *Tracer) Start(name string, kind Kind, parent Context) *Span {
 		if !parent.Sampled() {
 			return nil
 		}
+		// The trace and its flags are the caller's, and so is the decision whether it is recorded; only the span's id
+		// is drawn.
 		s.own, s.parent = parent, parent.Span
 	} else {
 		binary.BigEndian.PutUint64(s.own.Trace[:8], t.options.Seed())
@@ -148,8 +151,8 @@ func (t *Tracer) Start(name string, kind Kind, parent Context) *Span {
 	return s
 }
 
-// chosen decides by the trace's random part whether a trace that begins here is one of
-// those that are wanted.
+// chosen decides by the trace's random part whether a trace that begins here is one of those that are wanted. 53 bits
+// are what a float64 holds exactly.
 func (t *Tracer) chosen(c *Context) bool {
 	const bits = 53
 	return float64(binary.BigEndian.Uint64(c.Trace[:8])>>(64-bits)) < t.options.Ratio*(1<<bits)

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// bulkRow is how a request stands in the journal: names and units that never change,
-// whatever becomes of the Go types.
+// bulkRow is how a request stands in the journal: names and units that never change, whatever becomes of the Go
+// types. It is JSON, as it is written once per operation and people may have to read it in a damaged file.
 type bulkRow struct {
 	Action        string              `json:"action"`
 	Submission    queue.SubmissionID  `json:"submission,omitempty"`
@@ -59,6 +59,7 @@ func writeBulkRequest(r *queue.BulkRequest) (string, error) {
 
 var errBulkRequest = errors.New("it is damaged or of a newer Quern")
 
+// What it does not know is refused: an operation that went on with a filter less would change what no one meant.
 func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 	var row bulkRow
 	if err := json.Unmarshal([]byte(text), &row); err != nil {

@@ -69,7 +69,9 @@ func (f *Forwarding) OutgoingTo(name string) (n int) {
 	return n
 }
 
-// Delivered takes entries out of the outbox, durably: the other queue has them. The numbers ascend.
+// Delivered takes entries out of the outbox, durably: the other queue has them. The numbers ascend. Numbers that are
+// near each other share an op. A crash before the commit delivers the letters once more, and the other queue
+// recognises them by their source and number.
 func (f *Forwarding) Delivered(numbers []uint64) error {
 	if len(numbers) == 0 {
 		return nil
@@ -93,7 +95,8 @@ func (f *Forwarding) Delivered(numbers []uint64) error {
 	return err
 }
 
-// Parcel is a dead letter of the outbox as the other queue gets it, with its content.
+// Parcel is a dead letter of the outbox as the other queue gets it, with its content. It reads the disk, without the
+// mutex: the submission may end meanwhile, and is then found in the history.
 func (f *Forwarding) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmission, err error) {
 	r, err := f.find(ctx, o.Chunk)
 	if err != nil {
@@ -123,7 +126,8 @@ func (f *Forwarding) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewS
 	return n, err
 }
 
-// find is a copy of a submission's record with the try of one chunk, wherever it is.
+// find is a copy of a submission's record with the try of one chunk, wherever it is. A copy, as the record itself
+// changes under the mutex.
 func (f *Forwarding) find(ctx context.Context, chunk queue.ChunkID) (found *machine.Record, err error) {
 	f.Look(func(m *machine.Machine) {
 		r := m.Record(chunk.Submission)

@@ -49,7 +49,8 @@ func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
 	return ""
 }
 
-// Take are those of the indexes that are dead letters, and that nothing on its way to the disk is for.
+// Take are those of the indexes that are dead letters, and that nothing on its way to the disk is for. It is asked
+// under the same hold of the mutex as Decide, so nothing comes between the two.
 func (h *Holder) Take(indexes []uint32) (taken []uint32) {
 	if !h.open && h.r.State != queue.CompletedWithDead {
 		return nil
@@ -81,8 +82,9 @@ func (h *Holder) Decide(fate Fate, indexes []uint32, now queue.Time) {
 	h.p.intend(h.r, h.row, indexes)
 }
 
-// moving is a submission with ops on their way to the disk about what is dead in it. It is
-// known until they are applied, whatever becomes of the submission meanwhile.
+// moving is a submission with ops on their way to the disk about what is dead in it. It is known until they are
+// applied, whatever becomes of the submission meanwhile. The map of the part has them by seq, so they outlive a
+// record that leaves the memory.
 type moving struct {
 	id    queue.SubmissionID
 	taken map[uint32]bool // the chunks of those ops
@@ -96,7 +98,8 @@ func (p *Part) moves(r *machine.Record, index uint32) bool {
 	return v != nil && v.taken[index]
 }
 
-// Hasten encodes that waiting chunks of a submission are offered at once, and says how many.
+// Hasten encodes that waiting chunks of a submission are offered at once, and says how many. Chunks that a release
+// delayed wait in the same way as those after a failure, so both are offered.
 func (p *Part) Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
 	r := p.m.Live(id)
 	if r == nil || r.Ending {
@@ -147,4 +150,5 @@ func (x *move) Applied(*machine.Machine) {
 	}
 }
 
+// Undo forgets the intent as Applied does: what it was for did not happen, and may be asked for again.
 func (x *move) Undo(m *machine.Machine) { x.Applied(m) }

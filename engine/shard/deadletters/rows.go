@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Rows are what the part keeps beside the submissions, by kind.
+// Rows are what the part keeps beside the submissions, by kind. Checkpoints write only the rows that changed
+// (Asides.Changed). A row that is nil is removed.
 func (p *Part) Rows() map[uint8]machine.Rows {
 	return map[uint8]machine.Rows{
 		machine.AsideOutbox: outboxRows{p}, machine.AsideLast: lastRow{p},
@@ -47,6 +48,8 @@ func (p outboxRows) Load(number uint64, row []byte) error {
 	return nil
 }
 
+// The number survives the entries: a number that was given out must not come again, as the inbox of the other queue
+// would take the new letter for one that it has.
 func (p lastRow) Row(uint64) []byte { return binary.AppendUvarint(nil, p.Outbox.Last) }
 
 func (p lastRow) Load(_ uint64, row []byte) error {
@@ -58,6 +61,7 @@ func (p lastRow) Load(_ uint64, row []byte) error {
 	return nil
 }
 
+// The greatest number that came from a source: a letter that comes again is recognised by it.
 func (p inboxRows) Row(source uint64) []byte { return binary.AppendUvarint(nil, p.inbox[source]) }
 
 func (p inboxRows) Load(source uint64, row []byte) error {

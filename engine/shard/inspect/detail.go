@@ -86,7 +86,8 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 	return out
 }
 
-// turnText says how many tenants come first, block by block, and how the chunk's own stands there.
+// turnText says how many tenants come first, block by block, and how the chunk's own stands there. Blocks in which no
+// other tenant comes first are left out: they do not hold the chunk back.
 func turnText(seats []Seat, leaf *strategy.Leaf) string {
 	var parts []string
 	for level := range seats {

@@ -24,7 +24,8 @@ type own struct {
 	set         func(n uint32) bool
 }
 
-// compareOwn compares and corrects what a submission keeps of its own.
+// compareOwn compares and corrects what a submission keeps of its own. Done has no source of its own: it is what
+// remains of the chunks when all other states are counted.
 func (p *Part) compareOwn() {
 	m := p.m
 	r, sum := m.Counting.Of, &m.Counting.Sum
@@ -115,12 +116,13 @@ func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 	each(ValueSubmissions, 0, d.Submissions, kept.Submissions, backlog.ValueSums{Submissions: d.Submissions})
 }
 
-// mostSuspects bounds how many totals of one round are remembered to differ. Those beyond
-// are found by a later one.
+// mostSuspects bounds how many totals of one round are remembered to differ. Those beyond are found by a later one. A
+// fault that makes more totals wrong than that is found by any of them.
 const mostSuspects = 10_000
 
-// judge is for a total that is found to differ from what is kept by so much; correct adds
-// that, nil: it cannot be.
+// judge is for a total that is found to differ from what is kept by so much; correct adds that, nil: it cannot be.
+// One round alone may differ because something changed between the count of a submission and the look at the total;
+// the same difference twice is no chance.
 func (p *Part) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
 	switch {
 	case by == 0:

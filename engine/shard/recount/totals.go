@@ -17,7 +17,8 @@ type Total struct {
 	Sum   func() uint64
 }
 
-// manyParts is how many parts of something that is counted in one go may have.
+// manyParts is how many parts of something that is counted in one go may have. They are counted under one hold of the
+// mutex, some nanoseconds each.
 const manyParts = 500
 
 // Of is a total that is a number in memory.
@@ -56,7 +57,8 @@ func (p *Part) keep(others map[Counter]Total) {
 	}
 }
 
-// BeginTotals notes what is kept in all, as it is now, and begins to count what submissions contribute.
+// BeginTotals notes what is kept in all, as it is now, and begins to count what submissions contribute. The sums
+// begin at minus what is kept: when all is added, what is left is the difference.
 func (p *Part) BeginTotals() (steps int) {
 	p.sums, p.unknown = [queueCounters]int64{}, [queueCounters]bool{}
 	for i, total := range &p.kept {

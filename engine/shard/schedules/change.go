@@ -26,8 +26,9 @@ func (g Guard) Ask(sch *Scheduled) error {
 	return g(&info, true)
 }
 
-// put encodes a definition, with the place at which its rhythm goes on. sch is nil when
-// there is no schedule of the name.
+// put encodes a definition, with the place at which its rhythm goes on. sch is nil when there is no schedule of the
+// name. The anchor is part of the definition that is stored, so `@every` counts from the same moment after a restart,
+// and after a change that leaves the rhythm as it is.
 func (p *Part) put(sch *Scheduled, name string, def queue.Schedule, now queue.Time, acts []queue.Act) error {
 	if sch == nil && len(p.ByName) >= queue.MaxSchedules {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, "+
@@ -98,7 +99,8 @@ func (p *Part) turn(sch *Scheduled, enabled bool, reason string, now queue.Time,
 	p.Occupy(sch)
 }
 
-// sameRhythm says whether two definitions have the same ticks.
+// sameRhythm says whether two definitions have the same ticks. Jitter is not among them: it moves ticks, and does not
+// make other ones.
 func sameRhythm(a, b *queue.Schedule) bool {
 	return a.Spec == b.Spec && a.Seconds == b.Seconds && a.Zone == b.Zone && a.Start == b.Start && a.End == b.End
 }

@@ -55,8 +55,9 @@ func unknown(name string) error {
 		machine.Clip(name, queue.MaxScheduleNameBytes))}
 }
 
-// changing runs fn once no change of the schedule is on its way to the disk, and waits for the commit
-// of what it encodes. sch is nil when there is none of the name. fn is called with the mutex held.
+// changing runs fn once no change of the schedule is on its way to the disk, and waits for the commit of what it
+// encodes. sch is nil when there is none of the name. fn is called with the mutex held. One change at a time for each
+// schedule: the next one has to be decided on what the last one left, and that is known when it is applied.
 func (s *Schedules) changing(name string, guard Guard, fn func(p *Part, sch *Scheduled, now queue.Time) error) error {
 	for {
 		busy := false

@@ -144,11 +144,13 @@ func (s *Scheduled) Read(text string) error {
 	return nil
 }
 
-// Aim says when a schedule is to be looked at next.
+// Aim says when a schedule is to be looked at next. It is called after every change of the schedule or of what it
+// waits for. Forgetting a call would let a tick wait until something else happens to the schedule.
 func (p *Part) Aim(sch *Scheduled) {
 	sch.LookAt = never
 	switch {
 	case !sch.Made || !sch.Enabled || sch.broken != nil:
+	// 0 is earlier than any moment: at once.
 	case sch.Waiting != 0 && !p.overlaps(sch):
 		sch.LookAt = 0
 	case sch.Next != 0:
@@ -172,7 +174,8 @@ func (p *Part) Ended(r *machine.Record) {
 	}
 }
 
-// NextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is.
+// NextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is. One walk over all
+// schedules, of which there are a thousand at most: only statistics ask for it.
 func (p *Part) NextTick() (first queue.Time) {
 	for _, sch := range p.ByName {
 		if !sch.Made || !sch.Enabled || sch.Held || sch.broken != nil || sch.Next == 0 {

@@ -81,7 +81,8 @@ func (s *Scoring) borrow(ctx context.Context, q *machine.Request, got *[]machine
 	return err
 }
 
-// pick follows the branches in their order.
+// pick follows the branches in their order. A branch OnFault follows a scored one, and is its fallback: it is asked
+// only if the scorer was not there or failed, not if the scored branch gave nothing.
 func (s *Scoring) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick) error {
 	fault := false // of the scored branch before
 	for i := range q.Plan.Branches {
@@ -103,7 +104,8 @@ func (s *Scoring) pick(ctx context.Context, q *machine.Request, got *[]machine.P
 	return nil
 }
 
-// pickPlain takes what a branch without scores gives.
+// pickPlain takes what a branch without scores gives. In slices, as a window is taken: `tired` says that the slice
+// ended before the branch did.
 func (s *Scoring) pickPlain(ctx context.Context, q *machine.Request, br *strategy.Branch, got *[]machine.Pick) error {
 	for ctx.Err() == nil {
 		over := false

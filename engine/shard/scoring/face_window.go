@@ -41,6 +41,7 @@ type call struct {
 	got    *[]machine.Pick
 }
 
+// look and take are bound once here: a method value costs an allocation each time it is made.
 func (s *Scoring) newFollowing() any {
 	f := &following{s: s}
 	f.look, f.take = f.lookNow, f.takeNow
@@ -164,7 +165,7 @@ func (s *Scoring) Work() (list [kinds]Work) {
 	return list
 }
 
-// count counts a window that was scored.
+// count counts a window that was scored. NaN is how a scorer leaves a candidate out.
 func (s *Scoring) count(br *strategy.Branch, w *WindowScratch) {
 	unwanted := uint64(0)
 	for _, score := range w.Scores[:w.Rows] {

@@ -28,7 +28,8 @@ type Part struct {
 	last uint64          // the largest number of a row
 }
 
-// row is a version of something that is set.
+// row is a version of something that is set. The number is the key of its row in the store. It is given once and
+// stays, also when the version grows.
 type row struct {
 	number uint64
 	set    journal.Set
@@ -80,6 +81,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return true, p.takeEffect(set)
 }
 
+// Version 0 is the removal.
 func (p *Part) setValue(set *journal.Set) {
 	r := p.values[set.Entry]
 	if set.Version > 0 {

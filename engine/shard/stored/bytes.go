@@ -18,7 +18,8 @@ type Bytes struct {
 	Store *store.Store
 }
 
-// Keys are the keys of the parts of a submission.
+// Keys are the keys of the parts of a submission. The attachment is the last part, behind those of the list. The
+// epoch is in each key, so two owners of one shard that gave out the same seq never share a blob.
 func Keys(id queue.ShardID, seq uint32, b *journal.Blobs, attached bool) (keys []string) {
 	for part := range b.Firsts {
 		keys = append(keys, blobs.Key(id, b.Epoch, seq, part))
@@ -39,7 +40,8 @@ func (x Bytes) Chunks(ctx context.Context, r *machine.Record, indexes []uint32, 
 	return all, err
 }
 
-// inserted reads the contents that the insert brought.
+// inserted reads the contents that the insert brought. The first content comes in any case: one that is larger than
+// `most` could never be handed out otherwise.
 func (x Bytes) inserted(ctx context.Context, r *machine.Record, indexes []uint32, most int) (all [][]byte, err error) {
 	b := r.Details().Blobs
 	if b == nil {
@@ -85,7 +87,9 @@ func (x Bytes) Attachment(ctx context.Context, r *machine.Record) ([]byte, error
 	return x.Store.Blobs.ReadAll(ctx, blobs.Key(x.ID, b.Epoch, r.Seq, len(b.Firsts)))
 }
 
-// Intact finds out whether the store has the blobs of a submission. Its error is damage when it has not.
+// Intact finds out whether the store has the blobs of a submission. Its error is damage when it has not. The size is
+// compared too: parts of another insert under the same keys would be there as well. A record that was inserted since
+// the start is known to be intact, and costs nothing here.
 func (x Bytes) Intact(ctx context.Context, r *machine.Record) error {
 	b := r.Details().Blobs
 	if b == nil || b.Intact {

@@ -99,6 +99,7 @@ type sent struct {
 	} `json:"status"`
 }
 
+// Pointers tell an empty text from a missing one.
 type attribute struct {
 	Key   string `json:"key"`
 	Value struct {
@@ -117,6 +118,8 @@ func (a attribute) text() string {
 	return ""
 }
 
+// A request that is not as it should be is reported, and answered as any other: the test ends with the report, not
+// with a retry.
 func (c *Collector) collect(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/traces" ||
@@ -157,7 +160,7 @@ var (
 	spanID  = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
-// read reads a request, strictly.
+// read reads a request, strictly. Unknown fields are refused, as a real collector would drop them silently.
 func read(body []byte) (spans []Span, err error) {
 	var in request
 	decoder := json.NewDecoder(bytes.NewReader(body))

@@ -74,8 +74,8 @@ func (s *Shell) empty() *machine.Machine {
 	return m
 }
 
-// Reload makes the machine again, of all that was committed, as a shard does after an
-// append of unknown outcome. join gives it its parts.
+// Reload makes the machine again, of all that was committed, as a shard does after an append of unknown outcome. join
+// gives it its parts. Tests call it to see that a part is the same after a replay as before.
 func (s *Shell) Reload(join func(m *machine.Machine)) {
 	s.T.Helper()
 	m := s.empty()
@@ -206,7 +206,8 @@ func (s *Shell) Begin(fn func(m *machine.Machine, now queue.Time) error) (*commi
 	return nil, nil
 }
 
-// Wait is shell.Shell's: it commits the sealed batches, then the open one.
+// Wait is shell.Shell's: it commits the sealed batches, then the open one. Nothing is committed before someone waits,
+// so a test can look at what is decided and not yet on the disk.
 func (s *Shell) Wait(waits commit.Set) error {
 	s.T.Helper()
 	s.Seal()
@@ -241,7 +242,8 @@ func (s *Shell) commit(b *machine.Batch) {
 	close(b.Done)
 }
 
-// refuse undoes batches that are not to be.
+// refuse undoes batches that are not to be. The youngest first, as a later batch was decided on what an earlier one
+// did.
 func (s *Shell) refuse(all []*machine.Batch, cause error) {
 	s.Fail = nil
 	for _, b := range slices.Backward(all) {
@@ -262,7 +264,7 @@ func (s *Shell) Seal() {
 // Wake is shell.Shell's.
 func (s *Shell) Wake(queue.Time) { s.Woken++ }
 
-// Distrust is shell.Shell's.
+// Distrust is shell.Shell's. It begins the batch, so that there is a commit that can fail.
 func (s *Shell) Distrust(cause error, now queue.Time) *commit.Commit {
 	s.Broken = cause
 	s.Machine.Encode(now)
