@@ -31,7 +31,8 @@ const auditAbout = "The log of changes and refused acts, the latest first. A cha
 	"previous one. `next` is the cursor of older entries. The server limits how many entries it examines per page, " +
 	"so a page with a `next` may be short or empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every " +
 	"form of the answer, name the queues whose latest entries may be missing: those in quarantine, and in a cluster " +
-	"those whose node did not answer in 2 seconds. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it " +
+	"those whose node did not answer in 2 seconds. With `Accept: application/x-ndjson` the answer has all matching " +
+	"entries, one per line. With `Accept: text/event-stream` it " +
 	"follows the log, from `since` or from now on, the oldest entry first. `Last-Event-ID` continues after the " +
 	"last id, which may have come without an event. Entries of the ten seconds before that id may then come again, " +
 	"with the same ids. If the server cannot read the log any further, the last event is `problem`, with a problem " +

@@ -66,10 +66,10 @@ class Calls:
         Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is
         read; without that space the answer is 507. The server makes one backup at a time and answers 409 to another. A backup has
         the same secrets as the data directory: keep it as safe. `quern backup` checks the answer while it writes a file, and
-        `quern restore` makes a data directory from it.  Send the beginning of an earlier backup as the body (its entries
-        `manifest.json` and `blocks`) to get an increment. It has the blocks of files that changed since then, and is restored
-        after that backup. The earlier one may be an increment itself. A backup of another data directory is refused with 409; a
-        restored server has another one.
+        `quern restore` makes a data directory from it.  Without a body, the answer is a full backup. For an increment, send the
+        beginning of an earlier backup as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files
+        that changed since then. You restore the earlier backup first, and then the increment. The earlier backup may be an
+        increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory.
         """
         return self._bytes(_request("backup", "POST", path("/v1/backup"), body, media="application/x-tar"))
 
@@ -82,7 +82,7 @@ class Calls:
         return found
 
     def cancel_bulk_operation(self, id: Union[str, int], *, actor: Optional[str] = None) -> types.BulkOperation:
-        """Stop a bulk operation. What it did stays done. One that has ended stays as it is, also who cancelled it."""
+        """Stop a bulk operation. The changes that it has made stay. Cancelling an operation that has ended changes nothing."""
         found: types.BulkOperation = self._fetch(_request("cancel bulk operation", "POST", query(path("/v1/bulk-operations/{}/cancel", id), {"actor": actor}), safe=True))
         return found
 
@@ -129,8 +129,8 @@ class Calls:
     def create_token(self, body: types.NewToken) -> types.Token:
         """Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server
         records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it
-        inserts, sees and changes nothing else. From the first token on, every request needs one, for good; the first one needs
-        the scope admin. Admin includes all other scopes.
+        inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the
+        scope admin. Admin includes all other scopes.
         """
         found: types.Token = self._fetch(_request("create token", "POST", path("/v1/tokens"), body))
         return found
@@ -147,8 +147,8 @@ class Calls:
         self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
     def delete_meta_value(self, queue: str, key: str, value: Union[str, int], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the limit and weight of a value of a meta key. It is not limited any more, from the next reservation on, and weighs
-        1. If-Match as for PUT.
+        """Remove the limit and weight of a value of a meta key. From the next reservation on, the value has no limit, and its weight
+        is 1. If-Match works as for PUT.
         """
         self._bytes(_request("delete meta value", "DELETE", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
@@ -178,7 +178,9 @@ class Calls:
         self._bytes(_request("delete schedule", "DELETE", path("/v1/queues/{}/schedules/{}", queue, name), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     def delete_strategy(self, queue: str, name: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Delete a named strategy with all its versions. Reservations that ask for it are refused from then on. If-Match as for PUT."""
+        """Delete a named strategy with all its versions. From then on, the server refuses reserves that name it. If-Match works as
+        for PUT.
+        """
         self._bytes(_request("delete strategy", "DELETE", path("/v1/queues/{}/strategies/{}", queue, name), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     def detach_consumer(self, queue: str, consumer: str) -> types.Released:
@@ -189,32 +191,32 @@ class Calls:
         return found
 
     def diagnose_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.Diagnosis:
-        """Explain why the chunks of a value wait. One sentence with its parts: the open chunks by the cause that holds them back,
-        judged by the rules, the limits and the strategies that consumers reserved with in the last hour (`.../strategies/in-
-        use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other
-        work between them, so under load the counts are of slightly different moments. Of very many submissions it examines a
-        part, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is
-        the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the
-        empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        """Explain why the chunks of a value wait. One sentence, and its parts: the open chunks, counted by the cause that holds them
+        back. It considers the rules, the limits, and the strategies that consumers used in the last hour (`.../strategies/in-
+        use`), but not whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other
+        work between them, so under load the counts are of slightly different moments. If there are very many submissions, it
+        examines a part of them, and `examined` says how many. Write the value in the path as in the filter `meta.KEY=VALUE`: a
+        whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
+        `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.Diagnosis = self._fetch(_request("diagnose meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}/diagnosis", queue, key, meta_text(value)), safe=True))
         return found
 
     def diagnose_queue(self, queue: str) -> types.Diagnosis:
-        """Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of
-        values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it
-        costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the
-        one with most behind them, and it does not know what the filters of strategies refuse.
+        """Explain what the chunks of a queue wait for. One sentence about the whole queue, and its parts: the chunks that wait at
+        limits of values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from
+        counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If several meta
+        keys have limits, it names the key that holds back the most chunks. It does not consider the filters of strategies.
         """
         found: types.Diagnosis = self._fetch(_request("diagnose queue", "GET", path("/v1/queues/{}/diagnosis", queue), safe=True))
         return found
 
     def diagnose_submission(self, id: Union[str, int]) -> types.Diagnosis:
-        """Explain why the chunks of a submission wait. One sentence with its parts: the open chunks by the cause that holds them
-        back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour
-        (`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in
-        slices and does other work between them, so under load the counts are of slightly different moments. Of very many
-        submissions it examines a part, and `examined` says how many. .
+        """Explain why the chunks of a submission wait. One sentence, and its parts: the open chunks, counted by the cause that holds
+        them back. It considers the rules, the limits, and the strategies that consumers used in the last hour
+        (`.../strategies/in-use`), but not whose turn is next. A chunk in flight has no cause. The server examines chunks in
+        slices and does other work between them, so under load the counts are of slightly different moments. If there are very
+        many submissions, it examines a part of them, and `examined` says how many. .
         """
         found: types.Diagnosis = self._fetch(_request("diagnose submission", "GET", path("/v1/submissions/{}/diagnosis", id), safe=True))
         return found
@@ -249,10 +251,10 @@ class Calls:
         return found
 
     def explain(self, queue: str, body: types.PreviewRequest) -> types.ExplainAnswer:
-        """Explain a strategy. The blocks of the strategy, with the chunks that reach each block and those that it refuses, by value;
-        the chunks that operators' limits hold back from all of it; the branches, under Fair with the next tenant; and for each
-        chunk that would be handed out, the obstacle in each earlier branch. The server counts in slices and does other work
-        between them, so under load the counts are of slightly different moments.
+        """Explain a strategy. Shows the blocks of the strategy, with the chunks that reach each block and those that it refuses, by
+        value. It counts the chunks that operators' limits hold back from the whole strategy. It lists the branches, under Fair
+        with the next tenant. For each chunk that would be handed out, it names the obstacle in each earlier branch. The server
+        counts in slices and does other work between them, so under load the counts are of slightly different moments.
         """
         found: types.ExplainAnswer = self._fetch(_request("explain", "POST", path("/v1/queues/{}/strategies/explain", queue), body, safe=True))
         return found
@@ -274,7 +276,7 @@ class Calls:
     def forward_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.ForwardRequest) -> types.Submission:
         """Forward a dead chunk to another queue. The chunk becomes a submission of one chunk in the other queue, with its content,
         meta and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same commit. It
-        arrives exactly once, also through a crash.
+        arrives exactly once, even after a crash.
         """
         found: types.Submission = self._fetch(_request("forward dead letter", "POST", path("/v1/queues/{}/dead-letters/{}/{}/forward", queue, submission, index), body))
         return found
@@ -308,10 +310,10 @@ class Calls:
         return found
 
     def get_durations(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.Durations:
-        """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with
-        this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a
-        value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about 10,000 chunks a
-        second it measures a random share of them, and each counts for those between.
+        """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with
+        this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call
+        asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the
+        call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between.
         """
         found: types.Durations = self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
@@ -340,9 +342,9 @@ class Calls:
         return found
 
     def get_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.ValueCount:
-        """Read a value of a meta key, with its chunks and settings. The value stands in the path as `meta.KEY=VALUE` has it in
-        filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the
-        text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        """Read a value of a meta key, with its chunks and settings. Write the value in the path as in the filter `meta.KEY=VALUE`: a
+        whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
+        `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.ValueCount = self._fetch(_request("get meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), safe=True))
         return found
@@ -353,7 +355,7 @@ class Calls:
         return found
 
     def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
-        """Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed."""
+        """Read the log of a plugin. The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`."""
         found: types.PluginLogs = self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "limit": limit}), safe=True))
         return found
 
@@ -442,18 +444,18 @@ class Calls:
         self._bytes(_request("lift rule", "DELETE", query(path("/v1/queues/{}/rules/{}", queue, id), {"actor": actor}), safe=True))
 
     def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.AuditEntry]:
-        """Read the audit log. The log of changes and refused acts, the latest first. An entry is as durable as its change: there is
-        no change without its entry, and no entry without its change. An act that the token did not allow has the outcome
-        `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry
-        each, and then one per minute does; its `left_out` counts the acts since the previous entry that have none. `next` is the
-        cursor of older entries. The server examines only so many entries per page, so a page with a next one may be short or
-        empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest
-        entries may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept:
+        """Read the audit log. The log of changes and refused acts, the latest first. A change and its entry are one commit, so
+        neither exists without the other. If the token did not allow an act, its entry has the outcome `refused`, and `after` has
+        the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry each, and later ones one entry
+        per minute. Its `left_out` counts the refused acts without an entry since the previous one. `next` is the cursor of older
+        entries. The server limits how many entries it examines per page, so a page with a `next` may be short or empty.
+        `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest entries
+        may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept:
         application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the
-        log, from `since` or from now on, the oldest entry first. Its ids, also those without an event, mark the place; `Last-
-        Event-ID` continues there. Entries of the ten seconds before that place may then come again, with the same ids. If the log
-        cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not
-        allowed with it.
+        log, from `since` or from now on, the oldest entry first. `Last-Event-ID` continues after the last id, which may have come
+        without an event. Entries of the ten seconds before that id may then come again, with the same ids. If the server cannot
+        read the log any further, the last event is `problem`, with a problem as its data. A stream does not allow `cursor`,
+        `limit` and `until`.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -470,30 +472,30 @@ class Calls:
         return self._pages("list chunk attempts", path("/v1/submissions/{}/chunks/{}/attempts", id, index), {})
 
     def list_chunks(self, id: Union[str, int], *, state: Optional[Sequence[str]] = None, limit: Optional[int] = None) -> Iterator[types.Chunk]:
-        """List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: the
-        server examines only so many items per page, and a page has a maximum size.
+        """List a submission's chunks by index. A page with a `next` may have fewer items than its limit, or none: the server limits
+        how many items it examines per page, and the size of a page.
         """
         return self._pages("list chunks", path("/v1/submissions/{}/chunks", id), {"state": state, "limit": limit})
 
     def list_consumers(self, queue: str, *, limit: Optional[int] = None) -> Iterator[types.Consumer]:
-        """List a queue's consumers by name. Consumers that are or were just attached, hold a chunk, or have an order. The list has
-        consumers without a name too, but they have no path.
+        """List a queue's consumers by name. Lists the consumers that are attached or were until just now, hold a chunk, or have an
+        operator's order. It includes consumers without a name, but they have no path.
         """
         return self._pages("list consumers", path("/v1/queues/{}/consumers", queue), {"limit": limit})
 
     def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, cursor: Optional[str] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
-        quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others`
-        counts the dead letters in no group, because there are more kinds of errors. A filter by `fingerprint` finds those too.
+        quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups. If there
+        are more kinds of errors, `others` counts the dead letters in no group; a filter by `fingerprint` finds those too.
         """
         found: types.DeadGroups = self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "cursor": cursor}), safe=True))
         return found
 
     def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.DeadLetter]:
-        """List dead letters. Chunks without attempts left, whose submission is open or completed with dead ones: the newest
-        submission first, and within one submission by index. They stay until you redrive or delete them, or until the retention
-        of their submission is over, which begins at its end. A page may have fewer items than its limit, or none, and still have
-        a `next`: the server examines only so many items per page, and a page has a maximum size.
+        """List dead letters. Dead chunks of submissions that are open or completed with dead chunks: the newest submission first,
+        and within one submission by index. A dead letter stays until you redrive, forward or delete it, or until a retention of
+        the queue removes it. A page with a `next` may have fewer items than its limit, or none: the server limits how many items
+        it examines per page, and the size of a page.
         """
         return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
@@ -510,16 +512,17 @@ class Calls:
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> Iterator[types.Node]:
-        """List the nodes of the cluster, and the queues that each owns. Lists the servers of the cluster by name, and for each queue
-        the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the
-        others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns
-        nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is
-        null.
+        """List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues
+        that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node
+        that answers measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves
+        the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null.
         """
         return self._pages("list nodes", path("/v1/nodes"), {})
 
     def list_plugin_recordings(self, name: str, *, node: Optional[str] = None) -> Iterator[types.PluginRecording]:
-        """List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory."""
+        """List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of
+        both in memory.
+        """
         return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {"node": node})
 
     def list_plugin_scores(self, name: str, *, node: Optional[str] = None) -> Iterator[types.PluginScores]:
@@ -553,9 +556,9 @@ class Calls:
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
     def list_retries(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None, error: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Retry]:
-        """List chunks that failed and will be tried again. Those of the newest submission first, and of one submission by index.
-        `meta.KEY=VALUE` takes only submissions with this value. A page may have fewer items than its limit, or none, and still
-        have a `next`: the server examines only so many items per page, and a page has a maximum size.
+        """List chunks that failed and will be tried again. Chunks of the newest submission come first, and within a submission they
+        are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have
+        fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page.
         """
         return self._pages("list retries", path("/v1/queues/{}/retries", queue), {"meta": meta, "error": error, "limit": limit})
 
@@ -588,22 +591,23 @@ class Calls:
         return self._pages("list strategies", path("/v1/queues/{}/strategies", queue), {"limit": limit})
 
     def list_strategies_in_use(self, queue: str, *, cursor: Optional[str] = None) -> types.StrategiesInUse:
-        """List the strategies that consumers used in the last hour. Strategies, those that handed out the most chunks first. The
-        server knows at most 256; the one unused for longest makes room. Rates are over the last one to two minutes and include
-        empty reserves. `consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly
-        exact up to 20, within a few percent beyond. The list starts with the server, at `since`.
+        """List the strategies that consumers used in the last hour. The strategies that handed out the most chunks come first. The
+        server remembers at most 256 strategies, and forgets the one that was unused for longest. Rates are over the last one to
+        two minutes and include empty reserves. `consumers` estimates the number of names that reserved with it in the last half
+        hour to hour: nearly exact up to 20, within a few percent beyond. The list starts with the server, at `since`.
         """
         found: types.StrategiesInUse = self._fetch(_request("list strategies in use", "GET", query(path("/v1/queues/{}/strategies/in-use", queue), {"cursor": cursor}), safe=True))
         return found
 
     def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, sort: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Submission]:
         """List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and
-        `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
-        makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and
-        `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of
-        the next page and absent on the last. `sort=largest` lists open submissions, those with the most chunks left first, in one
-        page: of the newest 1,000,000, and not in one moment. A page may have fewer items than its limit, or none, and still have
-        a `next`: the server examines only so many items per page, and a page has a maximum size.
+        `meta.KEY=VALUE` (repeated for several keys, which must all match). A whole number is the integer, and `s:` before a value
+        makes it a string: `meta.company=123` is the integer, `meta.company=s:123` the text. `created_before=TIME` and
+        `created_after=TIME` select submissions that were inserted before that time, and at that time or later. `next` is the
+        cursor of the next page, and absent on the last. `sort=largest` lists open submissions in one page, those with the most
+        chunks left first. It examines the newest 1,000,000 submissions in slices, so its numbers are of slightly different
+        moments. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines
+        per page, and the size of a page.
         """
         return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "sort": sort, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
@@ -613,8 +617,9 @@ class Calls:
 
     def list_views(self, queue: str, *, cursor: Optional[str] = None) -> types.Views:
         """List the indexes of strategies, with their memory. Every branch of a strategy needs an index in memory (a view), which the
-        server builds at its first use. The option view-memory limits all of them together; those that only questions need may
-        take a quarter of that in addition. The least recently used ones make room. A call that finds no room is answered 429.
+        server builds at its first use. The option view-memory limits the memory of all views together. Views that only questions
+        use may take a quarter of it in addition. The server removes the least recently used views to make room. If there is no
+        room for a view, the call answers 429.
         """
         found: types.Views = self._fetch(_request("list views", "GET", query(path("/v1/queues/{}/views", queue), {"cursor": cursor}), safe=True))
         return found
@@ -628,8 +633,9 @@ class Calls:
         return (self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
     def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
-        """Have another node of the cluster serve a queue. Reservations, limits and tokens go on. Calls that come while the queue
-        moves wait for less than a second, or answer 503 with the code moving. The answer comes when the other node serves it.
+        """Have another node of the cluster serve a queue. Reservations, limits and tokens stay valid. A call that comes while the
+        queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node
+        serves the queue.
         """
         found: types.Moved = self._fetch(_request("move queue", "POST", path("/v1/queues/{}/move", queue), body))
         return found
@@ -666,13 +672,13 @@ class Calls:
 
     def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
         """Set a limit and a weight for a value of a meta key. Replaces both settings: one that is absent or null becomes unset.
-        `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out
-        nothing of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the next
-        reservation, and you can set them before any submission has the value. The same settings again change nothing. With If-
-        Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the
-        answer is 412. The first settings answer 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole
-        number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
-        `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit
+        0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take
+        effect with the next reservation, and you can set them before any submission has the value. The same settings again change
+        nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first
+        ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter
+        `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer,
+        `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.ValueCount = self._fetch(_request("put meta value", "PUT", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -693,7 +699,7 @@ class Calls:
         return found
 
     def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
-        """Create a schedule, or redefine it. A tick and its submission are one commit: also through crashes, each tick is emitted
+        """Create a schedule, or redefine it. A tick and its submission are one commit. Even after a crash, each tick is emitted
         once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, seconds, tz,
         start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match, the server
         replaces only a version with this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new
@@ -719,8 +725,8 @@ class Calls:
         return found
 
     def readyz(self, *, verbose: Optional[str] = None) -> types.Readiness:
-        """Check whether all parts work. The answer is 503 while one does not; errors[] names it. With `?verbose` it lists every
-        check.
+        """Check whether all parts work. If a part does not work, the answer is 503, and errors[] names the part. With `?verbose` the
+        answer lists every check.
         """
         found: types.Readiness = self._fetch(_request("readyz", "GET", query(path("/readyz"), {"verbose": verbose}), safe=True))
         return found
@@ -764,7 +770,7 @@ class Calls:
         return found
 
     def reset_plugin(self, name: str, *, if_match: Optional[str] = None) -> types.Plugin:
-        """Close a plugin's breakers and forget its faults. A quarantine ends by activating with force, and not by this. With If-
+        """Close a plugin's breakers and forget its faults. This does not end a quarantine; activating with `force` does. With If-
         Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a
         whole, with the next reservation.
         """
@@ -777,13 +783,15 @@ class Calls:
         return found
 
     def resume_schedule(self, queue: str, name: str) -> types.Schedule:
-        """Resume a paused schedule. `missed` decides about the ticks of the meantime. A schedule that is not paused stays as it is."""
+        """Resume a paused schedule. `missed` decides which ticks of the pause are emitted. A schedule that is not paused stays as it
+        is.
+        """
         found: types.Schedule = self._fetch(_request("resume schedule", "POST", path("/v1/queues/{}/schedules/{}/resume", queue, name)))
         return found
 
     def retry_lifecycle(self, queue: str) -> types.Retried:
-        """Retry parked life-cycle actions. The worker retries all parked actions at once, and pauses after failures end. What still
-        fails is parked again.
+        """Retry parked life-cycle actions. The worker retries all parked actions now, and ends its pauses after failures. An action
+        that fails again is parked again.
         """
         found: types.Retried = self._fetch(_request("retry lifecycle", "POST", path("/v1/queues/{}/lifecycle/retry", queue)))
         return found
@@ -804,8 +812,8 @@ class Calls:
 
     def rotate_token(self, id: Union[str, int], body: types.RotateToken) -> types.Token:
         """Rotate the secret of an access token. The answer has the token's new text. The previous secret stays valid for
-        `overlap_seconds` (0 if absent), so that you can change its holders one by one. A still valid secret of an earlier
-        rotation ends.
+        `overlap_seconds` (0 if absent), so that you can change its holders one by one. If the secret of an earlier rotation is
+        still valid, it ends.
         """
         found: types.Token = self._fetch(_request("rotate token", "POST", path("/v1/tokens/{}/rotate", id), body))
         return found
@@ -823,25 +831,26 @@ class Calls:
         return found
 
     def shadow_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
-        """Let a version score in the shadow of the active one, without deciding. The statistics show how much both agree. An empty
-        `version` ends it. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412.
-        The change takes effect as a whole, with the next reservation.
+        """Let a version score in the shadow of the active one, without deciding. The statistics show how far the two versions agree.
+        An empty `version` ends the shadow. With If-Match, the server changes the plugin only at this revision (`etag`), else the
+        answer is 412. The change takes effect as a whole, with the next reservation.
         """
         found: types.Plugin = self._fetch(_request("shadow plugin", "POST", path("/v1/plugins/{}/shadow", name), body, headers={"If-Match": if_match}))
         return found
 
     def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
-        in the background: redrive, delete or forward (to another queue) dead letters, retry now, or give_up, chunks that wait for
-        a retry, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it
-        would do.
+        in the background. `redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that
+        wait for a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for a
+        retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a restart, the
+        operation continues where it was. A dry run counts the matches and changes nothing.
         """
         found: types.BulkOperation = self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
 
     def trigger_schedule(self, queue: str, name: str, *, key: Optional[str] = None) -> types.Submission:
-        """Insert the work of a tick now. Inserts the submission of a tick at once, whatever the schedule's state, overlap and ticks,
-        which do not change. The submission's scheduled_at is now.
+        """Insert the work of a tick now. Inserts the submission of a tick now, regardless of the schedule's state and overlap. Its
+        ticks do not change. The submission's scheduled_at is now.
         """
         found: types.Submission = self._fetch(_request("trigger schedule", "POST", path("/v1/queues/{}/schedules/{}/trigger", queue, name), headers={"Idempotency-Key": key}, safe=key is not None))
         return found
@@ -871,16 +880,16 @@ class Calls:
 
     def wait_submissions(self, body: types.WaitRequest) -> types.WaitAnswer:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended (with `all`, when
-        all have) or after `wait_ms`. It has all that have ended by then. They may be in several queues. An id that is unknown, or
-        outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out the answered
-        ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with the next
-        call.
+        all have) or after `wait_ms`. It lists all that have ended by then. The submissions may be in several queues. An id that
+        is unknown, or outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out
+        the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with
+        the next call.
         """
         found: types.WaitAnswer = self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
 
     def whoami(self) -> types.Whoami:
-        """Show which identity the server sees in the request. Any token may ask. Where no token is needed, the scopes are all."""
+        """Show which identity the server sees in the request. Any token may call this. On an open server the caller has all scopes."""
         found: types.Whoami = self._fetch(_request("whoami", "GET", path("/v1/whoami"), safe=True))
         return found
 
@@ -927,10 +936,10 @@ class AsyncCalls:
         Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is
         read; without that space the answer is 507. The server makes one backup at a time and answers 409 to another. A backup has
         the same secrets as the data directory: keep it as safe. `quern backup` checks the answer while it writes a file, and
-        `quern restore` makes a data directory from it.  Send the beginning of an earlier backup as the body (its entries
-        `manifest.json` and `blocks`) to get an increment. It has the blocks of files that changed since then, and is restored
-        after that backup. The earlier one may be an increment itself. A backup of another data directory is refused with 409; a
-        restored server has another one.
+        `quern restore` makes a data directory from it.  Without a body, the answer is a full backup. For an increment, send the
+        beginning of an earlier backup as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files
+        that changed since then. You restore the earlier backup first, and then the increment. The earlier backup may be an
+        increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory.
         """
         return await self._bytes(_request("backup", "POST", path("/v1/backup"), body, media="application/x-tar"))
 
@@ -943,7 +952,7 @@ class AsyncCalls:
         return found
 
     async def cancel_bulk_operation(self, id: Union[str, int], *, actor: Optional[str] = None) -> types.BulkOperation:
-        """Stop a bulk operation. What it did stays done. One that has ended stays as it is, also who cancelled it."""
+        """Stop a bulk operation. The changes that it has made stay. Cancelling an operation that has ended changes nothing."""
         found: types.BulkOperation = await self._fetch(_request("cancel bulk operation", "POST", query(path("/v1/bulk-operations/{}/cancel", id), {"actor": actor}), safe=True))
         return found
 
@@ -990,8 +999,8 @@ class AsyncCalls:
     async def create_token(self, body: types.NewToken) -> types.Token:
         """Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server
         records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it
-        inserts, sees and changes nothing else. From the first token on, every request needs one, for good; the first one needs
-        the scope admin. Admin includes all other scopes.
+        inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the
+        scope admin. Admin includes all other scopes.
         """
         found: types.Token = await self._fetch(_request("create token", "POST", path("/v1/tokens"), body))
         return found
@@ -1008,8 +1017,8 @@ class AsyncCalls:
         await self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
     async def delete_meta_value(self, queue: str, key: str, value: Union[str, int], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the limit and weight of a value of a meta key. It is not limited any more, from the next reservation on, and weighs
-        1. If-Match as for PUT.
+        """Remove the limit and weight of a value of a meta key. From the next reservation on, the value has no limit, and its weight
+        is 1. If-Match works as for PUT.
         """
         await self._bytes(_request("delete meta value", "DELETE", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
@@ -1039,7 +1048,9 @@ class AsyncCalls:
         await self._bytes(_request("delete schedule", "DELETE", path("/v1/queues/{}/schedules/{}", queue, name), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     async def delete_strategy(self, queue: str, name: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Delete a named strategy with all its versions. Reservations that ask for it are refused from then on. If-Match as for PUT."""
+        """Delete a named strategy with all its versions. From then on, the server refuses reserves that name it. If-Match works as
+        for PUT.
+        """
         await self._bytes(_request("delete strategy", "DELETE", path("/v1/queues/{}/strategies/{}", queue, name), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     async def detach_consumer(self, queue: str, consumer: str) -> types.Released:
@@ -1050,32 +1061,32 @@ class AsyncCalls:
         return found
 
     async def diagnose_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.Diagnosis:
-        """Explain why the chunks of a value wait. One sentence with its parts: the open chunks by the cause that holds them back,
-        judged by the rules, the limits and the strategies that consumers reserved with in the last hour (`.../strategies/in-
-        use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other
-        work between them, so under load the counts are of slightly different moments. Of very many submissions it examines a
-        part, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is
-        the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the
-        empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        """Explain why the chunks of a value wait. One sentence, and its parts: the open chunks, counted by the cause that holds them
+        back. It considers the rules, the limits, and the strategies that consumers used in the last hour (`.../strategies/in-
+        use`), but not whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other
+        work between them, so under load the counts are of slightly different moments. If there are very many submissions, it
+        examines a part of them, and `examined` says how many. Write the value in the path as in the filter `meta.KEY=VALUE`: a
+        whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
+        `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.Diagnosis = await self._fetch(_request("diagnose meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}/diagnosis", queue, key, meta_text(value)), safe=True))
         return found
 
     async def diagnose_queue(self, queue: str) -> types.Diagnosis:
-        """Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of
-        values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it
-        costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the
-        one with most behind them, and it does not know what the filters of strategies refuse.
+        """Explain what the chunks of a queue wait for. One sentence about the whole queue, and its parts: the chunks that wait at
+        limits of values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from
+        counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If several meta
+        keys have limits, it names the key that holds back the most chunks. It does not consider the filters of strategies.
         """
         found: types.Diagnosis = await self._fetch(_request("diagnose queue", "GET", path("/v1/queues/{}/diagnosis", queue), safe=True))
         return found
 
     async def diagnose_submission(self, id: Union[str, int]) -> types.Diagnosis:
-        """Explain why the chunks of a submission wait. One sentence with its parts: the open chunks by the cause that holds them
-        back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour
-        (`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in
-        slices and does other work between them, so under load the counts are of slightly different moments. Of very many
-        submissions it examines a part, and `examined` says how many. .
+        """Explain why the chunks of a submission wait. One sentence, and its parts: the open chunks, counted by the cause that holds
+        them back. It considers the rules, the limits, and the strategies that consumers used in the last hour
+        (`.../strategies/in-use`), but not whose turn is next. A chunk in flight has no cause. The server examines chunks in
+        slices and does other work between them, so under load the counts are of slightly different moments. If there are very
+        many submissions, it examines a part of them, and `examined` says how many. .
         """
         found: types.Diagnosis = await self._fetch(_request("diagnose submission", "GET", path("/v1/submissions/{}/diagnosis", id), safe=True))
         return found
@@ -1110,10 +1121,10 @@ class AsyncCalls:
         return found
 
     async def explain(self, queue: str, body: types.PreviewRequest) -> types.ExplainAnswer:
-        """Explain a strategy. The blocks of the strategy, with the chunks that reach each block and those that it refuses, by value;
-        the chunks that operators' limits hold back from all of it; the branches, under Fair with the next tenant; and for each
-        chunk that would be handed out, the obstacle in each earlier branch. The server counts in slices and does other work
-        between them, so under load the counts are of slightly different moments.
+        """Explain a strategy. Shows the blocks of the strategy, with the chunks that reach each block and those that it refuses, by
+        value. It counts the chunks that operators' limits hold back from the whole strategy. It lists the branches, under Fair
+        with the next tenant. For each chunk that would be handed out, it names the obstacle in each earlier branch. The server
+        counts in slices and does other work between them, so under load the counts are of slightly different moments.
         """
         found: types.ExplainAnswer = await self._fetch(_request("explain", "POST", path("/v1/queues/{}/strategies/explain", queue), body, safe=True))
         return found
@@ -1135,7 +1146,7 @@ class AsyncCalls:
     async def forward_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.ForwardRequest) -> types.Submission:
         """Forward a dead chunk to another queue. The chunk becomes a submission of one chunk in the other queue, with its content,
         meta and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same commit. It
-        arrives exactly once, also through a crash.
+        arrives exactly once, even after a crash.
         """
         found: types.Submission = await self._fetch(_request("forward dead letter", "POST", path("/v1/queues/{}/dead-letters/{}/{}/forward", queue, submission, index), body))
         return found
@@ -1169,10 +1180,10 @@ class AsyncCalls:
         return found
 
     async def get_durations(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.Durations:
-        """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with
-        this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a
-        value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about 10,000 chunks a
-        second it measures a random share of them, and each counts for those between.
+        """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with
+        this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call
+        asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the
+        call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between.
         """
         found: types.Durations = await self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
@@ -1201,9 +1212,9 @@ class AsyncCalls:
         return found
 
     async def get_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.ValueCount:
-        """Read a value of a meta key, with its chunks and settings. The value stands in the path as `meta.KEY=VALUE` has it in
-        filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the
-        text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        """Read a value of a meta key, with its chunks and settings. Write the value in the path as in the filter `meta.KEY=VALUE`: a
+        whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
+        `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.ValueCount = await self._fetch(_request("get meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), safe=True))
         return found
@@ -1214,7 +1225,7 @@ class AsyncCalls:
         return found
 
     async def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
-        """Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed."""
+        """Read the log of a plugin. The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`."""
         found: types.PluginLogs = await self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "limit": limit}), safe=True))
         return found
 
@@ -1303,18 +1314,18 @@ class AsyncCalls:
         await self._bytes(_request("lift rule", "DELETE", query(path("/v1/queues/{}/rules/{}", queue, id), {"actor": actor}), safe=True))
 
     def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.AuditEntry]:
-        """Read the audit log. The log of changes and refused acts, the latest first. An entry is as durable as its change: there is
-        no change without its entry, and no entry without its change. An act that the token did not allow has the outcome
-        `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry
-        each, and then one per minute does; its `left_out` counts the acts since the previous entry that have none. `next` is the
-        cursor of older entries. The server examines only so many entries per page, so a page with a next one may be short or
-        empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest
-        entries may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept:
+        """Read the audit log. The log of changes and refused acts, the latest first. A change and its entry are one commit, so
+        neither exists without the other. If the token did not allow an act, its entry has the outcome `refused`, and `after` has
+        the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry each, and later ones one entry
+        per minute. Its `left_out` counts the refused acts without an entry since the previous one. `next` is the cursor of older
+        entries. The server limits how many entries it examines per page, so a page with a `next` may be short or empty.
+        `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest entries
+        may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept:
         application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the
-        log, from `since` or from now on, the oldest entry first. Its ids, also those without an event, mark the place; `Last-
-        Event-ID` continues there. Entries of the ten seconds before that place may then come again, with the same ids. If the log
-        cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not
-        allowed with it.
+        log, from `since` or from now on, the oldest entry first. `Last-Event-ID` continues after the last id, which may have come
+        without an event. Entries of the ten seconds before that id may then come again, with the same ids. If the server cannot
+        read the log any further, the last event is `problem`, with a problem as its data. A stream does not allow `cursor`,
+        `limit` and `until`.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -1331,30 +1342,30 @@ class AsyncCalls:
         return self._pages("list chunk attempts", path("/v1/submissions/{}/chunks/{}/attempts", id, index), {})
 
     def list_chunks(self, id: Union[str, int], *, state: Optional[Sequence[str]] = None, limit: Optional[int] = None) -> AsyncIterator[types.Chunk]:
-        """List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: the
-        server examines only so many items per page, and a page has a maximum size.
+        """List a submission's chunks by index. A page with a `next` may have fewer items than its limit, or none: the server limits
+        how many items it examines per page, and the size of a page.
         """
         return self._pages("list chunks", path("/v1/submissions/{}/chunks", id), {"state": state, "limit": limit})
 
     def list_consumers(self, queue: str, *, limit: Optional[int] = None) -> AsyncIterator[types.Consumer]:
-        """List a queue's consumers by name. Consumers that are or were just attached, hold a chunk, or have an order. The list has
-        consumers without a name too, but they have no path.
+        """List a queue's consumers by name. Lists the consumers that are attached or were until just now, hold a chunk, or have an
+        operator's order. It includes consumers without a name, but they have no path.
         """
         return self._pages("list consumers", path("/v1/queues/{}/consumers", queue), {"limit": limit})
 
     async def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, cursor: Optional[str] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
-        quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others`
-        counts the dead letters in no group, because there are more kinds of errors. A filter by `fingerprint` finds those too.
+        quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups. If there
+        are more kinds of errors, `others` counts the dead letters in no group; a filter by `fingerprint` finds those too.
         """
         found: types.DeadGroups = await self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "cursor": cursor}), safe=True))
         return found
 
     def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.DeadLetter]:
-        """List dead letters. Chunks without attempts left, whose submission is open or completed with dead ones: the newest
-        submission first, and within one submission by index. They stay until you redrive or delete them, or until the retention
-        of their submission is over, which begins at its end. A page may have fewer items than its limit, or none, and still have
-        a `next`: the server examines only so many items per page, and a page has a maximum size.
+        """List dead letters. Dead chunks of submissions that are open or completed with dead chunks: the newest submission first,
+        and within one submission by index. A dead letter stays until you redrive, forward or delete it, or until a retention of
+        the queue removes it. A page with a `next` may have fewer items than its limit, or none: the server limits how many items
+        it examines per page, and the size of a page.
         """
         return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
@@ -1371,16 +1382,17 @@ class AsyncCalls:
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> AsyncIterator[types.Node]:
-        """List the nodes of the cluster, and the queues that each owns. Lists the servers of the cluster by name, and for each queue
-        the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the
-        others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns
-        nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is
-        null.
+        """List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues
+        that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node
+        that answers measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves
+        the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null.
         """
         return self._pages("list nodes", path("/v1/nodes"), {})
 
     def list_plugin_recordings(self, name: str, *, node: Optional[str] = None) -> AsyncIterator[types.PluginRecording]:
-        """List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory."""
+        """List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of
+        both in memory.
+        """
         return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {"node": node})
 
     def list_plugin_scores(self, name: str, *, node: Optional[str] = None) -> AsyncIterator[types.PluginScores]:
@@ -1414,9 +1426,9 @@ class AsyncCalls:
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
     def list_retries(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None, error: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Retry]:
-        """List chunks that failed and will be tried again. Those of the newest submission first, and of one submission by index.
-        `meta.KEY=VALUE` takes only submissions with this value. A page may have fewer items than its limit, or none, and still
-        have a `next`: the server examines only so many items per page, and a page has a maximum size.
+        """List chunks that failed and will be tried again. Chunks of the newest submission come first, and within a submission they
+        are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have
+        fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page.
         """
         return self._pages("list retries", path("/v1/queues/{}/retries", queue), {"meta": meta, "error": error, "limit": limit})
 
@@ -1449,22 +1461,23 @@ class AsyncCalls:
         return self._pages("list strategies", path("/v1/queues/{}/strategies", queue), {"limit": limit})
 
     async def list_strategies_in_use(self, queue: str, *, cursor: Optional[str] = None) -> types.StrategiesInUse:
-        """List the strategies that consumers used in the last hour. Strategies, those that handed out the most chunks first. The
-        server knows at most 256; the one unused for longest makes room. Rates are over the last one to two minutes and include
-        empty reserves. `consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly
-        exact up to 20, within a few percent beyond. The list starts with the server, at `since`.
+        """List the strategies that consumers used in the last hour. The strategies that handed out the most chunks come first. The
+        server remembers at most 256 strategies, and forgets the one that was unused for longest. Rates are over the last one to
+        two minutes and include empty reserves. `consumers` estimates the number of names that reserved with it in the last half
+        hour to hour: nearly exact up to 20, within a few percent beyond. The list starts with the server, at `since`.
         """
         found: types.StrategiesInUse = await self._fetch(_request("list strategies in use", "GET", query(path("/v1/queues/{}/strategies/in-use", queue), {"cursor": cursor}), safe=True))
         return found
 
     def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, sort: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Submission]:
         """List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and
-        `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
-        makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and
-        `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of
-        the next page and absent on the last. `sort=largest` lists open submissions, those with the most chunks left first, in one
-        page: of the newest 1,000,000, and not in one moment. A page may have fewer items than its limit, or none, and still have
-        a `next`: the server examines only so many items per page, and a page has a maximum size.
+        `meta.KEY=VALUE` (repeated for several keys, which must all match). A whole number is the integer, and `s:` before a value
+        makes it a string: `meta.company=123` is the integer, `meta.company=s:123` the text. `created_before=TIME` and
+        `created_after=TIME` select submissions that were inserted before that time, and at that time or later. `next` is the
+        cursor of the next page, and absent on the last. `sort=largest` lists open submissions in one page, those with the most
+        chunks left first. It examines the newest 1,000,000 submissions in slices, so its numbers are of slightly different
+        moments. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines
+        per page, and the size of a page.
         """
         return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "sort": sort, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
@@ -1474,8 +1487,9 @@ class AsyncCalls:
 
     async def list_views(self, queue: str, *, cursor: Optional[str] = None) -> types.Views:
         """List the indexes of strategies, with their memory. Every branch of a strategy needs an index in memory (a view), which the
-        server builds at its first use. The option view-memory limits all of them together; those that only questions need may
-        take a quarter of that in addition. The least recently used ones make room. A call that finds no room is answered 429.
+        server builds at its first use. The option view-memory limits the memory of all views together. Views that only questions
+        use may take a quarter of it in addition. The server removes the least recently used views to make room. If there is no
+        room for a view, the call answers 429.
         """
         found: types.Views = await self._fetch(_request("list views", "GET", query(path("/v1/queues/{}/views", queue), {"cursor": cursor}), safe=True))
         return found
@@ -1489,8 +1503,9 @@ class AsyncCalls:
         return (await self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
     async def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
-        """Have another node of the cluster serve a queue. Reservations, limits and tokens go on. Calls that come while the queue
-        moves wait for less than a second, or answer 503 with the code moving. The answer comes when the other node serves it.
+        """Have another node of the cluster serve a queue. Reservations, limits and tokens stay valid. A call that comes while the
+        queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node
+        serves the queue.
         """
         found: types.Moved = await self._fetch(_request("move queue", "POST", path("/v1/queues/{}/move", queue), body))
         return found
@@ -1527,13 +1542,13 @@ class AsyncCalls:
 
     async def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
         """Set a limit and a weight for a value of a meta key. Replaces both settings: one that is absent or null becomes unset.
-        `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out
-        nothing of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the next
-        reservation, and you can set them before any submission has the value. The same settings again change nothing. With If-
-        Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the
-        answer is 412. The first settings answer 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole
-        number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
-        `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit
+        0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take
+        effect with the next reservation, and you can set them before any submission has the value. The same settings again change
+        nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first
+        ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter
+        `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer,
+        `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.ValueCount = await self._fetch(_request("put meta value", "PUT", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -1554,7 +1569,7 @@ class AsyncCalls:
         return found
 
     async def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
-        """Create a schedule, or redefine it. A tick and its submission are one commit: also through crashes, each tick is emitted
+        """Create a schedule, or redefine it. A tick and its submission are one commit. Even after a crash, each tick is emitted
         once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, seconds, tz,
         start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match, the server
         replaces only a version with this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new
@@ -1580,8 +1595,8 @@ class AsyncCalls:
         return found
 
     async def readyz(self, *, verbose: Optional[str] = None) -> types.Readiness:
-        """Check whether all parts work. The answer is 503 while one does not; errors[] names it. With `?verbose` it lists every
-        check.
+        """Check whether all parts work. If a part does not work, the answer is 503, and errors[] names the part. With `?verbose` the
+        answer lists every check.
         """
         found: types.Readiness = await self._fetch(_request("readyz", "GET", query(path("/readyz"), {"verbose": verbose}), safe=True))
         return found
@@ -1625,7 +1640,7 @@ class AsyncCalls:
         return found
 
     async def reset_plugin(self, name: str, *, if_match: Optional[str] = None) -> types.Plugin:
-        """Close a plugin's breakers and forget its faults. A quarantine ends by activating with force, and not by this. With If-
+        """Close a plugin's breakers and forget its faults. This does not end a quarantine; activating with `force` does. With If-
         Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a
         whole, with the next reservation.
         """
@@ -1638,13 +1653,15 @@ class AsyncCalls:
         return found
 
     async def resume_schedule(self, queue: str, name: str) -> types.Schedule:
-        """Resume a paused schedule. `missed` decides about the ticks of the meantime. A schedule that is not paused stays as it is."""
+        """Resume a paused schedule. `missed` decides which ticks of the pause are emitted. A schedule that is not paused stays as it
+        is.
+        """
         found: types.Schedule = await self._fetch(_request("resume schedule", "POST", path("/v1/queues/{}/schedules/{}/resume", queue, name)))
         return found
 
     async def retry_lifecycle(self, queue: str) -> types.Retried:
-        """Retry parked life-cycle actions. The worker retries all parked actions at once, and pauses after failures end. What still
-        fails is parked again.
+        """Retry parked life-cycle actions. The worker retries all parked actions now, and ends its pauses after failures. An action
+        that fails again is parked again.
         """
         found: types.Retried = await self._fetch(_request("retry lifecycle", "POST", path("/v1/queues/{}/lifecycle/retry", queue)))
         return found
@@ -1665,8 +1682,8 @@ class AsyncCalls:
 
     async def rotate_token(self, id: Union[str, int], body: types.RotateToken) -> types.Token:
         """Rotate the secret of an access token. The answer has the token's new text. The previous secret stays valid for
-        `overlap_seconds` (0 if absent), so that you can change its holders one by one. A still valid secret of an earlier
-        rotation ends.
+        `overlap_seconds` (0 if absent), so that you can change its holders one by one. If the secret of an earlier rotation is
+        still valid, it ends.
         """
         found: types.Token = await self._fetch(_request("rotate token", "POST", path("/v1/tokens/{}/rotate", id), body))
         return found
@@ -1684,25 +1701,26 @@ class AsyncCalls:
         return found
 
     async def shadow_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
-        """Let a version score in the shadow of the active one, without deciding. The statistics show how much both agree. An empty
-        `version` ends it. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412.
-        The change takes effect as a whole, with the next reservation.
+        """Let a version score in the shadow of the active one, without deciding. The statistics show how far the two versions agree.
+        An empty `version` ends the shadow. With If-Match, the server changes the plugin only at this revision (`etag`), else the
+        answer is 412. The change takes effect as a whole, with the next reservation.
         """
         found: types.Plugin = await self._fetch(_request("shadow plugin", "POST", path("/v1/plugins/{}/shadow", name), body, headers={"If-Match": if_match}))
         return found
 
     async def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
-        in the background: redrive, delete or forward (to another queue) dead letters, retry now, or give_up, chunks that wait for
-        a retry, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it
-        would do.
+        in the background. `redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that
+        wait for a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for a
+        retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a restart, the
+        operation continues where it was. A dry run counts the matches and changes nothing.
         """
         found: types.BulkOperation = await self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
 
     async def trigger_schedule(self, queue: str, name: str, *, key: Optional[str] = None) -> types.Submission:
-        """Insert the work of a tick now. Inserts the submission of a tick at once, whatever the schedule's state, overlap and ticks,
-        which do not change. The submission's scheduled_at is now.
+        """Insert the work of a tick now. Inserts the submission of a tick now, regardless of the schedule's state and overlap. Its
+        ticks do not change. The submission's scheduled_at is now.
         """
         found: types.Submission = await self._fetch(_request("trigger schedule", "POST", path("/v1/queues/{}/schedules/{}/trigger", queue, name), headers={"Idempotency-Key": key}, safe=key is not None))
         return found
@@ -1732,16 +1750,16 @@ class AsyncCalls:
 
     async def wait_submissions(self, body: types.WaitRequest) -> types.WaitAnswer:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended (with `all`, when
-        all have) or after `wait_ms`. It has all that have ended by then. They may be in several queues. An id that is unknown, or
-        outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out the answered
-        ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with the next
-        call.
+        all have) or after `wait_ms`. It lists all that have ended by then. The submissions may be in several queues. An id that
+        is unknown, or outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out
+        the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with
+        the next call.
         """
         found: types.WaitAnswer = await self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
 
     async def whoami(self) -> types.Whoami:
-        """Show which identity the server sees in the request. Any token may ask. Where no token is needed, the scopes are all."""
+        """Show which identity the server sees in the request. Any token may call this. On an open server the caller has all scopes."""
         found: types.Whoami = await self._fetch(_request("whoami", "GET", path("/v1/whoami"), safe=True))
         return found
 

@@ -10,7 +10,7 @@ export class Calls {
 
   /** A page of the documents, or a search in them. Needs the scope read. */
   docsPage(page: string, options: CallOptions & {
-    /** Of search: words that a part of a page has all of */
+    /** For search: words that one part of a page must all have */
     q?: string
   } = {}): Promise<string> {
     return this.connection.text({ what: "docs page", method: "GET", path: `/docs/${part(page)}`, safe: true, signal: options.signal, query: { q: options.q } })
@@ -26,7 +26,7 @@ export class Calls {
     return this.connection.text({ what: "metrics", method: "GET", path: `/metrics`, safe: true, signal: options.signal })
   }
 
-  /** Check whether all parts work. The answer is 503 while one does not; errors[] names it. With `?verbose` it lists every check. */
+  /** Check whether all parts work. If a part does not work, the answer is 503, and errors[] names the part. With `?verbose` the answer lists every check. */
   readyz(options: CallOptions & {
     /** List every check by name */
     verbose?: string
@@ -34,7 +34,7 @@ export class Calls {
     return this.connection.json<Readiness>({ what: "readyz", method: "GET", path: `/readyz`, safe: true, signal: options.signal, query: { verbose: options.verbose } })
   }
 
-  /** Read the audit log. The log of changes and refused acts, the latest first. An entry is as durable as its change: there is no change without its entry, and no entry without its change. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry each, and then one per minute does; its `left_out` counts the acts since the previous entry that have none. `next` is the cursor of older entries. The server examines only so many entries per page, so a page with a next one may be short or empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest entries may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its ids, also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten seconds before that place may then come again, with the same ids. If the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not allowed with it. Needs the scope admin. */
+  /** Read the audit log. The log of changes and refused acts, the latest first. A change and its entry are one commit, so neither exists without the other. If the token did not allow an act, its entry has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry each, and later ones one entry per minute. Its `left_out` counts the refused acts without an entry since the previous one. `next` is the cursor of older entries. The server limits how many entries it examines per page, so a page with a `next` may be short or empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues whose latest entries may be missing: those in quarantine, and in a cluster those whose node did not answer in 2 seconds. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. `Last-Event-ID` continues after the last id, which may have come without an event. Entries of the ten seconds before that id may then come again, with the same ids. If the server cannot read the log any further, the last event is `problem`, with a problem as its data. A stream does not allow `cursor`, `limit` and `until`. Needs the scope admin. */
   listAudit(options: CallOptions & {
     /** Only acts at this time (RFC 3339) or later */
     since?: string | Date
@@ -56,7 +56,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, outcome: options.outcome, cursor, limit: options.limit } }))
   }
 
-  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256. It has everything acknowledged before the request, of all queues as of one moment, with the access tokens and the plugins. Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is read; without that space the answer is 507. The server makes one backup at a time and answers 409 to another. A backup has the same secrets as the data directory: keep it as safe. `quern backup` checks the answer while it writes a file, and `quern restore` makes a data directory from it.  Send the beginning of an earlier backup as the body (its entries `manifest.json` and `blocks`) to get an increment. It has the blocks of files that changed since then, and is restored after that backup. The earlier one may be an increment itself. A backup of another data directory is refused with 409; a restored server has another one. Needs the scope admin. */
+  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256. It has everything acknowledged before the request, of all queues as of one moment, with the access tokens and the plugins. Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is read; without that space the answer is 507. The server makes one backup at a time and answers 409 to another. A backup has the same secrets as the data directory: keep it as safe. `quern backup` checks the answer while it writes a file, and `quern restore` makes a data directory from it.  Without a body, the answer is a full backup. For an increment, send the beginning of an earlier backup as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files that changed since then. You restore the earlier backup first, and then the increment. The earlier backup may be an increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory. Needs the scope admin. */
   backup(options: CallOptions & {
     /** The beginning of an earlier backup, for an increment; empty for a full backup */
     body?: Uint8Array
@@ -66,13 +66,13 @@ export class Calls {
 
   /** List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue. In a cluster the nodes have two seconds to answer; `missing` names those that did not. Needs the scope read. */
   listBulkOperations(options: CallOptions & {
-    /** Of this queue only */
+    /** Only operations of this queue */
     queue?: string
   } = {}): AsyncIterableIterator<BulkOperation> {
     return pages((cursor) => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { cursor, queue: options.queue } }))
   }
 
-  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background: redrive, delete or forward (to another queue) dead letters, retry now, or give_up, chunks that wait for a retry, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do. Needs the scope operate. */
+  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background. `redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that wait for a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for a retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a restart, the operation continues where it was. A dry run counts the matches and changes nothing. Needs the scope operate. */
   startBulkOperation(body: BulkRequest, options: CallOptions = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "start bulk operation", method: "POST", path: `/v1/bulk-operations`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -82,7 +82,7 @@ export class Calls {
     return this.connection.json<BulkOperation>({ what: "get bulk operation", method: "GET", path: `/v1/bulk-operations/${part(id)}`, safe: true, signal: options.signal })
   }
 
-  /** Stop a bulk operation. What it did stays done. One that has ended stays as it is, also who cancelled it. Needs the scope operate. */
+  /** Stop a bulk operation. The changes that it has made stay. Cancelling an operation that has ended changes nothing. Needs the scope operate. */
   cancelBulkOperation(id: string, options: CallOptions & {
     /** Name of the caller on an open server, kept with the operation */
     actor?: string
@@ -95,7 +95,7 @@ export class Calls {
     return this.connection.json<ServerOptions>({ what: "config", method: "GET", path: `/v1/config`, safe: true, signal: options.signal })
   }
 
-  /** List the nodes of the cluster, and the queues that each owns. Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is null. Needs the scope read. */
+  /** List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node that answers measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null. Needs the scope read. */
   listNodes(options: CallOptions = {}): AsyncIterableIterator<Node> {
     return pages(() => this.connection.json<PageNode>({ what: "list nodes", method: "GET", path: `/v1/nodes`, safe: true, signal: options.signal }))
   }
@@ -152,9 +152,9 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "deactivate plugin", method: "POST", path: `/v1/plugins/${part(name)}/deactivate`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed. Needs the scope read. */
+  /** Read the log of a plugin. The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`. Needs the scope read. */
   getPluginLogs(name: string, options: CallOptions & {
-    /** Of this node of a cluster; without it, of the one that answers */
+    /** Name of the node to ask; absent: the node that answers */
     node?: string
     /** Only lines after this number */
     after?: number
@@ -164,9 +164,9 @@ export class Calls {
     return this.connection.json<PluginLogs>({ what: "get plugin logs", method: "GET", path: `/v1/plugins/${part(name)}/logs`, safe: true, signal: options.signal, query: { node: options.node, after: options.after, limit: options.limit } })
   }
 
-  /** List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory. Needs the scope plugins. */
+  /** List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of both in memory. Needs the scope plugins. */
   listPluginRecordings(name: string, options: CallOptions & {
-    /** Of this node of a cluster; without it, of the one that answers */
+    /** Name of the node to ask; absent: the node that answers */
     node?: string
   } = {}): AsyncIterableIterator<PluginRecording> {
     return pages(() => this.connection.json<PagePluginRecording>({ what: "list plugin recordings", method: "GET", path: `/v1/plugins/${part(name)}/recordings`, safe: true, signal: options.signal, query: { node: options.node } }))
@@ -177,7 +177,7 @@ export class Calls {
     return this.connection.bytes({ what: "get plugin recording", method: "GET", path: `/v1/plugins/${part(name)}/recordings/${part(id)}`, safe: true, signal: options.signal })
   }
 
-  /** Close a plugin's breakers and forget its faults. A quarantine ends by activating with force, and not by this. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
+  /** Close a plugin's breakers and forget its faults. This does not end a quarantine; activating with `force` does. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   resetPlugin(name: string, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -195,7 +195,7 @@ export class Calls {
 
   /** Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero when the server opens a version: at a start, and after five minutes out of use. Needs the scope read. */
   listPluginScores(name: string, options: CallOptions & {
-    /** Of this node of a cluster; without it, of the one that answers */
+    /** Name of the node to ask; absent: the node that answers */
     node?: string
   } = {}): AsyncIterableIterator<PluginScores> {
     return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal, query: { node: options.node } }))
@@ -209,7 +209,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "put plugin settings", method: "PUT", path: `/v1/plugins/${part(name)}/settings`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Let a version score in the shadow of the active one, without deciding. The statistics show how much both agree. An empty `version` ends it. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
+  /** Let a version score in the shadow of the active one, without deciding. The statistics show how far the two versions agree. An empty `version` ends the shadow. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   shadowPlugin(name: string, body: PluginSelection, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -219,7 +219,7 @@ export class Calls {
 
   /** Read a plugin's numbers since the start of the server. Needs the scope read. */
   getPluginStats(name: string, options: CallOptions & {
-    /** Of this node of a cluster; without it, of the one that answers */
+    /** Name of the node to ask; absent: the node that answers */
     node?: string
   } = {}): Promise<PluginStats> {
     return this.connection.json<PluginStats>({ what: "get plugin stats", method: "GET", path: `/v1/plugins/${part(name)}/stats`, safe: true, signal: options.signal, query: { node: options.node } })
@@ -286,7 +286,7 @@ export class Calls {
     return this.connection.json<Queue>({ what: "put queue", method: "PUT", path: `/v1/queues/${part(queue)}`, safe: true && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** List a queue's consumers by name. Consumers that are or were just attached, hold a chunk, or have an order. The list has consumers without a name too, but they have no path. Needs the scope read. */
+  /** List a queue's consumers by name. Lists the consumers that are attached or were until just now, hold a chunk, or have an operator's order. It includes consumers without a name, but they have no path. Needs the scope read. */
   listConsumers(queue: string, options: CallOptions & {
     /** Most items */
     limit?: number
@@ -334,15 +334,15 @@ export class Calls {
     return this.connection.json<Consumer>({ what: "resume consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/resume`, safe: true, signal: options.signal })
   }
 
-  /** List dead letters. Chunks without attempts left, whose submission is open or completed with dead ones: the newest submission first, and within one submission by index. They stay until you redrive or delete them, or until the retention of their submission is over, which begins at its end. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
+  /** List dead letters. Dead chunks of submissions that are open or completed with dead chunks: the newest submission first, and within one submission by index. A dead letter stays until you redrive, forward or delete it, or until a retention of the queue removes it. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
   listDeadLetters(queue: string, options: CallOptions & {
-    /** Of this submission only */
+    /** Only dead letters of this submission */
     submission?: string
-    /** With this fingerprint only */
+    /** Only dead letters with this fingerprint */
     fingerprint?: string
-    /** Died earlier than this time */
+    /** Only chunks that died before this time */
     died_before?: string | Date
-    /** Died at this time or later */
+    /** Only chunks that died at this time or later */
     died_after?: string | Date
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
@@ -352,15 +352,15 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageDeadLetter>({ what: "list dead letters", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta, cursor, limit: options.limit } }))
   }
 
-  /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others` counts the dead letters in no group, because there are more kinds of errors. A filter by `fingerprint` finds those too. Needs the scope read. */
+  /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups. If there are more kinds of errors, `others` counts the dead letters in no group; a filter by `fingerprint` finds those too. Needs the scope read. */
   listDeadLetterGroups(queue: string, options: CallOptions & {
-    /** Of this submission only */
+    /** Only dead letters of this submission */
     submission?: string
-    /** With this fingerprint only */
+    /** Only dead letters with this fingerprint */
     fingerprint?: string
-    /** Died earlier than this time */
+    /** Only chunks that died before this time */
     died_before?: string | Date
-    /** Died at this time or later */
+    /** Only chunks that died at this time or later */
     died_after?: string | Date
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
@@ -385,7 +385,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "put dead letter content", method: "PUT", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/content`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Forward a dead chunk to another queue. The chunk becomes a submission of one chunk in the other queue, with its content, meta and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same commit. It arrives exactly once, also through a crash. Needs the scope operate. */
+  /** Forward a dead chunk to another queue. The chunk becomes a submission of one chunk in the other queue, with its content, meta and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same commit. It arrives exactly once, even after a crash. Needs the scope operate. */
   forwardDeadLetter(queue: string, submission: string, index: number, body: ForwardRequest, options: CallOptions = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "forward dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/forward`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -395,12 +395,12 @@ export class Calls {
     return this.connection.json<Submission>({ what: "redrive dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/redrive`, safe: false, signal: options.signal })
   }
 
-  /** Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind them, and it does not know what the filters of strategies refuse. Needs the scope read. */
+  /** Explain what the chunks of a queue wait for. One sentence about the whole queue, and its parts: the chunks that wait at limits of values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If several meta keys have limits, it names the key that holds back the most chunks. It does not consider the filters of strategies. Needs the scope read. */
   diagnoseQueue(queue: string, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose queue", method: "GET", path: `/v1/queues/${part(queue)}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` takes only submissions with this value, at most one. The server measures up to 256 values of a queue, those that were at work or asked about last: a value that it did not measure so far, it measures from this call on, and `since` says so. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between. Needs the scope read. */
+  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between. Needs the scope read. */
   getDurations(queue: string, options: CallOptions & {
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
@@ -430,7 +430,7 @@ export class Calls {
     return this.connection.json<Lifecycle>({ what: "get lifecycle", method: "GET", path: `/v1/queues/${part(queue)}/lifecycle`, safe: true, signal: options.signal })
   }
 
-  /** Retry parked life-cycle actions. The worker retries all parked actions at once, and pauses after failures end. What still fails is parked again. Needs the scope operate. */
+  /** Retry parked life-cycle actions. The worker retries all parked actions now, and ends its pauses after failures. An action that fails again is parked again. Needs the scope operate. */
   retryLifecycle(queue: string, options: CallOptions = {}): Promise<Retried> {
     return this.connection.json<Retried>({ what: "retry lifecycle", method: "POST", path: `/v1/queues/${part(queue)}/lifecycle/retry`, safe: true, signal: options.signal })
   }
@@ -458,7 +458,7 @@ export class Calls {
     return pages(() => this.connection.json<PageValueCount>({ what: "list meta values", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values`, safe: true, signal: options.signal, query: { sort: options.sort, limit: options.limit } }))
   }
 
-  /** Remove the limit and weight of a value of a meta key. It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT. Needs the scope operate. */
+  /** Remove the limit and weight of a value of a meta key. From the next reservation on, the value has no limit, and its weight is 1. If-Match works as for PUT. Needs the scope operate. */
   deleteMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -468,12 +468,12 @@ export class Calls {
     return this.connection.json<void>({ what: "delete meta value", method: "DELETE", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch } })
   }
 
-  /** Read a value of a meta key, with its chunks and settings. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope read. */
+  /** Read a value of a meta key, with its chunks and settings. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`). Needs the scope read. */
   getMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions = {}): Promise<ValueCount> {
     return this.connection.json<ValueCount>({ what: "get meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: true, signal: options.signal })
   }
 
-  /** Set a limit and a weight for a value of a meta key. Replaces both settings: one that is absent or null becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out nothing of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the next reservation, and you can set them before any submission has the value. The same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope operate. */
+  /** Set a limit and a weight for a value of a meta key. Replaces both settings: one that is absent or null becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the next reservation, and you can set them before any submission has the value. The same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`). Needs the scope operate. */
   putMetaValue(queue: string, key: string, value: MetaValue, body: ValueSettings, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -483,12 +483,12 @@ export class Calls {
     return this.connection.json<ValueCount>({ what: "put meta value", method: "PUT", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** Explain why the chunks of a value wait. One sentence with its parts: the open chunks by the cause that holds them back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour (`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other work between them, so under load the counts are of slightly different moments. Of very many submissions it examines a part, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope read. */
+  /** Explain why the chunks of a value wait. One sentence, and its parts: the open chunks, counted by the cause that holds them back. It considers the rules, the limits, and the strategies that consumers used in the last hour (`.../strategies/in-use`), but not whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other work between them, so under load the counts are of slightly different moments. If there are very many submissions, it examines a part of them, and `examined` says how many. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`). Needs the scope read. */
   diagnoseMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Have another node of the cluster serve a queue. Reservations, limits and tokens go on. Calls that come while the queue moves wait for less than a second, or answer 503 with the code moving. The answer comes when the other node serves it. Needs the scope operate. */
+  /** Have another node of the cluster serve a queue. Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue. Needs the scope operate. */
   moveQueue(queue: string, body: MoveRequest, options: CallOptions = {}): Promise<Moved> {
     return this.connection.json<Moved>({ what: "move queue", method: "POST", path: `/v1/queues/${part(queue)}/move`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -541,7 +541,7 @@ export class Calls {
     return this.connection.json<ResultsAnswer>({ what: "release", method: "POST", path: `/v1/queues/${part(queue)}/reservations/release`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List chunks that failed and will be tried again. Those of the newest submission first, and of one submission by index. `meta.KEY=VALUE` takes only submissions with this value. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
+  /** List chunks that failed and will be tried again. Chunks of the newest submission come first, and within a submission they are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
   listRetries(queue: string, options: CallOptions & {
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
@@ -615,7 +615,7 @@ export class Calls {
     return this.connection.json<Schedule>({ what: "get schedule", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: true, signal: options.signal })
   }
 
-  /** Create a schedule, or redefine it. A tick and its submission are one commit: also through crashes, each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new name answers 201. Needs the scope operate. */
+  /** Create a schedule, or redefine it. A tick and its submission are one commit. Even after a crash, each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new name answers 201. Needs the scope operate. */
   putSchedule(queue: string, name: string, body: ScheduleDefinition, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -641,7 +641,7 @@ export class Calls {
     return this.connection.json<Schedule>({ what: "pause schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/pause`, safe: true, signal: options.signal, query: { reason: options.reason } })
   }
 
-  /** Resume a paused schedule. `missed` decides about the ticks of the meantime. A schedule that is not paused stays as it is. Needs the scope operate. */
+  /** Resume a paused schedule. `missed` decides which ticks of the pause are emitted. A schedule that is not paused stays as it is. Needs the scope operate. */
   resumeSchedule(queue: string, name: string, options: CallOptions = {}): Promise<Schedule> {
     return this.connection.json<Schedule>({ what: "resume schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/resume`, safe: true, signal: options.signal })
   }
@@ -654,7 +654,7 @@ export class Calls {
     return this.connection.json<SchedulePreview>({ what: "list schedule ticks", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/ticks`, safe: true, signal: options.signal, query: { n: options.n } })
   }
 
-  /** Insert the work of a tick now. Inserts the submission of a tick at once, whatever the schedule's state, overlap and ticks, which do not change. The submission's scheduled_at is now. Needs the scope operate. */
+  /** Insert the work of a tick now. Inserts the submission of a tick now, regardless of the schedule's state and overlap. Its ticks do not change. The submission's scheduled_at is now. Needs the scope operate. */
   triggerSchedule(queue: string, name: string, options: CallOptions & {
     /** 1 to 255 printable ASCII characters, kept for 24 hours */
     idempotencyKey?: string
@@ -680,12 +680,12 @@ export class Calls {
     return this.connection.json<CompareAnswer>({ what: "compare", method: "POST", path: `/v1/queues/${part(queue)}/strategies/compare`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Explain a strategy. The blocks of the strategy, with the chunks that reach each block and those that it refuses, by value; the chunks that operators' limits hold back from all of it; the branches, under Fair with the next tenant; and for each chunk that would be handed out, the obstacle in each earlier branch. The server counts in slices and does other work between them, so under load the counts are of slightly different moments. Needs the scope read. */
+  /** Explain a strategy. Shows the blocks of the strategy, with the chunks that reach each block and those that it refuses, by value. It counts the chunks that operators' limits hold back from the whole strategy. It lists the branches, under Fair with the next tenant. For each chunk that would be handed out, it names the obstacle in each earlier branch. The server counts in slices and does other work between them, so under load the counts are of slightly different moments. Needs the scope read. */
   explain(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<ExplainAnswer> {
     return this.connection.json<ExplainAnswer>({ what: "explain", method: "POST", path: `/v1/queues/${part(queue)}/strategies/explain`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List the strategies that consumers used in the last hour. Strategies, those that handed out the most chunks first. The server knows at most 256; the one unused for longest makes room. Rates are over the last one to two minutes and include empty reserves. `consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly exact up to 20, within a few percent beyond. The list starts with the server, at `since`. Needs the scope read. */
+  /** List the strategies that consumers used in the last hour. The strategies that handed out the most chunks come first. The server remembers at most 256 strategies, and forgets the one that was unused for longest. Rates are over the last one to two minutes and include empty reserves. `consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly exact up to 20, within a few percent beyond. The list starts with the server, at `since`. Needs the scope read. */
   listStrategiesInUse(queue: string, options: CallOptions & {
     /** Cursor from the previous page */
     cursor?: string
@@ -703,7 +703,7 @@ export class Calls {
     return this.connection.json<ValidStrategy>({ what: "validate strategy", method: "POST", path: `/v1/queues/${part(queue)}/strategies/validate`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Delete a named strategy with all its versions. Reservations that ask for it are refused from then on. If-Match as for PUT. Needs the scope operate. */
+  /** Delete a named strategy with all its versions. From then on, the server refuses reserves that name it. If-Match works as for PUT. Needs the scope operate. */
   deleteStrategy(queue: string, name: string, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -731,7 +731,7 @@ export class Calls {
     return this.connection.json<NamedStrategy>({ what: "put strategy", method: "PUT", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. `sort=largest` lists open submissions, those with the most chunks left first, in one page: of the newest 1,000,000, and not in one moment. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
+  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, which must all match). A whole number is the integer, and `s:` before a value makes it a string: `meta.company=123` is the integer, `meta.company=s:123` the text. `created_before=TIME` and `created_after=TIME` select submissions that were inserted before that time, and at that time or later. `next` is the cursor of the next page, and absent on the last. `sort=largest` lists open submissions in one page, those with the most chunks left first. It examines the newest 1,000,000 submissions in slices, so its numbers are of slightly different moments. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
   listSubmissions(queue: string, options: CallOptions & {
     /** Only submissions that were inserted before this time */
     created_before?: string | Date
@@ -771,7 +771,7 @@ export class Calls {
     return this.connection.json<Series>({ what: "get timeseries", method: "GET", path: `/v1/queues/${part(queue)}/timeseries`, safe: true, signal: options.signal, query: { step: options.step, after: options.after } })
   }
 
-  /** List the indexes of strategies, with their memory. Every branch of a strategy needs an index in memory (a view), which the server builds at its first use. The option view-memory limits all of them together; those that only questions need may take a quarter of that in addition. The least recently used ones make room. A call that finds no room is answered 429. Needs the scope read. */
+  /** List the indexes of strategies, with their memory. Every branch of a strategy needs an index in memory (a view), which the server builds at its first use. The option view-memory limits the memory of all views together. Views that only questions use may take a quarter of it in addition. The server removes the least recently used views to make room. If there is no room for a view, the call answers 429. Needs the scope read. */
   listViews(queue: string, options: CallOptions & {
     /** Cursor from the previous page */
     cursor?: string
@@ -797,7 +797,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "cancel submission", method: "POST", path: `/v1/submissions/${part(id)}/cancel`, safe: true, signal: options.signal })
   }
 
-  /** List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
+  /** List a submission's chunks by index. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
   listChunks(id: string, options: CallOptions & {
     /** Only these states; repeated or comma-separated. Without it, all. */
     state?: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded" | ("ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded")[]
@@ -832,7 +832,7 @@ export class Calls {
     return this.connection.json<WhyAnswer>({ what: "why", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/why`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Explain why the chunks of a submission wait. One sentence with its parts: the open chunks by the cause that holds them back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour (`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other work between them, so under load the counts are of slightly different moments. Of very many submissions it examines a part, and `examined` says how many. Needs the scope read. */
+  /** Explain why the chunks of a submission wait. One sentence, and its parts: the open chunks, counted by the cause that holds them back. It considers the rules, the limits, and the strategies that consumers used in the last hour (`.../strategies/in-use`), but not whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other work between them, so under load the counts are of slightly different moments. If there are very many submissions, it examines a part of them, and `examined` says how many. Needs the scope read. */
   diagnoseSubmission(id: string, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose submission", method: "GET", path: `/v1/submissions/${part(id)}/diagnosis`, safe: true, signal: options.signal })
   }
@@ -849,7 +849,7 @@ export class Calls {
     return this.connection.json<ChunkMap>({ what: "get chunk map", method: "GET", path: `/v1/submissions/${part(id)}/map`, safe: true, signal: options.signal, query: { from: options.from, to: options.to, cells: options.cells } })
   }
 
-  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended (with `all`, when all have) or after `wait_ms`. It has all that have ended by then. They may be in several queues. An id that is unknown, or outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with the next call. Needs the scope read. */
+  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended (with `all`, when all have) or after `wait_ms`. It lists all that have ended by then. The submissions may be in several queues. An id that is unknown, or outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with the next call. Needs the scope read. */
   waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitAnswer> {
     return this.connection.json<WaitAnswer>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
@@ -859,7 +859,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageToken>({ what: "list tokens", method: "GET", path: `/v1/tokens`, safe: true, signal: options.signal, query: { cursor } }))
   }
 
-  /** Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it inserts, sees and changes nothing else. From the first token on, every request needs one, for good; the first one needs the scope admin. Admin includes all other scopes. Needs the scope admin. */
+  /** Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the scope admin. Admin includes all other scopes. Needs the scope admin. */
   createToken(body: NewToken, options: CallOptions = {}): Promise<Token> {
     return this.connection.json<Token>({ what: "create token", method: "POST", path: `/v1/tokens`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -874,12 +874,12 @@ export class Calls {
     return this.connection.json<Token>({ what: "get token", method: "GET", path: `/v1/tokens/${part(id)}`, safe: true, signal: options.signal })
   }
 
-  /** Rotate the secret of an access token. The answer has the token's new text. The previous secret stays valid for `overlap_seconds` (0 if absent), so that you can change its holders one by one. A still valid secret of an earlier rotation ends. Needs the scope admin. */
+  /** Rotate the secret of an access token. The answer has the token's new text. The previous secret stays valid for `overlap_seconds` (0 if absent), so that you can change its holders one by one. If the secret of an earlier rotation is still valid, it ends. Needs the scope admin. */
   rotateToken(id: string, body: RotateToken, options: CallOptions = {}): Promise<Token> {
     return this.connection.json<Token>({ what: "rotate token", method: "POST", path: `/v1/tokens/${part(id)}/rotate`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Show which identity the server sees in the request. Any token may ask. Where no token is needed, the scopes are all. Needs the scope any. */
+  /** Show which identity the server sees in the request. Any token may call this. On an open server the caller has all scopes. Needs the scope any. */
   whoami(options: CallOptions = {}): Promise<Whoami> {
     return this.connection.json<Whoami>({ what: "whoami", method: "GET", path: `/v1/whoami`, safe: true, signal: options.signal })
   }
