@@ -57,16 +57,12 @@ func TestDatabaseAway(t *testing.T) {
 		release()
 		calls.Wait()
 		inserted += 4
-		if epoch() == before {
-			if done.Load() != 4 {
-				t.Errorf("of 4 inserts while the database was away for a moment %d were done", done.Load())
-			}
+		if done.Load() == 4 && epoch() == before {
 			break
 		}
-		if tries == 5 {
-			t.Fatal("the owner was deposed five times although the database was away for a moment only")
+		if tries == 5 { // once or twice this machine may have stood still, so that the lease did end
+			t.Fatalf("of 4 inserts while the database was away for a moment %d were done; epoch %d, was %d", done.Load(), epoch(), before)
 		}
-		waitForQueue(t, url) // this machine stood still meanwhile, so that the lease did end
 		for i := range 4 {
 			for insert(i) != isDone {
 				waitForQueue(t, url)
@@ -98,7 +94,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Errorf("the submission is %+v, want 2 chunks done", s)
 	}
 	var stats api.Stats
-	if h.ask(t.Context(), "GET", queue+"/stats", "", "", &stats) != isDone || stats.InsertedTotal != inserted || stats.ExpiredTotal != 0 || stats.FailedTotal != 0 {
-		t.Errorf("the numbers are %+v, want %d chunks inserted, and no try counted", stats, inserted)
+	if h.ask(t.Context(), "GET", queue+"/stats", "", "", &stats) != isDone || stats.Ready+stats.Reserved+stats.Done != inserted || stats.ExpiredTotal != 0 || stats.FailedTotal != 0 {
+		t.Errorf("the numbers are %+v, want %d chunks, and no try counted", stats, inserted)
 	}
 }
