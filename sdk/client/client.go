@@ -36,6 +36,7 @@ type Client struct {
 	random    *random
 	buffers   wire.Buffers
 	notices   notices
+	shared    shared
 }
 
 // Option changes a Client while New makes it.

@@ -32,7 +32,9 @@ const (
 )
 
 // Insert inserts a submission and returns it as it is then. It may be tried several times under one idempotency key, so it
-// inserts once; with the key of an earlier insert it returns that one's submission as it is now.
+// inserts once; with the key of an earlier insert it returns that one's submission as it is now. Inserts that overlap
+// share calls: those that begin while a call is under way go together in the next one, each with a result or an error of
+// its own. When ctx ends before that call begins, nothing is inserted.
 func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission, options ...InsertOption) (*api.Submission, error) {
 	q, err := insertRequest(c, queue, mediaJSON, options)
 	if err != nil {
@@ -42,14 +44,8 @@ func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission,
 	defer c.buffers.Put(buffer)
 	defer c.buffers.Put(answer)
 	buffer.B = wire.AppendInsert(buffer.B, n)
-	q.buffer, q.safe = buffer.B, true
-	r := reply{body: answer.B}
-	err = c.do(ctx, c.hot, "insert", q, &r)
-	answer.B = r.body
-	if err != nil {
-		return nil, err
-	}
-	return readSubmission(r.body)
+	q.buffer, q.safe, q.traced = buffer.B, true, n.Trace != ""
+	return insert(ctx, c, queue, q, answer)
 }
 
 func insertRequest(c *Client, queue, media string, options []InsertOption) (*request, error) {

@@ -28,6 +28,8 @@ type request struct {
 	prefer string
 	wait   time.Duration // how long the server was asked to wait
 	safe   bool          // may be made twice
+	traced bool          // the body of an insert has a trace context, which goes before that of the headers
+	pauses func()        // called before it is tried again; nil: no one waits for that
 
 	ifMatch, ifNoneMatch string // of cold calls only
 	accept, last         string // of streams of events only: the last is the event to go on after
@@ -79,6 +81,9 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 		}
 		if !q.safe || final(err) && !moved {
 			return err
+		}
+		if q.pauses != nil {
+			q.pauses()
 		}
 		if moved && elsewhere > 0 {
 			elsewhere--

@@ -84,6 +84,30 @@ func (r *InsertResult) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// InsertManyResponse is the answer of an insert of many, as far as inserts that share a call need it.
+type InsertManyResponse struct {
+	Submissions [][]byte // by result: the submission as JSON; nil if it was not inserted. They point into the answer
+	scan        scanner
+}
+
+// Decode reads the answer.
+func (r *InsertManyResponse) Decode(data []byte) error {
+	s := r.scan.begin(data)
+	s.lenient = true
+	r.Submissions = r.Submissions[:0]
+	insertManyResponse.read(s, r)
+	return s.finish()
+}
+
+var (
+	insertManyResponse = object[InsertManyResponse]{
+		{name: "results", read: func(s *scanner, r *InsertManyResponse) { array(s, &r.Submissions, insertManyResult) }},
+	}
+	insertManyResult = object[[]byte]{
+		{name: "submission", read: func(s *scanner, submission *[]byte) { *submission = s.raw() }},
+	}
+)
+
 // AppendInsertMany appends the body of an insert of many. A key may be "".
 func AppendInsertMany(dst []byte, atomic bool, list []api.BatchSubmission) []byte {
 	dst = append(dst, `{"atomic":`...)

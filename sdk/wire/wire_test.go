@@ -228,3 +228,31 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Those that share an insert of many find their submissions in its answer, and nothing where theirs was refused.
+func TestInsertManyResponse(t *testing.T) {
+	t.Parallel()
+	answer := AppendInsertResults(nil, 3, func(i int) InsertResult {
+		if i == 1 {
+			return InsertResult{Status: api.InsertInvalid, Code: api.CodeInvalid, Detail: "is bad", Pointer: "/submissions/1"}
+		}
+		return InsertResult{Status: api.InsertCreated, Submission: Submission{ID: uint64(i + 1), Queue: "default", State: "open"}}
+	})
+	var r InsertManyResponse
+	for range 2 { // it may be used again
+		if err := r.Decode(answer); err != nil || len(r.Submissions) != 3 || r.Submissions[1] != nil {
+			t.Fatalf("%q, %v; want 3 results, the second without a submission", r.Submissions, err)
+		}
+		for _, i := range []int{0, 2} {
+			var s Submission
+			if err := s.Decode(r.Submissions[i]); err != nil || s.ID != uint64(i+1) {
+				t.Errorf("result %d: %+v, %v", i, s, err)
+			}
+		}
+	}
+	for end := range len(answer) {
+		if r.Decode(answer[:end]) == nil {
+			t.Fatalf("an answer that ends after %d bytes is no error", end)
+		}
+	}
+}
