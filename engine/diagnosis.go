@@ -236,12 +236,14 @@ func (d *Diagnosis) holdersClause(first *Cause) string {
 		return text
 	}
 	held, name := span(d.At.Sub(d.Oldest.Reserved)), nameText(d.Oldest.Consumer)
-	switch least := ""; {
+	switch seen := compact(d.HoldsMet); {
+	case d.HoldsMet < d.InFlight && d.Holders > 1: // there may be others beyond those, and longer ones
+		return fmt.Sprintf("%s, by at least %s consumers; of %s that were looked at, %s holds one the longest, for %s", text,
+			compact(uint64(d.Holders)), seen, name, held)
+	case d.HoldsMet < d.InFlight:
+		return fmt.Sprintf("%s; %s that were looked at are held by %s, the longest for %s", text, seen, name, held)
 	case d.Holders > 1:
-		if d.HoldsMet < d.InFlight {
-			least = "at least "
-		}
-		return fmt.Sprintf("%s, by %s%s consumers, the longest by %s for %s", text, least, compact(uint64(d.Holders)), name, held)
+		return fmt.Sprintf("%s, by %s consumers, the longest by %s for %s", text, compact(uint64(d.Holders)), name, held)
 	case d.InFlight > 1:
 		return fmt.Sprintf("%s, by %s, the longest for %s", text, name, held)
 	}

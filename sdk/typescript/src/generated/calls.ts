@@ -395,7 +395,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "redrive dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/redrive`, safe: false, signal: options.signal })
   }
 
-  /** Explain what the chunks of a queue wait for. One sentence about the whole queue, and its parts: the chunks that wait at limits of values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If several meta keys have limits, it names the key that holds back the most chunks. It does not consider the filters of strategies. Needs the scope read. */
+  /** Explain what the chunks of a queue wait for. One sentence about the whole queue, and its parts: the chunks that wait at limits of values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If several meta keys have limits, it names the key that holds back the most chunks. Where a value does not move, it names the consumer that holds its place, unless more than 10,000 chunks are in flight. It does not consider the filters of strategies. Needs the scope read. */
   diagnoseQueue(queue: string, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose queue", method: "GET", path: `/v1/queues/${part(queue)}/diagnosis`, safe: true, signal: options.signal })
   }
