@@ -318,7 +318,7 @@ func (n *Nodes) nothingLeft() bool {
 const moveMost = 30 * time.Second
 
 // Move has another node of the cluster serve a queue of this one, and waits for that. Reservations, limits and tokens go on.
-// CodeUnavailable: the other node did not get ready in time; the queue stays here.
+// CodeUnavailable: the other node did not get ready in time, and the queue stays here; or this one lost it to a third.
 func (n *Nodes) Move(ctx context.Context, name, to string) error {
 	if n == nil {
 		return &queue.Error{Code: queue.CodeConflict, Message: "This server is alone: there is no other node that a queue could move to."}
@@ -359,19 +359,23 @@ func (n *Nodes) move(ctx context.Context, q *Queue, to string) error {
 	n.asked[q.id] = to
 	n.mu.Unlock()
 	n.looked()
-	moved := false
+	taken := ""
 	every(ctx, handOverLook, func() {
-		if at := n.Elsewhere(q.name); at != nil && at.Node == to {
-			moved = true
+		if at := n.Elsewhere(q.name); at != nil && at.Node != "" && at.Node != n.node.Name {
+			taken = at.Node
 			done()
 		}
 	})
-	if moved {
+	if taken == to {
 		return nil
 	}
 	n.mu.Lock()
 	delete(n.asked, q.id)
 	n.mu.Unlock()
+	if taken != "" {
+		return &queue.Error{Code: queue.CodeUnavailable,
+			Message: fmt.Sprintf("This node lost the queue to node %s before node %s could take it. Move it again.", taken, to)}
+	}
 	return &queue.Error{Code: queue.CodeUnavailable, Message: fmt.Sprintf("Node %s did not take the queue within %s. It stays where it is.",
 		to, moveMost)}
 }

@@ -476,6 +476,9 @@ func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer
 	if err != nil {
 		return err
 	}
+	if response.StatusCode == http.StatusServiceUnavailable && bytes.Contains(text, []byte(`"code":"moving"`)) {
+		return o.post(ctx, path, key, body, answer) // nothing was done: no node has taken the queue over yet
+	}
 	if response.StatusCode/100 != 2 {
 		o.t.Errorf("%s %s gave %s: %s", path, body, response.Status, text)
 		return errors.New(response.Status)

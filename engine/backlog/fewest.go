@@ -28,6 +28,7 @@ type fewest struct {
 	heap    []uint32          // groups that offer something; not under Random
 	levels  map[uint32]*level // by count
 	least   []*level
+	spare   *level // without groups, for the next count that has some
 }
 
 // turn is where a group stands.
@@ -165,6 +166,7 @@ func (w *fewest) leave(number uint32) {
 		if l.count() == 0 {
 			w.least = trimmed(heapRemove(byFlight{}, w.least, int(l.place)))
 			delete(w.levels, x.flight)
+			w.spare = l
 		}
 	}
 	x.place = none
@@ -175,7 +177,10 @@ func (w *fewest) leave(number uint32) {
 func (w *fewest) level(flight uint32) *level {
 	l := w.levels[flight]
 	if l == nil {
-		l = &level{flight: flight}
+		if l = w.spare; l == nil {
+			l = new(level)
+		}
+		l.flight, w.spare = flight, nil
 		w.levels[flight] = l
 		w.least = heapPush(byFlight{}, w.least, l)
 	}

@@ -312,7 +312,7 @@ func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) q
 	if got.NotBefore < s.now.Add(least) || got.NotBefore > s.now.Add(delay) {
 		s.fail("chunk %s/%d, which is %s, waits until %d: want %s to %s after %d", x.id, index, got.State, got.NotBefore, least, delay, s.now)
 	}
-	s.tally.add(fmt.Sprintf("back-off of kind %d with jitter %d", b.Kind, b.Jitter), 1)
+	s.tally.add([]string{"exponential back-off", "linear back-off", "fixed back-off", "back-off by a list"}[b.Kind], 1)
 	return got.NotBefore
 }
 

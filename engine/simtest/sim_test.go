@@ -190,7 +190,7 @@ func (s *sim) drawBackoff() queue.Backoff {
 		queue.Backoff{Base: 200 * time.Millisecond, Factor: 1.5},
 		queue.Backoff{Kind: queue.Linear, Base: 3 * time.Second, Cap: 10 * time.Second}, queue.Backoff{Kind: queue.Linear, Base: time.Second},
 		queue.Backoff{Kind: queue.Fixed, Base: 10 * time.Second},
-		queue.Backoff{Kind: queue.Listed, Delays: queue.NewDelays([]uint32{0, 500, 30_000})})
+		queue.Backoff{Kind: queue.Listed, Delays: queue.NewDelays([]uint32{500, 0, 30_000})})
 	b.Jitter = pickOf(s, queue.FullJitter, queue.EqualJitter, queue.NoJitter)
 	return b
 }
