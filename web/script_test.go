@@ -30,6 +30,9 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if drawn.Match(want) {
+				t.Fatal("a script asks by Random; which chunk of a submission comes first is drawn, and by another node of a cluster otherwise")
+			}
 			f := newFixtureSeeded(t, 1)
 			got := runScript(f, string(want))
 			if *nodeCount > 0 {
@@ -48,6 +51,9 @@ func TestScripts(t *testing.T) {
 		})
 	}
 }
+
+// drawn is a question whose answer depends on what was drawn before it.
+var drawn = regexp.MustCompile(`(?m)^> .*\bRandom\b.*"seed"`)
 
 // inACluster is a script without what is different in a cluster: a default, and the last use of a token, which other nodes learn of within
 // a minute.
