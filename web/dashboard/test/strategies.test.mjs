@@ -68,6 +68,12 @@ test('a strategy is built from its blocks', async () => {
   await t.becomes('Score(priority*10 - attempts, window=64, OldestFirst)')
   await t.page.getByLabel('window').fill('')
   await t.becomes('Score(priority*10 - attempts, OldestFirst)')
+  await t.block('the strategy').selectOption('PreferDistinct')
+  await t.becomes('PreferDistinct("company", 1, OldestFirst)')
+  await t.page.getByLabel('last from').fill('') // without a number, the fewest in flight come first
+  await t.becomes('PreferDistinct("company", OldestFirst)')
+  await t.page.getByLabel('last from').fill('3')
+  await t.becomes('PreferDistinct("company", 3, OldestFirst)')
   await t.block('the strategy').selectOption('Plugin')
   await t.page.getByLabel('name', { exact: true }).fill('deadline')
   await t.page.getByLabel('config').fill('{"weight":3}')

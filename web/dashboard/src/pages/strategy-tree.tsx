@@ -111,7 +111,7 @@ function Node({ b, at, path, of, siblings }: { b: Block; at: string; path: numbe
 function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void }) {
   const whole = (text: string) => (text === '' ? null : Number(text))
   const number = (name: 'max' | 'burst' | 'window' | 'explore', label: string, low: number, high: number, optional: boolean) => (
-    <label class="field">{label} <input type="number" min={low} max={high} value={b[name] ?? ''} placeholder={optional ? 'usual' : ''}
+    <label class="field">{label} <input type="number" min={low} max={high} value={b[name] ?? ''} placeholder={!optional ? '' : name === 'max' ? 'fewest first' : 'usual'}
       onInput={(e) => { const n = whole(e.currentTarget.value); if (n === null && optional) { const { [name]: _, ...rest } = b; set({ ...rest, [name]: undefined }) } else set({ [name]: n }) }} /></label>
   )
   return (
@@ -125,7 +125,7 @@ function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void })
       {b.type !== 'max_rate' && b.meta_field !== undefined && <label class="field">key <input class="mono" list={b.type === 'fair' ? 'block-tenants' : 'block-keys'} value={b.meta_field} spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value })} /></label>}
       {b.values !== undefined && <Json label={b.type === 'except' ? 'is none of' : 'is one of'} of={b.values} empty="[]" what={'a JSON list: 7 is the integer, "7" the text'} set={(values) => set({ values: values ?? [] })} />}
       {b.type === 'select_only' && <Value of={b.value ?? ''} set={(value) => set({ value })} />}
-      {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct') && number('max', b.type === 'max_simultaneous' ? 'at most' : 'last from', 1, 2147483647, false)}
+      {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct') && number('max', b.type === 'max_simultaneous' ? 'at most' : 'last from', 1, 2147483647, b.type === 'prefer_distinct')}
       {b.type === 'fair' && <label class="field">share out <select value={b.cost ?? 'chunk'} onChange={(e) => set({ cost: e.currentTarget.value === 'chunk' ? undefined : e.currentTarget.value })}><option value="chunk">chunks</option><option value="time">time held</option></select></label>}
       {b.type === 'plugin' && <>
         <label class="field">name <input class="mono" list="block-plugins" value={b.name ?? ''} spellcheck={false} size={14} onInput={(e) => set({ name: e.currentTarget.value })} /></label>
