@@ -1,13 +1,14 @@
 // The client: what producers and consumers need, on top of the generated calls.
 import { isFinal } from './addresses.js'
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
-import { type ClientOptions, Connection, type Request, backoff, checkMeta, drawKey, jsonBody, pause } from './connection.js'
+import { type ClientOptions, Connection, backoff, checkMeta, drawKey, jsonBody, pause } from './connection.js'
 import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
 import type { InsertManyAnswer, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission } from './generated/types.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
+import { type InsertRequest, Shared } from './shared.js'
 import { type Handler, type WorkOptions, work } from './work.js'
 
 /** Work to insert: chunks in exactly one of three forms, and what strategies see of it. */
@@ -55,9 +56,12 @@ const silentEventsMs = 30_000
 
 /** A client of a Quern server. It makes connections as it needs them. */
 export class Client extends Calls {
+  readonly #shared: Shared
+
   /** Several addresses are of servers that serve the same queues: while one does not serve, calls go to the next, in an order that is drawn. */
   constructor(address: string | readonly string[], options: ClientOptions = {}) {
     super(new Connection(address, options))
+    this.#shared = new Shared(this.connection)
   }
 
   /** Closes connections that are not in use. */
@@ -80,7 +84,7 @@ export class Client extends Calls {
 
   /** Inserts a submission and returns it as it is then. It may be tried several times under one key, so it inserts once. */
   async insert(queue: string, work: Insert, options: InsertOptions = {}): Promise<Submission> {
-    return this.connection.json<Submission>({ ...insertion(queue, options), body: jsonBody(insertBody(work)), safe: true })
+    return this.#shared.insert({ ...insertion(queue, options), body: jsonBody(insertBody(work)), safe: true })
   }
 
   /**
@@ -270,7 +274,7 @@ function refusedOne(result: InsertResult, at: string): QuernError {
   return new InvalidError({ status: 422, code, detail: 'The request is not valid.', errors })
 }
 
-function insertion(queue: string, options: InsertOptions): Request {
+function insertion(queue: string, options: InsertOptions): Omit<InsertRequest, 'body'> {
   const { key = drawKey(), trace, signal } = options
   if (typeof key !== 'string' || !/^[!-~]{1,255}$/.test(key)) throw new TypeError(`quern: insert: the idempotency key ${JSON.stringify(key)} is not 1 to 255 visible ASCII characters`)
   return { what: 'insert', method: 'POST', path: `/v1/queues/${part(queue)}/submissions`, headers: { 'idempotency-key': key, traceparent: trace }, ...(signal ? { signal } : {}) }

@@ -63,6 +63,10 @@ export interface Request {
   /** It may be made twice. */
   safe?: boolean
   signal?: AbortSignal
+  /** false: it belongs to no trace, as it is made for several callers. */
+  traced?: boolean
+  /** Hears that it has to be tried again after a pause. */
+  pauses?: () => void
 }
 
 const backoffBase = 100
@@ -175,6 +179,7 @@ export class Connection {
         }
         elsewhere = this.#addresses.others
         if (attempt > this.#retries) throw error
+        request.pauses?.()
         await pause(backoff(attempt - 1, error), request.signal)
       }
     }
@@ -233,7 +238,7 @@ export class Connection {
 
   #headers(request: Request): Record<string, string> {
     const headers: Record<string, string> = {}
-    const trace = request.headers?.['traceparent'] ?? this.tracing.context?.()
+    const trace = request.traced === false ? undefined : request.headers?.['traceparent'] ?? this.tracing.context?.()
     for (const [name, value] of Object.entries(request.headers ?? {})) if (value !== undefined) headers[name] = value
     if (trace) {
       const cut = trace.indexOf(';')
@@ -288,4 +293,7 @@ export const jsonBody = (value: unknown): string => write(value)
 
 const encoder = new TextEncoder()
 const buffer = (globalThis as { Buffer?: { byteLength(text: string): number } }).Buffer
-const byteLength = (text: string) => buffer?.byteLength(text) ?? encoder.encode(text).length
+export const byteLength = (text: string): number => buffer?.byteLength(text) ?? encoder.encode(text).length
+
+/** Runs after all that is ready to run now. */
+export const later: (fn: () => void) => void = (globalThis as { setImmediate?: (fn: () => void) => void }).setImmediate ?? ((fn) => setTimeout(fn, 0))

@@ -2,7 +2,7 @@
 import { isFinal } from './addresses.js'
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
-import { type Connection, backoff, checkMeta, drawKey, jsonBody, pause } from './connection.js'
+import { type Connection, backoff, checkMeta, drawKey, jsonBody, later, pause } from './connection.js'
 import { ChunkError, DrainedError, HandlerError, QuernError, StrategyError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
 import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy, StrategyWarning } from './generated/types.js'
@@ -604,6 +604,3 @@ function takenAs(reason: RevokedEvent['items'][number]['reason']): Result {
   if (reason === 'submission_ended') return { status: 'gone', code: reason, detail: 'the submission ended (cancelled or failed), or the chunk is out of attempts' }
   return { status: 'lost', code: 'revoked', detail: `the reservation was taken: ${reason}` }
 }
-
-/** Runs after all that is ready to run now. */
-const later: (fn: () => void) => void = (globalThis as { setImmediate?: (fn: () => void) => void }).setImmediate ?? ((fn) => setTimeout(fn, 0))

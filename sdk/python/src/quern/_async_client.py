@@ -15,6 +15,7 @@ from ._calls import AsyncCalls, _request
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
+from ._shared import Shared
 from ._values import Data, Output, from_wire, to_wire
 from ._worker import WorkerOptions
 from .errors import Conflict, Error, refusal
@@ -41,6 +42,7 @@ class AsyncClient(AsyncCalls):
         if any(endpoint.secure for endpoint in self._core.addresses.given):
             self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
         self._transport = Transport(self._core)
+        self._shared = Shared(self._core, self._transport.waiter)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -94,7 +96,7 @@ class AsyncClient(AsyncCalls):
             retry_backoff=retry_backoff, unique=unique,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
-        found: types.Submission = await self._fetch(_produce.insert(queue, submission, key, trace))
+        found: types.Submission = await self._transport.run(self._shared.insert(_produce.insert(queue, submission, key, trace)))
         return found
 
     async def insert_many(self, submissions: Sequence[Mapping[str, Any]]) -> list[Union[types.Submission, Error]]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from typing import Any, Optional, TypeVar, Union
 
-from ._core import Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
+from ._core import Await, Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
 from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
 from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report, signals, sweep, tell_end
@@ -120,9 +120,17 @@ class Transport:
             return await self.open(effect.request, effect.endpoint)
         if isinstance(effect, Read):
             return await effect.stream.read(effect.timeout)
+        if isinstance(effect, Await):
+            await effect.waiter
         if isinstance(effect, Tell) and tell is not None:
             tell(effect.news)
         return None
+
+    @staticmethod
+    def waiter() -> tuple[asyncio.Future[None], Callable[[], None]]:
+        """What a caller waits for, and what ends that."""
+        future = asyncio.get_running_loop().create_future()
+        return future, lambda: None if future.done() else future.set_result(None)
 
     async def call(self, request: Request, endpoint: Endpoint, pieces: Optional[AsyncIterable[bytes]] = None) -> Reply:
         """Make one try of a call. A kept connection may have been closed by the server in the meantime, which shows only when it is used:

@@ -13,6 +13,7 @@ from ._calls import Calls, _request
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
+from ._shared import Shared
 from ._threads import Handler, Transport, Worker
 from ._values import Data, Output, from_wire, to_wire
 from ._worker import WorkerOptions
@@ -52,6 +53,7 @@ class Client(Calls):
         if any(endpoint.secure for endpoint in self._core.addresses.given):
             self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
         self._transport = Transport(self._core)
+        self._shared = Shared(self._core, self._transport.waiter)
 
     def __enter__(self) -> Client:
         return self
@@ -116,7 +118,7 @@ class Client(Calls):
             retry_backoff=retry_backoff, unique=unique,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
-        found: types.Submission = self._fetch(_produce.insert(queue, submission, key, trace))
+        found: types.Submission = self._transport.run(self._shared.insert(_produce.insert(queue, submission, key, trace)))
         return found
 
     def insert_many(self, submissions: Sequence[Mapping[str, Any]]) -> list[Union[types.Submission, Error]]:

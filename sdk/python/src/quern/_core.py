@@ -65,13 +65,20 @@ class Pause:
 
 
 @dataclass
+class Await:
+    """What another caller ends: a waiter of the one who runs the procedure."""
+
+    waiter: Any
+
+
+@dataclass
 class Tell:
     """News for the one who runs the procedure."""
 
     news: Any
 
 
-Effect = Union[Try, Open, Read, Pause, Tell]
+Effect = Union[Try, Open, Read, Pause, Await, Tell]
 Procedure = Generator[Effect, Any, T]
 
 _trace: contextvars.ContextVar[str] = contextvars.ContextVar("quern_trace", default="")
@@ -138,7 +145,7 @@ class Core:
 
     def join(self, request: Request) -> None:
         """Make a call part of the trace of its context, unless it has one already."""
-        if "traceparent" not in request.headers and (trace := self.trace()):
+        if request.traced and "traceparent" not in request.headers and (trace := self.trace()):
             add_trace(request.headers, trace)
 
     def call(self, request: Request, effect: type[Union[Try, Open]] = Try) -> Procedure[Reply]:
@@ -179,7 +186,11 @@ class Core:
                 elsewhere -= 1
                 continue
             elsewhere = self.addresses.others
-            if tries >= self.retries or not (yield Pause(self.backoff(tries, error))):
+            if tries >= self.retries:
+                raise error
+            if request.pauses is not None:
+                request.pauses()
+            if not (yield Pause(self.backoff(tries, error))):
                 raise error
             tries += 1
 

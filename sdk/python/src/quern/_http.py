@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import ssl
 import urllib.parse
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
@@ -13,6 +15,7 @@ from .errors import BadAnswer, Error, NoAnswer
 MAX_HEAD = 64 << 10
 MAX_ANSWER = 1500 << 20  # 1,000 chunks of 1 MiB, in base64, and change
 USER_AGENT = "quern-python"
+_VISIBLE = re.compile("[!-~]*")
 SOCKET_SCHEME = "unix:"  # before the path of a Unix socket
 
 
@@ -54,7 +57,7 @@ class Endpoint:
 
 def visible(text: str) -> bool:
     """Whether a text can stand in a header: nothing in it ends a line or changes its meaning."""
-    return all("!" <= c <= "~" for c in text)
+    return _VISIBLE.fullmatch(text) is not None
 
 
 @dataclass
@@ -70,6 +73,8 @@ class Request:
     safe: bool = False  # may be made twice
     streamed: bool = False  # the body comes in pieces, behind the head
     patience: Optional[float] = None  # seconds that one try may take, instead of the client's
+    traced: bool = True  # belongs to the trace of its context
+    pauses: Optional[Callable[[], None]] = None  # hears that the call has to be tried again after a pause
 
     def limit(self, timeout: float) -> float:
         """How many seconds one try may take, of a client with this timeout."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional, TypeVar, Union
 
-from ._core import Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
+from ._core import Await, Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
 from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
 from ._notices import Notices, logger
@@ -178,9 +178,18 @@ class Transport:
             return self.open(effect.request, effect.endpoint, scope)
         if isinstance(effect, Read):
             return effect.stream.read(effect.timeout)
+        if isinstance(effect, Await):
+            effect.waiter.acquire()
         if isinstance(effect, Tell) and tell is not None:
             tell(effect.news)
         return None
+
+    @staticmethod
+    def waiter() -> tuple[threading.Lock, Callable[[], None]]:
+        """What a caller waits for, and what ends that."""
+        lock = threading.Lock()
+        lock.acquire()
+        return lock, lock.release
 
     def call(self, request: Request, endpoint: Endpoint, scope: Optional[Scope] = None, pieces: Optional[Iterable[bytes]] = None) -> Reply:
         """Make one try of a call. A kept connection may have been closed by the server in the meantime, which shows only when it is used:
