@@ -49,7 +49,7 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 		var waits commit.Set
 		err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
 			if pending := s.writer.pending(); pending != nil {
-				refused = m.Refused(items, refused[:0])
+				refused = m.Tokens.Refused(items, refused[:0])
 				if slices.ContainsFunc(refused, func(i int) bool {
 					_, is := slices.BinarySearch(durable, i)
 					return !is

@@ -121,7 +121,7 @@ func (p *Prepared) load(ctx context.Context) error {
 	if p.before != nil {
 		m.Tokens.Carry(p.before)
 	}
-	defer m.Uncounted()
+	defer m.Recovery.Uncounted()
 	return rows.Load(ctx, func(row checkpoint.Row) error {
 		if err := m.Recovery.Load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
@@ -175,7 +175,7 @@ func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 			p.replayed += int64(len(batch))
 			err = journal.Decode(batch, func(at queue.Time) { m.Now = at }, m)
 			if p.before == nil || position <= p.before.AppliedAt {
-				m.Uncounted()
+				m.Recovery.Uncounted()
 			}
 		}
 		if err != nil {

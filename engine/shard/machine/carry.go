@@ -94,7 +94,8 @@ func (t *Try) count() uint16 {
 // Uncounted forgets what a replay has counted until now. At a start that is what earlier lives did. At a reload it is
 // what the machine before has counted. That one knows nothing of a batch that landed although its commit failed, so
 // what such a batch did stays counted, and Carry adds it.
-func (m *Machine) Uncounted() {
+func (p *recovery) Uncounted() {
+	m := p.m
 	m.Stats.Totals = Totals{}
 	for _, uncounted := range m.Joined.Uncounted {
 		uncounted()

@@ -54,9 +54,9 @@ func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {
 		t := &items[i].Token
-		r, slot, s, refusal := m.extendable(t)
+		r, slot, s, refusal := m.Tokens.extendable(t)
 		if refusal == nil && s != Holder {
-			slot, refusal = m.takeUp(r, t, s, items[i].Consumer, now)
+			slot, refusal = m.Tokens.takeUp(r, t, s, items[i].Consumer, now)
 		}
 		if refusal != nil {
 			dst = append(dst, *refusal)
@@ -76,9 +76,9 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 }
 
 // Refused appends to dst the places of the items that Extends would not extend now. It changes nothing.
-func (m *Machine) Refused(items []queue.ExtendItem, dst []int) []int {
+func (p *tokens) Refused(items []queue.ExtendItem, dst []int) []int {
 	for i := range items {
-		if _, _, _, refusal := m.extendable(&items[i].Token); refusal != nil {
+		if _, _, _, refusal := p.extendable(&items[i].Token); refusal != nil {
 			dst = append(dst, i)
 		}
 	}
@@ -86,8 +86,9 @@ func (m *Machine) Refused(items []queue.ExtendItem, dst []int) []int {
 }
 
 // extendable finds what a token holds (Holder), or may take up again (free, onShelf); else why not.
-func (m *Machine) extendable(t *queue.Token) (r *Record, slot uint32, s standing, refusal *queue.Result) {
-	r, slot, s = m.Tokens.Resolve(t)
+func (p *tokens) extendable(t *queue.Token) (r *Record, slot uint32, s standing, refusal *queue.Result) {
+	m := p.m
+	r, slot, s = p.Resolve(t)
 	switch {
 	case s == free || s == onShelf:
 		// A rule with the effect `revoke` took the chunk back. Its consumer must not get it again by extending.
@@ -101,7 +102,9 @@ func (m *Machine) extendable(t *queue.Token) (r *Record, slot uint32, s standing
 }
 
 // takeUp has a chunk be held again under a token from before a restart.
-func (m *Machine) takeUp(r *Record, t *queue.Token, s standing, consumer string, now queue.Time) (uint32, *queue.Result) {
+func (p *tokens) takeUp(r *Record, t *queue.Token, s standing, consumer string,
+	now queue.Time) (uint32, *queue.Result) {
+	m := p.m
 	if s == onShelf {
 		marks.Hit("a shelved chunk is taken up by the consumer that had it")
 		m.Suspects.lendOut(r, t.Index, r.Tries[t.Index], now)

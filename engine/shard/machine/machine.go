@@ -67,7 +67,7 @@ type Stats struct {
 	Orphaned           uint64 // reservations of ended submissions
 }
 
-// Totals count from the server's start. A reload keeps them: Machine.Uncounted.
+// Totals count from the server's start. A reload keeps them: recovery.Uncounted.
 type Totals struct {
 	Inserted, Reserved, Done, Failed              uint64
 	Aged                                          uint64 // dead letters given up because they were too old
