@@ -30,17 +30,20 @@ func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) (err e
 		return err
 	}
 	if len(x.Complete) > 0 {
-		if out.Complete, err = q.shard.Complete(ctx, x.Complete, out.Complete); err != nil {
+		if out.Complete, err = q.complete(ctx, x.Complete, out.Complete); err != nil {
+			out.Complete = out.Complete[:0] // no one may take them for facts
 			return err
 		}
 	}
 	if len(x.Fail) > 0 {
 		if out.Fail, err = q.shard.Fail(ctx, x.Fail, out.Fail); err != nil {
+			out.Fail = out.Fail[:0]
 			return err
 		}
 	}
 	if len(x.Extend) > 0 {
 		if out.Extend, err = q.shard.Extend(ctx, x.Extend, out.Extend); err != nil {
+			out.Extend = out.Extend[:0]
 			return err
 		}
 	}
@@ -78,7 +81,27 @@ func (q *Queue) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	if err := validCompletes(items); err != nil {
 		return dst, err
 	}
-	return q.shard.Complete(ctx, items, dst)
+	return q.complete(ctx, items, dst)
+}
+
+// complete has what completions bring count for the caller's access token, as inserts do.
+func (q *Queue) complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
+	from, share := len(dst), insertShare{}
+	for i := range items {
+		for n := range items[i].Insert {
+			if share.e == nil {
+				share = shareOf(ctx, q)
+			}
+			q.takeShare(ctx, &share, &items[i].Insert[n])
+		}
+	}
+	dst, err := q.shard.Complete(ctx, items, dst)
+	for i := range items {
+		if err == nil && share.e != nil && dst[from+i].Outcome == queue.OutcomeOK {
+			share.add(items[i].Insert)
+		}
+	}
+	return dst, err
 }
 
 // Fail reports tries that did not succeed. One result per item is appended to dst, in order.

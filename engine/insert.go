@@ -31,14 +31,8 @@ func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 		return err
 	}
 	for i := range list {
-		in := &list[i]
-		if in.Err != nil {
-			continue
-		}
-		if refused := share.take(in.New); refused != nil { // an insert that was made before is answered all the same
-			if q.shard.Repeated(ctx, in); !in.Decided() {
-				in.Err = refused
-			}
+		if in := &list[i]; in.Err == nil {
+			q.takeShare(ctx, &share, in)
 		}
 	}
 	if atomic && queue.RefuseAll(list) {
@@ -49,4 +43,14 @@ func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	}
 	share.add(list)
 	return nil
+}
+
+// takeShare refuses an insert for which the caller's access token has no room. One that was made before is answered all
+// the same.
+func (q *Queue) takeShare(ctx context.Context, share *insertShare, in *queue.Insertion) {
+	if refused := share.take(in.New); refused != nil {
+		if q.shard.Repeated(ctx, in); !in.Decided() {
+			in.Err = refused
+		}
+	}
 }

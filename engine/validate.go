@@ -104,8 +104,25 @@ func validCompletes(items []queue.CompleteItem) error {
 			return queue.Invalid(fmt.Sprintf("/items/%d/output", i),
 				"has %d bytes; at most %d are allowed: keep large results in object storage", n, queue.MaxOutputBytes)
 		}
+		if err := validFollowing(i, items[i].Insert); err != nil {
+			return err
+		}
 	}
 	return validBatch(len(items))
+}
+
+// validFollowing checks what the completion of item i brings.
+func validFollowing(i int, list []queue.Insertion) error {
+	if len(list) > queue.MaxFollowing {
+		return queue.Invalid(fmt.Sprintf("/items/%d/insert", i), "has %d entries; at most %d are allowed: insert what is more by "+
+			"a chunk of one of them", len(list), queue.MaxFollowing)
+	}
+	for n := range list {
+		if err := validInsert(list[n].New); err != nil {
+			return queue.Repointed(err, func(pointer string) string { return fmt.Sprintf("/items/%d/insert/%d%s", i, n, pointer) })
+		}
+	}
+	return queue.ValidInsertions(list)
 }
 
 // maxRetryAfter is the longest pause a consumer may ask for: 30 days, in milliseconds.

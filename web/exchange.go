@@ -121,6 +121,11 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 	if err := x.mayExchange(ctx, asked); err != nil {
 		return err
 	}
+	brought, err := x.bring(c, "/complete", in.Complete, asked.Complete)
+	if err != nil {
+		return err
+	}
+	defer brought.end()
 	asked.Reserve = nil
 	wait := time.Duration(0)
 	if in.HasReserve {
@@ -145,6 +150,7 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 	call.reserve.Wait = wait
 	traceSettled(span, call.done.Complete, call.done.Fail)
 	call.response.Complete = appendResults(call.response.Complete[:0], call.done.Complete)
+	brought.answer(c, call.response.Complete)
 	call.response.Fail = appendResults(call.response.Fail[:0], call.done.Fail)
 	call.response.Extend = appendResults(call.response.Extend[:0], call.done.Extend)
 	return nil

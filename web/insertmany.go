@@ -70,7 +70,7 @@ func (x *inserting) insertMany(c echo.Context) error {
 		return err
 	}
 	defer done()
-	list := x.list(c, &request)
+	list := x.list(c, request.Submissions)
 	q, err := x.engine.Queue(c.Param("queue"))
 	if err != nil {
 		return err
@@ -99,11 +99,11 @@ func answerOf(list []queue.Insertion) (bytes int) {
 // list is what the engine is asked for. What is wrong with one is its Err.
 // One insertCall decodes them all, one after another. newSubmission copies what the engine keeps, and inline
 // contents point into the body, which stays.
-func (x *inserting) list(c echo.Context, request *wire.InsertManyRequest) []queue.Insertion {
+func (x *inserting) list(c echo.Context, submissions [][]byte) []queue.Insertion {
 	var call insertCall // of its own: what is decoded last does not replace what came before
-	asked := make([]queue.NewSubmission, len(request.Submissions))
-	list := make([]queue.Insertion, len(request.Submissions))
-	for i, text := range request.Submissions {
+	asked := make([]queue.NewSubmission, len(submissions))
+	list := make([]queue.Insertion, len(submissions))
+	for i, text := range submissions {
 		list[i].New = &asked[i]
 		if err := call.request.DecodeNext(text); err != nil {
 			list[i].Err = wireProblem[api.BatchSubmission](err, text, contentJSON)

@@ -41,6 +41,10 @@ const (
 		"names some of the values at their limit."
 	resultsAbout = "One result per item, in order: ok, already (done before with this token), lost, gone, " +
 		"unknown or invalid. A bad item does not affect the others."
+	insertsAbout = " With `insert`, a chunk brings submissions, which are inserted into this queue in the commit of " +
+		"its completion: all of them and the completion, or nothing. This takes the scope produce, too. A token that " +
+		"completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions " +
+		"cannot be inserted now, the item is refused and its chunk stays reserved."
 )
 
 // consuming are the handlers of what consumers call. The three pools are apart, as their calls differ in size: an
@@ -52,6 +56,7 @@ type consuming struct {
 	answers *answers
 	waits   *waits
 	tracing *tracing
+	inserts *inserting // what completions bring
 
 	reserves  pool[reserveCall]
 	finishes  pool[finishCall]
@@ -65,7 +70,8 @@ func (x *consuming) routes(r *router) {
 		summary: "Reserve chunks", about: reserveAbout}, reserveShape, x.reserve)
 	r.raw(operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), x.complete)
+		summary: "Report chunks as done", about: resultsAbout + insertsAbout}, finishShape[api.CompleteRequest](),
+		x.complete)
 	r.raw(operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
 		summary: "Report failed attempts", about: resultsAbout}, finishShape[api.FailRequest](), x.fail)
@@ -80,7 +86,8 @@ func (x *consuming) routes(r *router) {
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
 		summary: "Finish chunks and reserve the next ones in one call",
 		about: "The server commits the results first, and then " +
-			"reserves. This is the fast path of consumers."}, exchangeShape, x.exchange)
+			"reserves. This is the fast path of consumers. Completions take `insert`, " +
+			"as those of a complete do."}, exchangeShape, x.exchange)
 }
 
 // reserveCall is the memory of one reserve, kept for the next.
@@ -331,6 +338,8 @@ type finishCall struct {
 
 	results  []queue.Result
 	response wire.ResultsResponse
+	asking   asking
+	brought  bringing // by completions
 }
 
 // What a call of ten thousand items grew to is left to the garbage collector; the pool keeps calls of the usual
@@ -357,6 +366,7 @@ func (x *consuming) finish(c echo.Context, limit int64,
 	}
 	call := x.finishes.take()
 	defer x.freeFinish(call)
+	defer func() { call.brought.end() }()
 	results, err := do(call, body.b, q)
 	if err != nil {
 		return err
@@ -364,6 +374,7 @@ func (x *consuming) finish(c echo.Context, limit int64,
 	traceSettled(x.tracing.spanOf(c), results)
 	call.results = results
 	call.response.Results = appendResults(call.response.Results[:0], results)
+	call.brought.answer(c, call.response.Results)
 	out := x.answers.buffers.take()
 	defer x.answers.buffers.free(out)
 	out.b = call.response.Append(out.b[:0])
@@ -382,7 +393,13 @@ func (x *consuming) complete(c echo.Context) error {
 		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
-		return q.Complete(c.Request().Context(), items, call.results[:0])
+		var err error
+		if call.brought, err = x.bring(c, "/items", call.complete.Items, items); err != nil {
+			return nil, err
+		}
+		call.asking = asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
+		defer call.asking.done()
+		return q.Complete(&call.asking, items, call.results[:0])
 	})
 }
 

@@ -124,6 +124,8 @@ func (s *Server) routes(o *Options) error {
 	pages := newDocsPages(r.api.OpenAPI())
 	s.operations, s.document = r.operations, pages.document
 	wait := waiting{s.engine, s.auth, s.bodies, s.waits, s.forwarding}
+	inserts := &inserting{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, tracing: s.tracing,
+		log: s.log, lines: s.metrics.lines}
 	for _, resource := range []interface{ routes(*router) }{
 		queues{s.engine, s.forwarding},
 		metaValues{},
@@ -142,13 +144,12 @@ func (s *Server) routes(o *Options) error {
 		auditing{s.engine, s.clock, s.answers, s.streams, s.forwarding},
 		nodes{s.engine, o.Node, o.Nodes},
 		backups{s.engine.Storage(), o.Version.Version, s.bodies, s.streams},
-		&inserting{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, tracing: s.tracing, log: s.log,
-			lines: s.metrics.lines},
+		inserts,
 		wait,
 		submissions{s.engine, wait, s.streams, s.bodies.buffers},
 		following{s.engine, s.streams},
 		&consuming{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, waits: s.waits,
-			tracing: s.tracing},
+			tracing: s.tracing, inserts: inserts},
 		health{s.engine, o.Plugins, s.waits, o.Version, append([]api.ServerOption{}, o.Config...), o.Gatherer},
 		files,
 		pages,

@@ -48,6 +48,7 @@ const (
 	MaxWait        = api.MaxWaitMS * time.Millisecond
 	MaxWaitIDs     = api.MaxWaitIDs
 	MaxInsertions  = api.MaxInsertions
+	MaxFollowing   = api.MaxFollowing
 	MaxLimited     = api.MaxLimited
 	MaxPicks       = api.MaxPicks
 	MaxRecent      = api.MaxRecent

@@ -121,7 +121,8 @@ func (r EmptyReason) String() string { return emptyReasons[r] }
 // Outcome is the answer for one item of a complete, fail, extend or release.
 type Outcome uint8
 
-// The outcomes. OutcomeInvalid is for an item that is wrong in itself (a negative delay, an output too large).
+// The outcomes. OutcomeInvalid is for an item that is wrong in itself (a negative delay, an output too large), OutcomeRefused for a
+// completion whose submissions cannot be inserted.
 const (
 	OutcomeOK      Outcome = iota
 	OutcomeAlready         // this very token did it before: a replay after a lost answer
@@ -129,9 +130,10 @@ const (
 	OutcomeGone            // the submission ended; there is nothing left to do
 	OutcomeUnknown         // no such chunk, or not a token of this server
 	OutcomeInvalid
+	OutcomeRefused // nothing was done: the chunk is held as before
 )
 
-var outcomes = [...]string{"ok", "already", "lost", "gone", "unknown", "invalid"}
+var outcomes = [...]string{"ok", "already", "lost", "gone", "unknown", "invalid", "refused"}
 
 func (o Outcome) String() string { return outcomes[o] }
 
@@ -146,7 +148,8 @@ type Result struct {
 // CompleteItem, FailItem, ExtendItem and ReleaseItem name a reservation and what became of it.
 type CompleteItem struct {
 	Token  Token
-	Output []byte // nil: none
+	Output []byte      // nil: none
+	Insert []Insertion // inserted in the commit of the completion; when the outcome is OutcomeOK, each has its submission
 }
 
 // FailItem reports a try that did not succeed.

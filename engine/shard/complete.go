@@ -41,9 +41,9 @@ func (c *scratch) check(key reserver.Key, born queue.Time, items []queue.Complet
 const outputSlice = 256 << 10
 
 // nextSlice is how many of these completions, from the first on, one hold of the mutex
-// works on, and the bytes of their outputs.
+// works on, and the bytes of their outputs; 0: the first one brings inserts, and is alone.
 func nextSlice(items []queue.CompleteItem) (n, bytes int) {
-	for ; n < min(len(items), shell.SliceItems); n++ {
+	for ; n < min(len(items), shell.SliceItems) && len(items[n].Insert) == 0; n++ {
 		more := 0
 		if items[n].Output != nil {
 			more = len(items[n].Output) + itemCost
@@ -62,19 +62,24 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	from := len(dst)
 	scratch := s.pools.takeScratch()
 	var waits commit.Set
-	for rest := items; len(rest) > 0; {
+	var inserts inserting
+	var err error
+	for rest := items; len(rest) > 0 && err == nil; {
 		n, bytes := nextSlice(rest)
-		err := s.contents.room(bytes)
-		if err == nil {
-			dst, err = s.completeSlice(rest[:n], dst, scratch, &waits)
+		if n == 0 {
+			var result queue.Result
+			result, err = inserts.complete(ctx, s, &rest[0], &waits)
+			dst, rest = append(dst, result), rest[1:]
+			continue
 		}
-		if err != nil {
-			return dst, s.writer.outcome(waits, err)
+		if err = s.contents.room(bytes); err == nil {
+			dst, err = s.completeSlice(rest[:n], dst, scratch, &waits)
 		}
 		rest = rest[n:]
 	}
 	s.pools.scratch.Put(scratch)
-	if err := s.writer.wait(waits); err != nil {
+	err = s.writer.outcome(waits, err)
+	if inserts.over(ctx, err); err != nil {
 		return dst, err
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })

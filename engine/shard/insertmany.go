@@ -57,7 +57,9 @@ type insertCall struct {
 	repeats  bool            // it repeats inserts of others, and is atomic: what becomes of them decides
 	ousting  []named         // those whose bytes were put, and that found no one to oust then
 	awaited  *machine.Unique // an insert of another call that has to be applied before this one is decided
+	finishes *completion     // the chunk that it completes in its commit; nil: none
 	large    []named         // those whose bytes are put before
+	named    func()          // ends the time in which blobs are put; nil: it puts none
 	admitted int             // to the limit of live submissions
 	inserts  int
 	before   queue.SubmissionID // the last id that was drawn before
@@ -90,18 +92,35 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 		return commitError(journal.ErrFull)
 	}
 	c := &insertCall{inserter: x, list: list, atomic: atomic}
-	if c.asked = c.one[:]; len(list) != 1 {
-		c.asked = make([]asked, len(list))
+	defer c.end()
+	err := c.begin(ctx)
+	if err == nil && c.batch != nil {
+		err = x.Wait(commit.Set{First: c.batch})
 	}
-	defer func() { x.options.Live.release(c.admitted) }()
+	if c.settled(err); err == nil {
+		c.answer(ctx)
+	}
+	return err
+}
+
+// begin decides on all, and publishes what is to be inserted. The caller waits for the batch, and says in any case
+// how that went (settled), and, at last, that the call is over (end).
+func (c *insertCall) begin(ctx context.Context) error {
+	x := c.inserter
+	if c.asked = c.one[:]; len(c.list) != 1 {
+		c.asked = make([]asked, len(c.list))
+	}
 	bytes, large := 0, false
-	for i := range list {
-		if in, a := &list[i], &c.asked[i]; !in.Decided() {
+	if c.finishes != nil {
+		bytes = len(c.finishes.item.Output)
+	}
+	for i := range c.list {
+		if in, a := &c.list[i], &c.asked[i]; !in.Decided() {
 			bytes += bytesOf(in.New)
 			if a.key = keys.Of(in.New); a.key != nil {
 				c.keys = append(c.keys, a.key)
 			}
-			a.carried, a.large = x.contents.pack(in.New, len(list))
+			a.carried, a.large = x.contents.pack(in.New, len(c.list))
 			large = large || a.large
 		}
 	}
@@ -111,7 +130,7 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 		return err
 	}
 	if large {
-		defer x.contents.naming.begin(x.options)()
+		c.named = x.contents.naming.begin(x.options)
 	}
 	// Drawn outside the machine, which has no chance of its own.
 	c.seed = x.options.Seed()
@@ -120,17 +139,22 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 		err = c.publishPrepared(ctx)
 	}
 	x.contents.discard(c.ousting)
-	if err == nil && c.batch != nil {
-		err = x.Wait(commit.Set{First: c.batch})
+	return err
+}
+
+// settled deletes the blobs that nothing names, after the call went well or failed.
+func (c *insertCall) settled(err error) {
+	if c.batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
+		c.contents.discard(c.large)
 	}
-	if err != nil {
-		if c.batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
-			x.contents.discard(c.large)
-		}
-		return err
+}
+
+// end lets go of what the call had taken.
+func (c *insertCall) end() {
+	if c.named != nil {
+		c.named()
 	}
-	c.answer(ctx)
-	return nil
+	c.options.Live.release(c.admitted)
 }
 
 // decided decides. It waits before for inserts of others under way that this call may have to
@@ -157,6 +181,9 @@ func (c *insertCall) decide(m *machine.Machine, since queue.Time) error {
 		return err
 	}
 	c.m = m
+	if c.finishes != nil && !c.finishes.worth(m) {
+		return nil
+	}
 	if c.awaited = c.underWay(since.Add(queue.IdempotencyWindow)); c.awaited != nil {
 		return nil
 	}
@@ -187,7 +214,7 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 		return entry.Repeatable(n)
 	}
 	now := since.Add(queue.IdempotencyWindow)
-	if held := c.m.Uniques.Find(n, now); held != nil {
+	if held := c.m.Uniques.Find(n, now); held != nil && !c.finishes.frees(c.m, held) {
 		if !n.Unique.Replace || held.ID > c.before || c.m.Uniques.Replaceable(held) == nil {
 			a.unique = held
 			c.m.Uniques.Kept++
@@ -275,7 +302,8 @@ func (c *insertCall) publishNow() error {
 // last, when each of their entries has the commit to wait for.
 func (c *insertCall) publish(now queue.Time) {
 	m := c.m
-	if c.inserts == 0 {
+	if c.finishes != nil && !c.finishes.take(m, now) {
+		c.withdraw()
 		return
 	}
 	for i := range c.asked {
@@ -295,6 +323,10 @@ func (c *insertCall) publish(now queue.Time) {
 		if acts := c.list[i].New.Acts; len(acts) > 0 {
 			m.ActLog.Tell(now, acts, nil, map[string]string{"submission": a.op.ID.String()})
 		}
+	}
+	if c.finishes != nil {
+		c.batch = m.Batch.Commit
+		c.finishes.encode(m, now)
 	}
 	c.sealFull()
 	for i := range c.asked {

@@ -44,7 +44,7 @@ var happens = []string{
 	"insert", "insert with run_at", "insert refused by a rule", "insert repeated", "insert repeated after its end", "insert repeated after its retention",
 	"many inserted in one call", "repeated in one call", "all of a call refused",
 	"reserve", "reserve that finds nothing", "reserve of what was shelved", "reserve refused to a quiet or draining consumer",
-	"complete", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",
+	"complete", "inserted by a completion", "complete refused with its inserts", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",
 	"exponential back-off", "linear back-off", "fixed back-off", "back-off by a list",
 	"extend", "extend after a restart", "extend of what a rule took back", "release", "release with a delay",
 	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "run_at due", "suspect shelved",

@@ -118,25 +118,39 @@ func (s *sim) completeSome() {
 		if s.chance(40) {
 			c.Output = s.bytes(pickOf(s, 0, 1, 30, 5000))
 		}
+		if s.lists != nil && s.lists.IntN(100) < 25 {
+			c.Insert = s.drawFollowing()
+		}
 		call = append(call, c)
 	}
 	s.log.add("complete %s", describe(items))
+	drawn := followingOf(call)
 	got, err := s.shard.Complete(ctx, call, nil)
 	failed, written := s.commitFailed("complete", err)
+	following := following{sim: s, failed: failed}
 	if !failed {
 		s.sameLength(len(got), len(items))
 	}
 	var effects []func()
 	for i := range items {
 		it := &items[i]
+		accepted := slices.Equal(answers(it.standing, completeIt), []queue.Outcome{queue.OutcomeOK})
+		if accepted && s.refusesSome(drawn[i]) {
+			if !failed && (got[i].Outcome != queue.OutcomeRefused || got[i].Code != string(queue.CodeRefusedByRule)) {
+				s.fail("complete item %d, one of whose submissions a rule refuses: got %+v", i, got[i])
+			}
+			s.tally.add("complete refused with its inserts", 1)
+			continue
+		}
 		s.heardOf(it)
 		if failed {
-			if !slices.Equal(answers(it.standing, completeIt), []queue.Outcome{queue.OutcomeOK}) {
+			if !accepted {
 				continue
 			}
 		} else if !s.check(i, it, completeIt, got[i]) {
 			continue
 		}
+		following.add(drawn[i], call[i].Insert)
 		output := call[i].Output // nil: none; an empty one is one
 		how := map[standing]string{free: "complete of a ready chunk", overdue: "complete after the deadline"}[it.standing]
 		effects = append(effects, func() {
@@ -145,7 +159,7 @@ func (s *sim) completeSome() {
 		})
 		decided(items, i)
 	}
-	s.takeEffect(effects, failed, written)
+	s.takeEffect(append(effects, following.takeEffect), failed, written)
 }
 
 func (s *sim) failSome() {
@@ -374,11 +388,7 @@ func (s *sim) releaseSome() {
 	}
 	s.log.add("release %s", describe(items))
 	got, err := s.shard.Release(ctx, call, nil)
-	gaveBack := slices.ContainsFunc(items, func(it item) bool {
-		first := slices.IndexFunc(items, func(o item) bool { return o.c == it.c && o.standing == holds })
-		return it.standing == holds && call[first].Delay == 0
-	})
-	failed, written := s.commitFailedBehind("release", gaveBack, err)
+	failed, written := s.commitFailed("release", err)
 	if !failed {
 		s.sameLength(len(got), len(items))
 	}

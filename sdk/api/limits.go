@@ -21,6 +21,7 @@ const (
 	MaxUniqueKey      = 255 // bytes
 	MaxQueueNameBytes = 64
 	MaxInsertions     = 10_000    // submissions of one call
+	MaxFollowing      = 100       // submissions that one completion inserts: they are decided under one hold of the queue's lock
 	MaxPriority       = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
 	MaxValueLimit     = 1<<31 - 1
 	MinWeight         = 0.001
@@ -67,7 +68,7 @@ var limits = map[string]float64{
 	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
 	"MaxIncarnation":    MaxIncarnation,
 	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey,
-	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions,
+	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
 	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,
@@ -106,7 +107,7 @@ var names = map[string][]string{
 	"plugin versions": {PluginReady, PluginQuarantined},
 	"reasons": {ReasonNothing, ReasonAllLimited, ReasonPaused, ReasonNotYetDue, ReasonAllSkipped, ReasonRestartGrace,
 		ReasonQuiet, ReasonDraining, ReasonRateLimited},
-	"results":            {StatusOK, StatusAlready, StatusLost, StatusGone, StatusUnknown, StatusInvalid},
+	"results":            {StatusOK, StatusAlready, StatusLost, StatusGone, StatusUnknown, StatusInvalid, StatusRefused},
 	"revocations":        {RevokedEnded, RevokedExpired, RevokedOperator, RevokedRule},
 	"rule ends":          {RuleLifted, RuleOver, RuleOutlived},
 	"rulings":            {RulingPaused, RulingBlocked},

@@ -68,6 +68,8 @@ type Reservation struct {
 type CompleteItem struct {
 	Token  string `json:"token"`           // Token from the reservation
 	Output Bytes  `json:"output,omitzero"` // At most 1 MiB, stored with the chunk
+	// Submissions to insert into this queue in the same commit: all and the completion, or nothing
+	Insert []BatchSubmission `json:"insert,omitempty" limit:"..MaxFollowing"`
 }
 
 // FailItem says that a try did not succeed. Fatal: no further try. The chunk is offered again after RetryAfterMS or at RetryAt, one
@@ -126,6 +128,8 @@ type Result struct {
 	Code     string `json:"code,omitempty"`         // Stable name of the reason
 	Detail   string `json:"detail,omitempty"`       // The reason in words
 	Deadline Time   `json:"deadline,omitzero"`      // The new deadline, after an extend
+	// Ids of the submissions that a completion brought, in their order
+	Inserted []string `json:"inserted,omitempty" limit:"..MaxFollowing"`
 }
 
 // The statuses of a Result.
@@ -136,6 +140,7 @@ const (
 	StatusGone    = "gone"    // the submission ended
 	StatusUnknown = "unknown" // no such chunk, or not a token of this server
 	StatusInvalid = "invalid" // the item is wrong in itself
+	StatusRefused = "refused" // the submissions that it brings cannot be inserted now: the chunk is held as before
 )
 
 // ResultsResponse is the answer of complete, fail, extend and release: one result per item, in order.

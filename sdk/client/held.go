@@ -210,6 +210,9 @@ func (w *worker) startCall() {
 	cost := 0
 	for _, h := range w.outcomes {
 		cost += outputCost(h.output) + len(h.reason) + 100
+		for _, next := range h.chunk.then {
+			cost += len(next)
+		}
 		if len(n.outcomes) > 0 && (cost > w.budget || len(n.outcomes) == batchItems) {
 			break
 		}
@@ -240,7 +243,8 @@ func (w *worker) startCall() {
 func (n *call) fill(w *worker) {
 	for _, h := range n.outcomes {
 		if !h.failed {
-			n.request.Complete = append(n.request.Complete, wire.CompleteItem{Token: h.token, Output: h.output})
+			n.request.Complete = append(n.request.Complete, wire.CompleteItem{Token: h.token, Output: h.output,
+				Insert: h.chunk.then})
 			continue
 		}
 		item := wire.FailItem{Token: h.token, Error: []byte(h.reason), Fatal: h.fatal}

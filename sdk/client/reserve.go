@@ -87,7 +87,8 @@ func (c *Client) Reserve(ctx context.Context, queue string, r *api.ReserveReques
 	return reserved(&out.ReserveResponse)
 }
 
-// Complete reports chunks as done: one result per item, in order.
+// Complete reports chunks as done: one result per item, in order. What an item brings is inserted in the commit of its completion, or
+// neither is.
 func (c *Client) Complete(ctx context.Context, queue string, items []api.CompleteItem) ([]api.Result, error) {
 	return c.finish(ctx, "complete", queue, len(items), &wire.CompleteRequest{Items: completes(items)})
 }
@@ -166,6 +167,9 @@ func completes(items []api.CompleteItem) []wire.CompleteItem {
 	out := make([]wire.CompleteItem, len(items))
 	for i := range items {
 		out[i] = wire.CompleteItem{Token: []byte(items[i].Token), Output: items[i].Output}
+		for n := range items[i].Insert {
+			out[i].Insert = append(out[i].Insert, wire.AppendBatchSubmission(nil, &items[i].Insert[n]))
+		}
 	}
 	return out
 }
@@ -201,7 +205,11 @@ func results(in []wire.Result) []api.Result {
 }
 
 func resultOf(in *wire.Result) api.Result {
-	return api.Result{Status: in.Status, Code: in.Code, Detail: in.Detail, Deadline: moment(in.Deadline)}
+	out := api.Result{Status: in.Status, Code: in.Code, Detail: in.Detail, Deadline: moment(in.Deadline)}
+	for _, id := range in.Inserted {
+		out.Inserted = append(out.Inserted, strconv.FormatUint(id, 10))
+	}
+	return out
 }
 
 func moment(ms int64) api.Time {

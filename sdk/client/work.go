@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
 )
 
 // WorkOptions says how Work works. Only Queue is usually set.
@@ -57,6 +58,20 @@ type Chunk struct {
 	Priority   int64
 	Attachment []byte
 	Trace      string
+
+	then [][]byte
+}
+
+// Then has a submission inserted into the chunk's queue when the handler returns nil, in the commit of the completion: the chunk is done
+// and the submission is there, or neither, whatever crashes meanwhile. It may be called up to 100 times. A submission that the server
+// refuses as wrong fails the chunk for good; one for which it has no room now fails the try, which is made again after its back-off. A
+// submission without a trace gets the chunk's.
+func (c *Chunk) Then(n *api.NewSubmission) {
+	next := *n
+	if next.Trace == "" {
+		next.Trace = c.Trace
+	}
+	c.then = append(c.then, wire.AppendInsert(nil, &next))
 }
 
 // Handler does the work of one chunk. A nil error completes the chunk with the output (nil: without one). Any other error

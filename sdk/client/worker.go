@@ -369,6 +369,10 @@ func (w *worker) settle(call *call) {
 		if result.Status != api.StatusOK && result.Status != api.StatusAlready {
 			w.reportResult(h, resultOf(&result))
 		}
+		if result.Status == api.StatusRefused { // the chunk is still ours: what it brings may find room at another try
+			h.failed, h.reason = true, clip(result.Detail, maxErrorBytes)
+			w.outcomes = append(w.outcomes, h)
+		}
 	}
 	for i, h := range call.extends {
 		h.extending = false

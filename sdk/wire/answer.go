@@ -167,6 +167,14 @@ func appendResults(dst []byte, results []Result) []byte {
 			dst = append(dst, `,"deadline":`...)
 			dst = AppendTime(dst, result.Deadline)
 		}
+		before := `,"inserted":["`
+		for _, id := range result.Inserted {
+			dst = strconv.AppendUint(append(dst, before...), id, 10)
+			before = `","`
+		}
+		if len(result.Inserted) > 0 {
+			dst = append(dst, `"]`...)
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
@@ -253,6 +261,12 @@ var (
 		{name: "code", read: func(s *scanner, r *Result) { s.keep(&r.Code) }},
 		{name: "detail", read: func(s *scanner, r *Result) { s.keep(&r.Detail) }},
 		{name: "deadline", read: func(s *scanner, r *Result) { r.Deadline = s.time() }},
+		{name: "inserted", read: func(s *scanner, r *Result) {
+			s.open('[', arrayDetail)
+			for s.element() {
+				r.Inserted = append(r.Inserted, s.id())
+			}
+		}},
 	}
 )
 

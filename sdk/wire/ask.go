@@ -97,6 +97,14 @@ func appendCompletes(dst []byte, items []CompleteItem) []byte {
 		if items[i].Output != nil {
 			dst = AppendBytes(append(dst, `,"output":`...), items[i].Output)
 		}
+		before := `,"insert":[`
+		for _, submission := range items[i].Insert {
+			dst = append(append(dst, before...), submission...)
+			before = ","
+		}
+		if len(items[i].Insert) > 0 {
+			dst = append(dst, ']')
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')

@@ -1,6 +1,10 @@
 package wire
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
 
 const arrayDetail = "must be an array"
 
@@ -76,6 +80,7 @@ var (
 	completeItem = object[CompleteItem]{
 		{"token", func(s *scanner, item *CompleteItem) { item.Token = s.str() }, true},
 		{name: "output", read: func(s *scanner, item *CompleteItem) { item.Output, _ = s.bytes(false) }},
+		{name: "insert", read: func(s *scanner, item *CompleteItem) { item.Insert = s.raws(nil, api.MaxFollowing) }},
 	}
 	failItem = object[FailItem]{
 		{"token", func(s *scanner, item *FailItem) { item.Token = s.str() }, true},

@@ -30,7 +30,7 @@ func FuzzComplete(f *testing.F) {
 	seed(f, completeSeeds)
 	var reused CompleteRequest
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var want api.CompleteRequest
+		var want rawCompletes
 		if !sameError(t, data, reused.Decode(data), Decode(data, &want)) {
 			return
 		}
@@ -42,11 +42,13 @@ func FuzzExchange(f *testing.F) {
 	seed(f, exchangeSeeds)
 	var reused ExchangeRequest
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var want api.ExchangeRequest
+		var want rawExchange
 		if !sameError(t, data, reused.Decode(data), Decode(data, &want)) {
 			return
 		}
-		compareExchange(t, data, &reused, &want)
+		compareCompletes(t, data, reused.Complete, want.Complete)
+		compareExchange(t, data, &reused, &api.ExchangeRequest{Fail: want.Fail, Extend: want.Extend, Reserve: want.Reserve,
+			Consumer: want.Consumer})
 	})
 }
 
@@ -93,7 +95,7 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 	at = 1 + (at&(1<<62-1))%253402300799999
 	meta := AppendMetaEntry(AppendMetaEntry(nil, reason, api.Text(trace)), reason+"n", api.Int(n))
 	answer := ExchangeResponse{
-		Complete: []Result{{Status: "ok"}, {Status: "lost", Code: "reservation_lost", Detail: trace}},
+		Complete: []Result{{Status: "ok"}, {Status: "ok", Inserted: []uint64{1, uint64(index) << 31}}, {Status: "lost", Code: "reservation_lost", Detail: trace}},
 		Extend:   []Result{{Status: "ok", Deadline: at}},
 		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Limited: []Saturated{
 			{Key: reason, Value: api.Text(trace), InFlight: index, Limit: index / 2}, {Key: trace, Value: api.Int(n)},
@@ -212,21 +214,45 @@ func compareMeta(t *testing.T, data []byte, got []MetaEntry, want api.Meta) {
 	}
 }
 
-func compareCompletes(t *testing.T, data []byte, got []CompleteItem, want []api.CompleteItem) {
+// rawComplete is a completion whose submissions are left as they are: InsertRequest.DecodeNext reads each.
+type rawComplete struct {
+	Token  string            `json:"token"`
+	Output api.Bytes         `json:"output,omitzero"`
+	Insert []json.RawMessage `json:"insert,omitempty" limit:"..MaxFollowing"`
+}
+
+type rawCompletes struct {
+	Items []rawComplete `json:"items" limit:"..MaxBatch"`
+}
+
+type rawExchange struct {
+	Complete []rawComplete       `json:"complete,omitempty" limit:"..MaxBatch"`
+	Fail     []api.FailItem      `json:"fail,omitempty" limit:"..MaxBatch"`
+	Extend   []api.ExtendItem    `json:"extend,omitempty" limit:"..MaxBatch"`
+	Reserve  *api.ReserveRequest `json:"reserve,omitempty"`
+	Consumer string              `json:"consumer,omitempty"`
+}
+
+func compareCompletes(t *testing.T, data []byte, got []CompleteItem, want []rawComplete) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("got %d items, want %d\ndocument: %q", len(got), len(want), data)
 	}
 	for i := range got {
-		if string(got[i].Token) != want[i].Token || !sameBytes(got[i].Output, want[i].Output) {
+		if string(got[i].Token) != want[i].Token || !sameBytes(got[i].Output, want[i].Output) ||
+			len(got[i].Insert) != len(want[i].Insert) {
 			t.Fatalf("item %d: got %q, want %q\ndocument: %q", i, got[i], want[i], data)
+		}
+		for n, raw := range want[i].Insert {
+			if !bytes.Equal(got[i].Insert[n], raw) {
+				t.Fatalf("submission %d of item %d: got %q, want %q\ndocument: %q", n, i, got[i].Insert[n], raw, data)
+			}
 		}
 	}
 }
 
 func compareExchange(t *testing.T, data []byte, got *ExchangeRequest, want *api.ExchangeRequest) {
 	t.Helper()
-	compareCompletes(t, data, got.Complete, want.Complete)
 	if len(got.Fail) != len(want.Fail) || len(got.Extend) != len(want.Extend) || string(got.Consumer) != want.Consumer || got.HasReserve != (want.Reserve != nil) {
 		t.Fatalf("got %+v\nwant %+v\ndocument: %q", got, want, data)
 	}

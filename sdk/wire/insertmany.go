@@ -16,20 +16,22 @@ func (r *InsertManyRequest) Decode(data []byte) error {
 }
 
 var insertManyRequest = object[InsertManyRequest]{
-	{"submissions", func(s *scanner, r *InsertManyRequest) { r.submissions(s) }, true},
+	{"submissions", func(s *scanner, r *InsertManyRequest) { r.Submissions = s.raws(r.Submissions, api.MaxInsertions) }, true},
 	{name: "atomic", read: func(s *scanner, r *InsertManyRequest) { r.Atomic = s.bool() }},
 }
 
-func (r *InsertManyRequest) submissions(s *scanner) {
+// raws appends the entries of an array as they are, at most so many in all.
+func (s *scanner) raws(dst [][]byte, most int) [][]byte {
 	s.open('[', arrayDetail)
 	for s.element() {
-		if len(r.Submissions) == api.MaxInsertions {
+		if len(dst) == most {
 			s.depth--
-			s.fail(tooMany(api.MaxInsertions))
-			return
+			s.fail(tooMany(most))
+			return dst
 		}
-		r.Submissions = append(r.Submissions, s.raw())
+		dst = append(dst, s.raw())
 	}
+	return dst
 }
 
 // DecodeLines reads the body of an insert of many as JSON lines: a submission per line. Lines of white space are skipped, and a line that

@@ -64,10 +64,12 @@ type ReserveRequest struct {
 	scan scanner
 }
 
-// CompleteItem is one item of a complete. Token is whatever string was sent; Output nil is none.
+// CompleteItem is one item of a complete. Token is whatever string was sent; Output nil is none. Insert are raw JSON values, as in an
+// InsertManyRequest.
 type CompleteItem struct {
 	Token  []byte
 	Output []byte
+	Insert [][]byte
 }
 
 // FailItem is one item of a fail.

@@ -48,6 +48,7 @@ type Result struct {
 	Code     string
 	Detail   string
 	Deadline int64
+	Inserted []uint64 // of a completion: the ids of what it brought
 }
 
 // ResultsResponse is the answer of complete, fail, extend and release.

@@ -33,6 +33,9 @@ var completeSeeds = []string{
 	`{"items":[{"token":"a","output":{"base64":"\u0059\u0051=="}}]}`, `{"items":[{"token":"a","extra":1}]}`, `{"items":[{"token":"a"},]}`, `{"items":[,]}`, `{"items":[{}]}`,
 	`{"items":[{"token":"a"} {"token":"b"}]}`, `{"items":[` + strings.Repeat(`{"token":""},`, 10000) + `{"token":""}]}`,
 	`{"items":[` + strings.Repeat(`{"token":""},`, 9999) + `{"token":""}]}`,
+	`{"items":[{"token":"a","insert":[]},{"token":"b","insert":[{"chunks":{"count":1,"prefix":"x"}}, 7 ,"\u00e9",[[]],null]}]}`,
+	`{"items":[{"token":"a","insert":null}]}`, `{"items":[{"token":"a","insert":{}}]}`, `{"items":[{"token":"a","insert":[{]}]}`, `{"items":[{"token":"a","insert":[1,]}]}`,
+	`{"items":[{"token":"a","insert":[` + strings.Repeat(`{},`, 99) + `{}]}]}`, `{"items":[{"token":"a","insert":[` + strings.Repeat(`{},`, 100) + `{}]}]}`,
 }
 
 var exchangeSeeds = []string{

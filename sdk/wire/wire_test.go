@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -126,6 +127,31 @@ func TestStringsAsStandardLibrary(t *testing.T) {
 	}
 }
 
+// brings has a completion with submissions go across.
+func brings(t *testing.T) {
+	t.Helper()
+	brought := []api.BatchSubmission{{NewSubmission: api.NewSubmission{Chunks: api.Chunks{Count: 1, Prefix: "p/"}}},
+		{IdempotencyKey: "k", NewSubmission: api.NewSubmission{Chunks: api.Chunks{Count: 2, Template: "t"}, Priority: 3}}}
+	request := CompleteRequest{Items: []CompleteItem{{Token: []byte("t"), Output: []byte("o")}, {Token: []byte("u")}}}
+	for i := range brought {
+		request.Items[0].Insert = append(request.Items[0].Insert, AppendBatchSubmission(nil, &brought[i]))
+	}
+	data := request.Append(nil)
+	var hand CompleteRequest
+	var raw rawCompletes
+	if err := errors.Join(hand.Decode(data), Decode(data, &raw)); err != nil {
+		t.Fatal(err)
+	}
+	compareCompletes(t, data, hand.Items, raw.Items)
+	for i, text := range hand.Items[0].Insert {
+		var one InsertRequest
+		if err := one.DecodeNext(text); err != nil || string(one.IdempotencyKey) != brought[i].IdempotencyKey {
+			t.Errorf("submission %d: %v, key %q", i, err, one.IdempotencyKey)
+		}
+		compareInsert(t, data, &one, &brought[i].NewSubmission)
+	}
+}
+
 // What the client's writers write is what the server's readers read, through the generic reader too.
 func TestRequestsGoAcross(t *testing.T) {
 	t.Parallel()
@@ -160,6 +186,12 @@ func TestRequestsGoAcross(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareExchange(t, data, &hand, &want)
+	var raw rawExchange
+	if err := Decode(data, &raw); err != nil {
+		t.Fatal(err)
+	}
+	compareCompletes(t, data, hand.Complete, raw.Complete)
+	brings(t)
 
 	submission := api.NewSubmission{
 		Meta: api.Meta{"company": api.Int(123), "mode": api.Text("a\"b")}, Priority: -5, Attachment: api.Bytes("\x00\xff"), OperationsPerChunk: 9,

@@ -88,6 +88,16 @@ func (p *tokens) Resolve(t *queue.Token) (*Record, uint32, standing) {
 	return r, 0, Lost
 }
 
+// Completes says whether a token can complete its chunk now; else what the answer is.
+func (p *tokens) Completes(t *queue.Token) (queue.Result, bool) {
+	switch _, _, s := p.Resolve(t); s {
+	case Holder, free, waiting, onShelf:
+		return queue.Result{}, true
+	default:
+		return Answer(s), false
+	}
+}
+
 // OfPick finds what a pick holds, and how its chunk stands now.
 func (p *tokens) OfPick(pick *Pick) (*Record, uint32, standing) {
 	t := pick.Token

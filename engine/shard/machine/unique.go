@@ -265,6 +265,12 @@ func (p *uniques) Replaceable(u *Unique) *Record {
 	return r
 }
 
+// EndsWith says that a submission, which holds a key while it is open, has one chunk left: with that it ends.
+func (p *uniques) EndsWith(u *Unique) bool {
+	r := p.m.Live(u.ID)
+	return u.until == 0 && r != nil && !r.Ending && r.Done+r.Dead+r.Skips+1 == r.Chunks
+}
+
 // Replace ends a submission in favour of another one, whose insert follows in the same batch. Nothing of it is
 // handed out from now on: who replaces it was told that it never began.
 func (p *uniques) Replace(r *Record, by queue.SubmissionID, now queue.Time) {

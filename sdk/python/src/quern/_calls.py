@@ -116,7 +116,10 @@ class Calls:
 
     def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsAnswer:
         """Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or
-        invalid. A bad item does not affect the others.
+        invalid. A bad item does not affect the others. With `insert`, a chunk brings submissions, which are inserted into this
+        queue in the commit of its completion: all of them and the completion, or nothing. This takes the scope produce, too. A
+        token that completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions
+        cannot be inserted now, the item is refused and its chunk stays reserved.
         """
         found: types.ResultsAnswer = self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
         return found
@@ -246,7 +249,7 @@ class Calls:
 
     def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeAnswer:
         """Finish chunks and reserve the next ones in one call. The server commits the results first, and then reserves. This is the
-        fast path of consumers.
+        fast path of consumers. Completions take `insert`, as those of a complete do.
         """
         found: types.ExchangeAnswer = self._fetch(_request("exchange", "POST", path("/v1/queues/{}/reservations/exchange", queue), body, safe=True))
         return found
@@ -987,7 +990,10 @@ class AsyncCalls:
 
     async def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsAnswer:
         """Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or
-        invalid. A bad item does not affect the others.
+        invalid. A bad item does not affect the others. With `insert`, a chunk brings submissions, which are inserted into this
+        queue in the commit of its completion: all of them and the completion, or nothing. This takes the scope produce, too. A
+        token that completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions
+        cannot be inserted now, the item is refused and its chunk stays reserved.
         """
         found: types.ResultsAnswer = await self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
         return found
@@ -1117,7 +1123,7 @@ class AsyncCalls:
 
     async def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeAnswer:
         """Finish chunks and reserve the next ones in one call. The server commits the results first, and then reserves. This is the
-        fast path of consumers.
+        fast path of consumers. Completions take `insert`, as those of a complete do.
         """
         found: types.ExchangeAnswer = await self._fetch(_request("exchange", "POST", path("/v1/queues/{}/reservations/exchange", queue), body, safe=True))
         return found

@@ -687,6 +687,8 @@ class _CompleteItemRequired(TypedDict):
 
 class CompleteItem(_CompleteItemRequired, total=False):
     """CompleteItem: see the server's OpenAPI document."""
+    #: Submissions to insert into this queue in the same commit: all and the completion, or nothing
+    insert: list[BatchSubmission]
     #: At most 1 MiB, stored with the chunk
     output: Bytes
 
@@ -2846,7 +2848,7 @@ class ReserveRequest(_ReserveRequestRequired, total=False):
 
 class _ResultRequired(TypedDict):
     #: Result of this item
-    status: Literal["ok", "already", "lost", "gone", "unknown", "invalid"]
+    status: Literal["ok", "already", "lost", "gone", "unknown", "invalid", "refused"]
 
 
 class Result(_ResultRequired, total=False):
@@ -2857,6 +2859,8 @@ class Result(_ResultRequired, total=False):
     deadline: str
     #: The reason in words
     detail: str
+    #: Ids of the submissions that a completion brought, in their order
+    inserted: list[str]
 
 
 class ResultsAnswer(TypedDict):

@@ -516,12 +516,12 @@ export class Calls {
     return this.connection.json<ReserveAnswer>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
-  /** Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. Needs the scope consume. */
+  /** Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. With `insert`, a chunk brings submissions, which are inserted into this queue in the commit of its completion: all of them and the completion, or nothing. This takes the scope produce, too. A token that completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions cannot be inserted now, the item is refused and its chunk stays reserved. Needs the scope consume. */
   complete(queue: string, body: CompleteRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "complete", method: "POST", path: `/v1/queues/${part(queue)}/reservations/complete`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Finish chunks and reserve the next ones in one call. The server commits the results first, and then reserves. This is the fast path of consumers. Needs the scope consume. */
+  /** Finish chunks and reserve the next ones in one call. The server commits the results first, and then reserves. This is the fast path of consumers. Completions take `insert`, as those of a complete do. Needs the scope consume. */
   exchange(queue: string, body: ExchangeRequest, options: CallOptions = {}): Promise<ExchangeAnswer> {
     return this.connection.json<ExchangeAnswer>({ what: "exchange", method: "POST", path: `/v1/queues/${part(queue)}/reservations/exchange`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.reserve?.wait_ms })
   }

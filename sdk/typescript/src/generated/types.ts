@@ -361,6 +361,8 @@ export type CompareRequest = {
 }
 
 export type CompleteItem = {
+  /** Submissions to insert into this queue in the same commit: all and the completion, or nothing */
+  insert?: BatchSubmission[]
   /** At most 1 MiB, stored with the chunk */
   output?: Bytes
   /** Token from the reservation */
@@ -2161,8 +2163,10 @@ export type Result = {
   deadline?: string
   /** The reason in words */
   detail?: string
+  /** Ids of the submissions that a completion brought, in their order */
+  inserted?: string[]
   /** Result of this item */
-  status: "ok" | "already" | "lost" | "gone" | "unknown" | "invalid"
+  status: "ok" | "already" | "lost" | "gone" | "unknown" | "invalid" | "refused"
 }
 
 export type ResultsAnswer = {

@@ -1,0 +1,132 @@
+package shard
+
+// Complete with inserts: a chunk that is done brings submissions, which are inserted in the commit of its completion.
+// It is an atomic insert call that finishes a chunk, too:
+//
+//	is the token worth a completion? ─ no ─► its answer; nothing is inserted
+//	decide the inserts ─ one is refused ─► refused: nothing is inserted, and the chunk is held as before
+//	large contents become blobs, without the mutex
+//	is the token still worth it? ─ no ─► its answer; the decisions are withdrawn
+//	inserts, output, completion ─► one hold of the mutex, so one batch
+//
+// The inserts stand before the completion: who sees that it ended its submission finds what came of it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// completion is the chunk that an insert call completes in its commit.
+type completion struct {
+	item    *queue.CompleteItem
+	pending func() *commit.Commit // of the writer
+	scratch scratch
+	list    []journal.Completed
+	waits   *commit.Set
+	decided bool // result is what came of the chunk; else its inserts were refused
+	result  queue.Result
+}
+
+// inserting are the inserts of the completions of one call, in their order.
+type inserting []*insertCall
+
+// complete decides and encodes a completion with the inserts that it brings.
+func (l *inserting) complete(ctx context.Context, s *Shard, item *queue.CompleteItem, waits *commit.Set) (
+	queue.Result, error) {
+	f := &completion{item: item, pending: s.writer.pending, waits: waits}
+	f.scratch.check(s.options.Key, s.options.Born, []queue.CompleteItem{*item})
+	if s.full.Load() { // what finishes work goes on, and what inserts does not
+		worth := false
+		if s.mu.held(func() { worth = f.worth(s.m) }); !worth {
+			return f.result, nil
+		}
+		return refusedWith(commitError(journal.ErrFull), 0), nil
+	}
+	c := &insertCall{inserter: &s.inserts, list: item.Insert, atomic: true, finishes: f}
+	*l = append(*l, c)
+	err := c.begin(ctx)
+	switch {
+	case errors.Is(err, errDegraded):
+		return refusedWith(err, 0), nil
+	case err != nil:
+		return queue.Result{}, err
+	case f.decided:
+		waits.Add(c.batch)
+		return f.result, nil
+	}
+	return f.refused(), nil
+}
+
+// over tells the inserts how the commits went that the call has waited for.
+func (l inserting) over(ctx context.Context, err error) {
+	for _, c := range l {
+		if c.settled(err); err == nil {
+			c.answer(ctx)
+		}
+		c.end()
+	}
+}
+
+// worth says whether the token can complete its chunk; else the result is the answer. The mutex is held.
+func (f *completion) worth(m *machine.Machine) bool {
+	answer, worth := m.Tokens.Completes(&f.item.Token)
+	if !worth {
+		f.answered(answer)
+	}
+	return worth
+}
+
+// answered takes the result of a token that completes nothing. It may rest on what is on its way to the disk.
+func (f *completion) answered(result queue.Result) {
+	f.decided, f.result = true, result
+	f.waits.Add(f.pending())
+}
+
+// frees says that the completion ends the submission that holds a unique key: then an insert that it brings may have
+// it. A chain of submissions, each with the key of the one before, would end otherwise.
+func (f *completion) frees(m *machine.Machine, held *machine.Unique) bool {
+	return f != nil && held.ID == f.item.Token.Submission && m.Uniques.EndsWith(held)
+}
+
+// take completes the chunk, if the token is still worth it. The mutex is held.
+func (f *completion) take(m *machine.Machine, now queue.Time) bool {
+	var results [1]queue.Result
+	dst, list := m.Completes([]queue.CompleteItem{*f.item}, f.scratch.valid, now, results[:0], nil)
+	if len(list) == 0 {
+		f.answered(dst[0])
+		return false
+	}
+	f.decided, f.result, f.list = true, dst[0], list
+	return true
+}
+
+// encode encodes the completion, behind the inserts.
+func (f *completion) encode(m *machine.Machine, now queue.Time) {
+	enc := m.Encode(now)
+	encodeOutputs(enc, []queue.CompleteItem{*f.item}, []queue.Result{f.result}, f.list)
+	enc.Complete(f.list)
+}
+
+// refused says which of the submissions cannot be inserted, and why.
+func (f *completion) refused() queue.Result {
+	for i := range f.item.Insert {
+		if err := f.item.Insert[i].Err; err != nil && queue.CodeOf(err) != queue.CodeBatchRefused {
+			return refusedWith(err, i)
+		}
+	}
+	return refusedWith(errors.New("the inserts were refused"), 0) // one of them says why
+}
+
+// refusedWith is the result of a completion whose submission i cannot be inserted.
+func refusedWith(err error, i int) queue.Result {
+	why := strings.TrimSuffix(err.Error(), ".")
+	return queue.Result{Outcome: queue.OutcomeRefused, Code: string(queue.CodeOf(err)), Detail: fmt.Sprintf(
+		"submission %d of insert cannot be inserted: %s. Nothing was done: the chunk is held as before", i, why)}
+}

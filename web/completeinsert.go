@@ -1,0 +1,110 @@
+package web
+
+// Submissions that completions bring, of a complete and of an exchange. Each is read and checked as in an insert of
+// many. One that is wrong refuses the whole call, as an output that is too large does: its pointer says which it is.
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// bringing are the completions of a call that bring something. The zero value is for a call in which none does.
+type bringing struct {
+	items []queue.CompleteItem
+	done  func() // lets go of the memory that counts for it
+}
+
+// bring reads what completions bring, in the name of the caller. pointer leads to their list.
+func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem,
+	items []queue.CompleteItem) (b bringing, err error) {
+	count := 0
+	for i := range in {
+		count += len(in[i].Insert)
+	}
+	if count == 0 {
+		return b, nil
+	}
+	if token := x.auth.tokenOf(c.Request()); token != nil && !token.Scopes.Allow(scopeProduce) {
+		return b, missingScope(token, scopeProduce)
+	}
+	b.items = items
+	if b.done, err = x.bodies.holdDecoded(c.Request(), int64(count)*insertionBytes); err != nil {
+		return bringing{}, err
+	}
+	for i := range in {
+		items[i].Insert = x.inserts.list(c, in[i].Insert)
+		for n := range items[i].Insert {
+			if err := items[i].Insert[n].Err; err != nil {
+				b.end()
+				return bringing{}, belowItem(err, pointer, i, n)
+			}
+		}
+	}
+	return b, nil
+}
+
+// end lets go of all that was brought: the memory of the items is kept for another call.
+func (b *bringing) end() {
+	if b.done == nil {
+		return
+	}
+	b.done()
+	for i := range b.items {
+		b.items[i].Insert = nil
+	}
+	*b = bringing{}
+}
+
+// answer says in the results what the completions inserted.
+func (b *bringing) answer(c echo.Context, results []wire.Result) {
+	for i := range b.items {
+		list := b.items[i].Insert
+		for n := range list {
+			switch err := narrowRefusal(c.Request().Context(), list[n].Err); {
+			case results[i].Status == queue.OutcomeOK.String():
+				results[i].Inserted = append(results[i].Inserted, uint64(list[n].Submission.ID))
+			case err != list[n].Err: // the rule is about more than the token covers
+				results[i].Detail = err.Error()
+			}
+		}
+	}
+}
+
+// belowItem moves the pointers of an error about submission n of item i to where that stands.
+func belowItem(err error, pointer string, i, n int) error {
+	pointer += "/" + strconv.Itoa(i) + "/insert/" + strconv.Itoa(n)
+	var p *problem
+	if !errors.As(err, &p) {
+		return prefixed(err, pointer)
+	}
+	moved := *p
+	moved.Errors = slices.Clone(p.Errors)
+	for i := range moved.Errors {
+		moved.Errors[i].Pointer = pointer + moved.Errors[i].Pointer
+	}
+	return &moved
+}
+
+// brought fills in, behind the results of completions, what they inserted. It lets go of what they brought: the items
+// are kept for the next call.
+func brought(c echo.Context, results []wire.Result, items []queue.CompleteItem) {
+	for i := range items {
+		list := items[i].Insert
+		items[i].Insert = nil
+		for n := range list {
+			switch err := narrowRefusal(c.Request().Context(), list[n].Err); {
+			case i >= len(results):
+			case results[i].Status == queue.OutcomeOK.String():
+				results[i].Inserted = append(results[i].Inserted, uint64(list[n].Submission.ID))
+			case err != list[n].Err: // the rule is about more than the token covers
+				results[i].Detail = err.Error()
+			}
+		}
+	}
+}
