@@ -20,6 +20,7 @@ type cleaner struct {
 	ended   size // ended submissions
 	keys    size // pages of idempotency keys
 	bytes   size // that a file gives back
+	whole   size // what has no slices
 }
 
 const (
@@ -88,10 +89,13 @@ func (c *cleaner) round(ctx context.Context) (more bool) {
 }
 
 func (c *cleaner) queue(ctx context.Context, q *Queue) (more bool) {
+	more = c.turn(ctx, &c.whole, q.name, "deleting submissions", func(int) (bool, error) {
+		return false, q.shard.Deletions.Due(ctx)
+	})
 	if keep := q.info().Settings.DeadRetention; keep > 0 {
 		more = c.turn(ctx, &c.letters, q.name, "discarding old dead letters", func(most int) (bool, error) {
 			return q.shard.Retention.Age(ctx, keep, most)
-		})
+		}) || more
 	}
 	if keep := q.info().Settings.Retention; keep > 0 {
 		more = c.turn(ctx, &c.ended, q.name, "retention", func(most int) (bool, error) {

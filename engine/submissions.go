@@ -37,6 +37,12 @@ func (p Submissions) Cancel(ctx context.Context, id queue.SubmissionID) (queue.S
 	return p.q.shard.Submissions.Cancel(ctx, id, p.q.act(ctx, "", "submission.cancel", "submission "+id.String()))
 }
 
+// Delete removes an ended submission with its contents, outputs, attempts and dead letters. cancel has an open one end
+// first; without it, that is CodeConflict.
+func (p Submissions) Delete(ctx context.Context, id queue.SubmissionID, cancel bool) error {
+	return p.q.shard.Deletions.Delete(ctx, id, cancel, p.q.act(ctx, "", "submission.delete", "submission "+id.String()))
+}
+
 // SetPriority changes the priority (-queue.MaxPriority to queue.MaxPriority) of an open submission: strategies of order
 // CustomPriority take it at its new place from the next reservation on.
 func (p Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {

@@ -70,6 +70,9 @@ func (x submissions) routes(r *router) {
 		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
 		summary: "Cancel a submission", about: "Skips unfinished chunks and ends their reservations. " +
 			"Cancelling an ended submission changes nothing and answers with its present state."}, x.cancel)
+	registerIn(r, operation{id: "delete-submission", act: act{"submission.delete", "submission {id}"},
+		method: "DELETE", path: "/v1/submissions/{id}", scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
+		summary: "Delete an ended submission", about: deleteAbout}, x.delete)
 	registerIn(r, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List a submission's chunks by index", about: shortPages, params: chunkList().document()}, x.chunks)
@@ -146,6 +149,21 @@ func preferredWait(header string) (time.Duration, error) {
 func (x submissions) cancel(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*submissionOutput, error) {
 	ended, err := q.Submissions.Cancel(ctx, in.id)
 	return changedSubmission(ctx, q, ended, err)
+}
+
+const deleteAbout = "Removes its meta, contents, outputs, attempts and dead letters for good, before the retention " +
+	"of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless " +
+	"`cancel=true` ends it first. 503 means that the server has noted the deletion and finishes it by itself, also " +
+	"after a restart. Backups keep what they have until they are deleted. Its idempotency key stays known, as a hash, " +
+	"for 24 hours."
+
+type deleteSubmissionInput struct {
+	SubmissionPath
+	Cancel bool `query:"cancel" doc:"End it first if it is open: consumers lose its chunks"`
+}
+
+func (x submissions) delete(ctx context.Context, q *engine.Queue, in *deleteSubmissionInput) (*struct{}, error) {
+	return nil, q.Submissions.Delete(ctx, in.id, in.Cancel)
 }
 
 // changedSubmission is the answer to a change of a submission.

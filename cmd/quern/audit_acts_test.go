@@ -88,6 +88,7 @@ func (a *acts) submissions() {
 	a.ask("POST", actsQueue+"/submissions", `{"chunks":{"count":2,"template":"x"},"run_at":"2100-01-01T00:00:00Z"}`, &made)
 	a.do("change-submission", "PATCH", "/v1/submissions/"+made.ID, `{"priority":9}`, nil)
 	a.do("cancel-submission", "POST", "/v1/submissions/"+made.ID+"/cancel", "", nil)
+	a.do("delete-submission", "DELETE", "/v1/submissions/"+made.ID, "", nil)
 	var bulk api.BulkOperation
 	a.do("start-bulk-operation", "POST", "/v1/bulk-operations", fmt.Sprintf(`{"queue":"slow","action":"reprioritize","priority":%d,"filter":{},"rate_per_second":1}`, a.round*1000+a.number), &bulk)
 	a.do("cancel-bulk-operation", "POST", "/v1/bulk-operations/"+bulk.ID+"/cancel", "", nil)

@@ -57,6 +57,7 @@ var keptActs = []act{
 	{"change-queue", "PATCH", "/v1/queues/default", `{"settings":{"retention_seconds":60}}`},
 	{"change-submission", "PATCH", "/v1/submissions/{sub}", `{"priority":3}`},
 	{"cancel-submission", "POST", "/v1/submissions/{sub}/cancel", ``},
+	{"delete-submission", "DELETE", "/v1/submissions/{sub}", ``},
 	{"delete-strategy", "DELETE", "/v1/queues/default/strategies/nightly", ``},
 	{"delete-meta-value", "DELETE", "/v1/queues/default/meta-keys/customer/values/7", ``},
 	{"pause-schedule", "POST", "/v1/queues/default/schedules/nightly/pause", ``},

@@ -72,7 +72,7 @@ func (a *app) newRoot() *cobra.Command {
 		extendCommand(a), releaseCommand(a))
 	add(root, groupLook, getCommand(a), listCommand(a), watchCommand(a), topCommand(a), waitCommand(a), endsCommand(a),
 		outputsCommand(a), priorityCommand(a),
-		cancelCommand(a), deadCommand(a), retriesCommand(a), bulkCommand(a), rulesCommand(a), lifecycleCommand(a),
+		cancelCommand(a), deleteCommand(a), deadCommand(a), retriesCommand(a), bulkCommand(a), rulesCommand(a), lifecycleCommand(a),
 		consumersCommand(a), reservationsCommand(a),
 		statsCommand(a), durationsCommand(a), queueCommand(a), keysCommand(a), strategyCommand(a), pluginCommand(a),
 		previewCommand(a), explainCommand(a), whyCommand(a), diagnoseCommand(a), compareCommand(a))

@@ -56,6 +56,31 @@ func cancelCommand(a *app) *cobra.Command {
 	})
 }
 
+// deleteCommand removes ended submissions before their retention is over.
+func deleteCommand(a *app) *cobra.Command {
+	var cancel bool
+	c := a.serverCommand(&cobra.Command{
+		Use:   "delete ID...",
+		Short: "Delete ended submissions with their contents and outputs",
+		Long: "Delete ended submissions with their meta, contents, outputs, attempts and dead letters, before the retention of\n" +
+			"the queue would. This cannot be undone. Backups keep what they have. --cancel ends open submissions first.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, arg := range args {
+				err := withSubmission(a, arg, func(c *client.Client, id string) error {
+					return c.DeleteSubmission(cmd.Context(), id, cancel)
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	c.Flags().BoolVar(&cancel, "cancel", false, "end open submissions first; consumers lose their chunks")
+	return c
+}
+
 // priorityCommand changes the priority of a submission.
 func priorityCommand(a *app) *cobra.Command {
 	c := a.serverCommand(&cobra.Command{

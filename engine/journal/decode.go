@@ -18,7 +18,7 @@ type Applier interface {
 	ApplyPart(op PartOp) error // op is valid during the call only
 }
 
-// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move,
+// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Deletion, *Held, Move,
 // *Output, Redrive, *Replacement, Rule, *Schedule, *Set or *Snapshot.
 type PartOp interface{ ofPart() }
 
@@ -30,6 +30,7 @@ func (Move) ofPart()         {}
 func (*Output) ofPart()      {}
 func (Redrive) ofPart()      {}
 func (*Replacement) ofPart() {}
+func (*Deletion) ofPart()    {}
 func (Rule) ofPart()         {}
 func (*Schedule) ofPart()    {}
 func (*Set) ofPart()         {}
@@ -183,6 +184,8 @@ func (d *Decoder) partOp(code byte) PartOp {
 		return read(d, new(Bulk))
 	case opContents:
 		return read(d, new(Contents))
+	case opDeletion:
+		return read(d, new(Deletion))
 	case opHeld:
 		return read(d, new(Held))
 	case opMove:

@@ -109,6 +109,9 @@ func (e *Encoder) Output(o *Output) { o.fields(e.op(opOutput)) }
 // Replacement records another content of a dead chunk.
 func (e *Encoder) Replacement(r *Replacement) { r.fields(e.op(opReplacement)) }
 
+// Deletion records the order to delete a submission.
+func (e *Encoder) Deletion(d *Deletion) { d.fields(e.op(opDeletion)) }
+
 // Move records a change of chunks that no consumer holds.
 func (e *Encoder) Move(m Move) { m.fields(e.op(opMove)) }
 

@@ -45,6 +45,7 @@ const (
 	opHeld        = 19
 	opSnapshot    = 20
 	opReplacement = 21
+	opDeletion    = 22
 )
 
 // Insert is the op that makes a submission exist.

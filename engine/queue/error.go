@@ -80,7 +80,7 @@ func Invalid(pointer, format string, args ...any) *Error {
 // UnknownSubmission is the error of an id that no submission has.
 func UnknownSubmission(id SubmissionID) *Error {
 	return &Error{Code: CodeUnknownSubmission,
-		Message: fmt.Sprintf("There is no submission %s: it never existed, or it ended and its retention is over.", id)}
+		Message: fmt.Sprintf("There is no submission %s: it never existed, its retention is over, or it was deleted.", id)}
 }
 
 // Repointed is an error whose pointers point to elsewhere: where the part of the request is that it is about.

@@ -23,6 +23,7 @@ const (
 	MaxReplacedContent = 64 << 10
 	MaxReplaced        = 1000
 	MaxReplacedBytes   = 16 << 20
+	MaxDeletions       = 1000 // of submissions, ordered and not done yet, of a queue
 	MaxErrorBytes      = 1000 // kept per failed chunk, in memory: a sentence, not a log
 	MaxTraceBytes      = api.MaxTraceBytes
 	MaxGroupBytes      = 128

@@ -5,6 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/bulks"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
+	"github.com/quern-queue/quern/engine/shard/deletions"
 	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
@@ -21,6 +22,7 @@ import (
 type parts struct {
 	bulks     *bulks.Part
 	letters   *deadletters.Part
+	deletions *deletions.Part
 	ends      *ends.Part
 	recount   *recount.Part
 	rules     *rules.Part
@@ -35,14 +37,16 @@ type parts struct {
 func join(m *machine.Machine) parts {
 	letters := deadletters.New(m)
 	p := parts{
-		bulks: bulks.New(m, letters), letters: letters, ends: ends.New(m), rules: rules.NewPart(m),
+		bulks: bulks.New(m, letters), letters: letters, deletions: deletions.New(m),
+		ends: ends.New(m), rules: rules.NewPart(m),
 		schedules: schedules.New(m), scoring: scoring.New(m), settings: settings.New(m),
 		snapshots: snapshots.New(m), stops: stops.New(m),
 	}
 	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m, letters)})
 	p.recount.Relist = letters.Recounted
 	m.Joined = machine.Joined{
-		Parts:     []machine.Part{p.bulks, p.letters, p.rules, p.schedules, p.settings, p.snapshots, p.stops},
+		Parts: []machine.Part{p.bulks, p.letters, p.deletions, p.rules, p.schedules, p.settings, p.snapshots,
+			p.stops},
 		Rows:      p.letters.Rows(),
 		Steps:     map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
 		Rules:     p.rules,
@@ -61,7 +65,7 @@ func join(m *machine.Machine) parts {
 	}
 	m.Joined.Rows[machine.AsideBulk], m.Joined.Rows[machine.AsideSet] = p.bulks, p.settings
 	m.Joined.Rows[machine.AsideSnapshot], m.Joined.Rows[machine.AsideRules] = p.snapshots, p.rules
-	m.Joined.Rows[machine.AsideSchedule] = p.schedules
+	m.Joined.Rows[machine.AsideSchedule], m.Joined.Rows[machine.AsideDeletion] = p.schedules, p.deletions
 	return p
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/consumers"
 	"github.com/quern-queue/quern/engine/shard/cuts"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
+	"github.com/quern-queue/quern/engine/shard/deletions"
 	"github.com/quern-queue/quern/engine/shard/disk"
 	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/inspect"
@@ -44,6 +45,7 @@ type resources struct {
 	Consumers    *consumers.Consumers
 	Cuts         cuts.Cuts
 	DeadLetters  *deadletters.Letters
+	Deletions    *deletions.Deletions
 	Ends         *ends.Ends
 	Forwarding   *deadletters.Forwarding
 	Inspect      *inspect.Inspector
@@ -98,6 +100,8 @@ func (r *resources) of(s *Shard) {
 	r.Retention = retention.New(door(s, func() retention.Kept { return s.parts.letters }), retention.Options{
 		History: history, Letters: r.DeadLetters, Book: book, Checkpoint: s.checkpoints.now, Ahead: s.ahead.Load,
 	})
+	r.Deletions = deletions.Face(door(s, func() *deletions.Part { return s.parts.deletions }),
+		deletions.Means{Get: r.Submissions.Get, Erase: r.Retention.Erase})
 	r.Recounts = recount.Face(door(s, func() *recount.Part { return s.parts.recount }), s.options.RecountEvery)
 	r.Schedules = schedules.Face(door(s, func() *schedules.Part { return s.parts.schedules }), book, schedules.Means{
 		Full: s.Full, Room: func(n *queue.NewSubmission) error { return s.contents.room(bytesOf(n)) },

@@ -11,6 +11,7 @@ import (
 // mayImport says for every package of ours which others of ours its code may import; tests may import more (testMayImport).
 // Arrows point down only: docs/ARCHITECTURE.md has the picture. "all" is for the binary, which wires the parts together.
 var mayImport = map[string][]string{
+	"engine/shard/deletions":                {"engine/shard/shell", "engine/shard/machine", "engine/queue", "engine/journal"},
 	"engine/shard/retention":                {"engine/shard/shell", "engine/shard/trouble", "engine/shard/commit", "engine/shard/machine", "engine/queue", "engine/journal", "engine/locks", "engine/store"},
 	"engine/shard/survey":                   {"engine/shard/machine", "engine/queue", "engine/journal"},
 	"engine/queue":                          {"sdk/api"},
@@ -95,6 +96,7 @@ var mayImport = map[string][]string{
 		"engine/shard/consumers/roster",
 		"engine/shard/cuts",
 		"engine/shard/deadletters",
+		"engine/shard/deletions",
 		"engine/shard/deadletters/lettergroups",
 		"engine/shard/disk",
 		"engine/shard/ends",
@@ -200,6 +202,7 @@ var mayImport = map[string][]string{
 
 // testMayImport is what the tests of a package may import beyond mayImport.
 var testMayImport = map[string][]string{
+	"engine/shard/deletions":   {"engine/shard/shell/shelltest"},
 	"engine/shard/retention":   {"engine/shard/deadletters", "engine/shard/submissions"},
 	"engine/shard/bulks":       {"engine/shard/deadletters", "engine/shard/submissions", "engine/locks"},
 	"engine/journal/sqlitelog": {"engine/journal/journaltest"},

@@ -15,7 +15,7 @@ import (
 var (
 	machines = []string{
 		"engine/shard/acts", "engine/shard/audit", "engine/shard/bulks", "engine/shard/consumers/roster", "engine/shard/deadletters",
-		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", "engine/shard/ends", "engine/shard/indexset",
+		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", "engine/shard/deletions", "engine/shard/ends", "engine/shard/indexset",
 		"engine/shard/machine", "engine/shard/recount", "engine/shard/rules",
 		"engine/shard/schedules", "engine/shard/scoring", "engine/shard/settings", "engine/shard/stops", "engine/shard/survey",
 		"engine/shard/values",

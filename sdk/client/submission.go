@@ -52,6 +52,17 @@ func (c *Client) Cancel(ctx context.Context, id string) (*api.Submission, error)
 	return fetch[api.Submission](ctx, c, "cancel", &request{method: http.MethodPost, path: submissionPath(id, "/cancel"), safe: true})
 }
 
+// DeleteSubmission removes an ended submission with its contents, outputs, attempts and dead letters. cancel has an open
+// one end first; without it, that is a conflict (api.CodeConflict). api.CodeUnavailable: the server has noted it, and
+// finishes by itself. It is tried once, as the second time would find nothing.
+func (c *Client) DeleteSubmission(ctx context.Context, id string, cancel bool) error {
+	path := submissionPath(id, "")
+	if cancel {
+		path += "?cancel=true"
+	}
+	return c.do(ctx, c.cold, "delete submission", &request{method: http.MethodDelete, path: path}, new(reply))
+}
+
 // SetPriority changes the priority of an open submission, from the next reservation on: larger first under CustomPriority. Of one
 // that has ended it is a conflict (api.CodeConflict).
 func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*api.Submission, error) {

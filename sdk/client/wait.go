@@ -73,5 +73,5 @@ func waitOnce(ctx context.Context, c *Client, ids []string) (*api.WaitResponse, 
 // unknownSubmission is what a call for the submission alone is refused with.
 func unknownSubmission(id string) error {
 	return &Error{Problem: api.Problem{Title: "There is no such submission", Status: http.StatusNotFound, Code: api.CodeUnknownSubmission,
-		Detail: "There is no submission " + id + ": it never existed, or it ended and its retention is over, or its queue was deleted."}}
+		Detail: "There is no submission " + id + ": it never existed, its retention is over, or it or its queue was deleted."}}
 }

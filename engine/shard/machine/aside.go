@@ -27,6 +27,7 @@ const (
 	AsideSchedule uint8 = 11 // by number: a schedule
 	AsideReplaced uint8 = 12 // by seq and index: the content that a dead chunk was given
 	AsideUnique   uint8 = 13 // by seq: a unique key that is held for a time
+	AsideDeletion uint8 = 14 // by id: a submission that is to leave the history
 )
 
 // Aside names a row.

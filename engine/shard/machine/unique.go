@@ -162,6 +162,13 @@ func (p *uniques) Forget(u *Unique) {
 	p.drop(u)
 }
 
+// Release frees the key that a submission holds for a time.
+func (p *uniques) Release(seq uint32) {
+	if u := p.windows[seq]; u != nil {
+		p.drop(u)
+	}
+}
+
 // UnderWay says that the insert is not applied yet.
 func (u *Unique) UnderWay() bool { return u.Published != nil }
 

@@ -31,7 +31,7 @@ func newScript(t *testing.T) *script {
 	m.Joined.Died = append(m.Joined.Died, x.letters.Died)
 	m.Joined.Ended = append(m.Joined.Ended, x.letters.Ended)
 	history := new(locks.RWMutex[shell.InHistory])
-	letters := deadletters.Face(shelltest.Door(x.Shell, x.letters), history.RLocker(), submissions.New(x.Shell, "q", nil, history))
+	letters := deadletters.Face(x.letterDoor(), history.RLocker(), submissions.New(x.Shell, "q", nil, history))
 	seed := uint64(0)
 	x.Retention = New(shelltest.Door[Kept](x.Shell, x.letters), Options{
 		History: history, Letters: letters, Book: trouble.New(x.Shell.Queue().Logger, func() uint64 { seed++; return seed }),
@@ -167,4 +167,8 @@ func TestAge(t *testing.T) {
 	if x.Machine.Stats.Aged != 5 {
 		t.Errorf("%d letters were given up, want 5", x.Machine.Stats.Aged)
 	}
+}
+
+func (x *script) letterDoor() shell.Door[*deadletters.Part] {
+	return shelltest.Door(x.Shell, x.letters)
 }

@@ -186,6 +186,14 @@ class Calls:
         """
         self._bytes(_request("delete strategy", "DELETE", path("/v1/queues/{}/strategies/{}", queue, name), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
+    def delete_submission(self, id: Union[str, int], *, cancel: Optional[bool] = None) -> None:
+        """Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention
+        of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless `cancel=true` ends
+        it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep
+        what they have until they are deleted. Its idempotency key stays known, as a hash, for 24 hours.
+        """
+        self._bytes(_request("delete submission", "DELETE", query(path("/v1/submissions/{}", id), {"cancel": cancel})))
+
     def detach_consumer(self, queue: str, consumer: str) -> types.Released:
         """Detach a consumer. The consumer leaves: its streams end, the server forgets its orders, and its chunks go back without
         counting an attempt. Call this when it has finished.
@@ -1059,6 +1067,14 @@ class AsyncCalls:
         for PUT.
         """
         await self._bytes(_request("delete strategy", "DELETE", path("/v1/queues/{}/strategies/{}", queue, name), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
+
+    async def delete_submission(self, id: Union[str, int], *, cancel: Optional[bool] = None) -> None:
+        """Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention
+        of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless `cancel=true` ends
+        it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep
+        what they have until they are deleted. Its idempotency key stays known, as a hash, for 24 hours.
+        """
+        await self._bytes(_request("delete submission", "DELETE", query(path("/v1/submissions/{}", id), {"cancel": cancel})))
 
     async def detach_consumer(self, queue: str, consumer: str) -> types.Released:
         """Detach a consumer. The consumer leaves: its streams end, the server forgets its orders, and its chunks go back without

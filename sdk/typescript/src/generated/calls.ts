@@ -779,6 +779,14 @@ export class Calls {
     return this.connection.json<Views>({ what: "list views", method: "GET", path: `/v1/queues/${part(queue)}/views`, safe: true, signal: options.signal, query: { cursor: options.cursor } })
   }
 
+  /** Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless `cancel=true` ends it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep what they have until they are deleted. Its idempotency key stays known, as a hash, for 24 hours. Needs the scope operate. */
+  deleteSubmission(id: string, options: CallOptions & {
+    /** End it first if it is open: consumers lose its chunks */
+    cancel?: boolean
+  } = {}): Promise<void> {
+    return this.connection.json<void>({ what: "delete submission", method: "DELETE", path: `/v1/submissions/${part(id)}`, safe: false, signal: options.signal, query: { cancel: options.cancel } })
+  }
+
   /** Read a submission. With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds. Needs the scope read. */
   getSubmission(id: string, options: CallOptions & {
     /** wait=N: answer when the submission ends, or after N seconds (at most 60) */
