@@ -43,7 +43,7 @@ func newLifecycleMetrics() lifecycleMetrics {
 		degraded: desc("degraded", "1 while inserts are refused because the life-cycle worker's commits fail again and again."),
 		slices:   desc("slices_total", "Slices of actions of one kind that came through."),
 		suspects: desc("suspects", "Chunks whose last try burnt a reservation: shelved (held back), or lent (offered or held).", "state"),
-		slots:    desc("consumer_slots", "Live consumer slots, of which suspects may have a share: reservations held, smoothed."),
+		slots:    desc("consumer_slots", "Live consumer slots: the reservations held, smoothed. suspect_share of them may serve suspects."),
 		pending:  desc("pending", "Entries that wait for their time, by kind.", "kind"),
 		actions: desc("actions_total",
 			"Actions by kind and outcome: done, or stale when they were not needed any more.", "kind", "outcome"),

@@ -59,7 +59,7 @@ func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 		"Time of one journal commit, the sync of the disk included, in seconds.", secondsBuckets())
 	m.ops = histogram("quern_writer_batch_size", "Operations in one journal commit.", prometheus.ExponentialBuckets(1, 2, 14))
 	m.bytes = histogram("quern_writer_batch_bytes", "Bytes of one journal commit.", prometheus.ExponentialBuckets(64, 4, 10))
-	m.reserve = histogram("quern_reserve_seconds", "Time of a reserve without what it waited for work, in seconds.", secondsBuckets())
+	m.reserve = histogram("quern_reserve_seconds", "Duration of a reserve without its wait for work, in seconds.", secondsBuckets())
 	m.describe()
 	m.lifecycle = newLifecycleMetrics()
 	if registerer == nil {

@@ -86,13 +86,13 @@ func (m *metrics) describeGauges() {
 	gauge("quern_consumers_attached", "Consumers that have a stream open.", func(s *queue.Stats) uint64 { return s.ConsumersAttached })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
 	m.labelled(prometheus.GaugeValue, "quern_consumers",
-		"Attached consumers, by state: away are those whose streams broke, and who may still come back.", "state",
+		"Attached consumers, by state. Those that are away lost their streams and may still come back.", "state",
 		word{"attached", func(s *queue.Stats) uint64 { return s.ConsumersAttached }},
 		word{"away", func(s *queue.Stats) uint64 { return s.ConsumersAway }})
 	m.labelled(prometheus.GaugeValue, "quern_rules_active", "Rules in force, by action.", "action",
 		word{queue.Pause.String(), func(s *queue.Stats) uint64 { return s.RulesActive[queue.Pause] }},
 		word{queue.Block.String(), func(s *queue.Stats) uint64 { return s.RulesActive[queue.Block] }})
-	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.",
+	gauge("quern_dead_letters", "Dead chunks that can be redriven, including those of ended submissions.",
 		func(s *queue.Stats) uint64 { return s.DeadLetters })
 	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats) uint64 { return s.Outgoing })
 	m.labelled(prometheus.GaugeValue, "quern_bulk_operations", "Bulk operations, by state.", "state",

@@ -64,7 +64,7 @@ func (p Strategies) byName(name string) (*namedStrategy, error) {
 	n := p.q.named.all()[name]
 	if n == nil {
 		return nil, queue.Invalid("/strategy/name",
-			"is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", p.q.name)
+			"is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists the queue's strategies", p.q.name)
 	}
 	if _, wrong := n.compiled(); wrong != nil {
 		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it again", wrong)
@@ -128,7 +128,7 @@ func (p Strategies) Get(name string, version uint32) (api.NamedStrategy, error) 
 
 func unknownStrategy(queueName, name string) error {
 	return &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The queue %q has no strategy %q. PUT "+
-		"makes it; GET /v1/queues/{queue}/strategies lists those there are.", queueName, clip(name, queue.MaxStrategyNameBytes))}
+		"makes it; GET /v1/queues/{queue}/strategies lists the queue's strategies.", queueName, clip(name, queue.MaxStrategyNameBytes))}
 }
 
 // Put stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one

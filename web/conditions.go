@@ -24,7 +24,7 @@ func (c *Conditions) hold(what string, version uint32, etag string) error {
 	switch {
 	case c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*":
 		return queue.Invalid("/header/If-None-Match",
-			"must be *, for what is not there yet; to replace what is there send its ETag in If-Match")
+			"must be *, which only creates; to replace something that exists, send its ETag in If-Match")
 	case version != 0 && c.IfNoneMatch != "":
 		return newProblem(codePrecondition, fmt.Sprintf("There is a %s already, in version %d.", what, version))
 	case version == 0 && c.IfMatch != "":

@@ -83,7 +83,7 @@ func newConnections(registerer prometheus.Registerer, most int, now func() time.
 	for _, m := range []prometheus.Collector{
 		c.closed,
 		gauge("quern_http_connections", "Open connections.", func() int { return len(c.open) }),
-		gauge("quern_http_connections_unproven", "Open connections of which no request was let in yet.",
+		gauge("quern_http_connections_unproven", "Open connections without an accepted request so far.",
 			c.unproven.Len),
 		gauge("quern_http_connections_limit", "Most connections that may be open; 0: not limited.",
 			func() int { return c.most }),

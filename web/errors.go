@@ -264,8 +264,8 @@ func (a *answers) problemOf(err error) *problem {
 func internalProblem(cause error) *problem {
 	detail := "Something went wrong in the server. Its log has the details under this request_id."
 	if engine.Damaged(cause) {
-		detail = "A file of the server is damaged, and what was asked for cannot be read. Its log names the file and " +
-			"the advice under " +
+		detail = "A file of the server is damaged, so it cannot read what you asked for. Its log names the file and " +
+			"has advice under " +
 			"this request_id; quern check lists all that is damaged."
 	}
 	p := newProblem(codeInternal, detail)
@@ -278,7 +278,7 @@ func internalProblem(cause error) *problem {
 func routingProblem(err *echo.HTTPError) *problem {
 	switch err.Code {
 	case http.StatusNotFound:
-		return newProblem(codeNotFound, "There is nothing at this path. GET /docs lists what there is.")
+		return newProblem(codeNotFound, "There is nothing at this path. GET /docs lists all paths.")
 	case http.StatusMethodNotAllowed:
 		return newProblem(codeMethod, "This path does not know the method. The Allow header lists those it knows.")
 	}

@@ -22,7 +22,7 @@ func (x pluginHandlers) routes(r *router) {
 	registerPlugin(r, x, operation{id: "delete-plugin", act: act{"plugin.delete", "plugin {name}"}, method: "DELETE",
 		path: one, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a plugin with all its versions", about: "The plugin must be inactive. If a " +
-			"stored strategy names it, 409 lists those strategies. `force=true` deletes it all the same: they then " +
+			"stored strategy names it, 409 lists those strategies. `force=true` deletes it anyway: they then " +
 			"use their next " +
 			"branch, and the server refuses a reserve whose own strategy names it."}, x.delete)
 	registerPlugin(r, x, operation{id: "list-plugin-versions", method: "GET", path: one + "/versions", scope: scopeRead,
@@ -35,7 +35,7 @@ func (x pluginHandlers) routes(r *router) {
 		method: "DELETE", path: version, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a version that is not in use",
 		about: "Refused if strategies in use pin it, or if it alone accepts one of their configurations; " +
-			"`force=true` deletes it all the same. " +
+			"`force=true` deletes it anyway. " +
 			releaseAbout}, x.deleteVersion)
 	r.raw(operation{id: "get-plugin-module", method: "GET", path: version + "/wasm", scope: scopePlugins,
 		tag:     tagPlugins,

@@ -33,9 +33,9 @@ func auditCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case follow && until != "":
-				return usageError{errors.New("--until cannot be given with --follow: what is followed has no end")}
+				return usageError{errors.New("--until cannot be given with --follow: a log that is followed has no end")}
 			case follow && (cmd.Flags().Changed("limit") || cmd.Flags().Changed("all")):
-				return usageError{errors.New("--limit and --all cannot be given with --follow: what is followed has no end")}
+				return usageError{errors.New("--limit and --all cannot be given with --follow: a log that is followed has no end")}
 			}
 			for to, text := range map[*time.Time]string{&f.Since: since, &f.Until: until} {
 				if text == "" {

@@ -63,7 +63,7 @@ func (c *Config) checkCopies() error {
 		case err != nil:
 			return err
 		case dir == data || strings.HasPrefix(dir, data+string(filepath.Separator)):
-			return fmt.Errorf("%s %s is in the data directory %s: choose a folder outside of it, best on another disk",
+			return fmt.Errorf("%s %s is in the data directory %s: choose a folder outside of it, preferably on another disk",
 				folder.option, folder.path, c.Data)
 		}
 	}

@@ -145,7 +145,7 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 	narrow := f.Submission != "" || len(f.States) > 0 || len(f.Meta) > 0 || f.Fingerprint != "" ||
 		!f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero() || !f.DiedAfter.IsZero() || f.Oldest > 0
 	if narrow == o.all {
-		return nil, usageError{errors.New("say what is meant with flags such as --meta and --submission, or give --all")}
+		return nil, usageError{errors.New("choose with flags such as --meta and --submission, or give --all")}
 	}
 	return &r, nil
 }

@@ -34,7 +34,7 @@ func (a *app) client(options ...client.Option) (*client.Client, error) {
 		client.WithCallTimeout(usualTimeout)}, options...)
 	switch {
 	case a.timeout != 0 && (a.timeout < time.Millisecond || a.timeout > time.Hour):
-		return nil, usageError{fmt.Errorf("--request-timeout is %s; it must be from 1ms to 1h, or 0 for what is usual", a.timeout)}
+		return nil, usageError{fmt.Errorf("--request-timeout is %s; it must be from 1ms to 1h, or 0 for the default", a.timeout)}
 	case a.timeout > 0:
 		options = append(options, client.WithCallTimeout(a.timeout))
 	}

@@ -100,7 +100,7 @@ func (a *app) printForeign(p api.Problem) {
 	if p.Detail != "" && !strings.HasPrefix(p.Detail, "<") {
 		text += ", " + p.Detail
 	}
-	say(a.err, "quern: %s does not answer as a Quern server does: %s\nLook at --server and QUERN_SERVER, and at what stands between "+
+	say(a.err, "quern: %s does not answer as a Quern server does: %s\nCheck --server and QUERN_SERVER, and any proxy between "+
 		"here and the server.\n", a.serverURL(), text)
 }
 
@@ -172,5 +172,5 @@ var inCommands = strings.NewReplacer(
 	"/header/If-None-Match", "--create",
 	"If-Match", "--if-match",
 	"use DELETE to", "use 'quern keys unset' to",
-	"GET /docs lists what there is.", "It may be of an older version than this command, or --server has a path that is not its own.",
+	"GET /docs lists all paths.", "It may be of an older version than this command, or --server has a path that is not its own.",
 )

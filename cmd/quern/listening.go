@@ -102,7 +102,7 @@ func (c *Config) checkListening() error {
 	case reachable && !c.secure() && !c.BehindProxy:
 		return fmt.Errorf("listen is %s, which other machines can reach, and tokens would pass the network in the "+
 			"clear: give tls-cert and tls-key, or tls-self-signed for a first try; "+
-			"where a proxy that ends TLS stands in front on a network that you trust, say insecure-behind-proxy", c.Listen)
+			"if a proxy in front of the server ends TLS, on a network that you trust, set insecure-behind-proxy", c.Listen)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func dataOptions() []option {
 		{
 			"snapshot-dir", "", "a directory outside of the data directory; empty for none",
 			"where to keep snapshots of the queues' stores, on another disk; a lost store is rebuilt from its " +
-				"snapshot and from the journal, which the server keeps from that snapshot on",
+				"snapshot and the journal since then, which the server keeps",
 			func(c *Config, text string) error { c.SnapshotDir = text; return nil },
 		},
 		{
@@ -182,7 +182,7 @@ func watchOptions() []option {
 		},
 		{
 			"otlp-ratio", "1", "0 to 1",
-			"share of the requests without a trace context that begin a trace; those with one are recorded if it says sampled",
+			"share of the requests without a trace context for which the server starts a trace; it records a request with one if that says sampled",
 			setOTLPRatio,
 		},
 		{

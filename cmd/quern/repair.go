@@ -86,7 +86,7 @@ func printRepair(a *app, r *repair.Report) error {
 
 func printRepaired(a *app, r *repair.Report) {
 	for _, f := range r.Files {
-		say(a.out, "%s: %s\n  a new one has what could be read of it\n", f.File, f.Reason)
+		say(a.out, "%s: %s\n  the new file has everything that could be read from it\n", f.File, f.Reason)
 	}
 	for i := range r.Left {
 		say(a.out, "not kept: %s\n", r.Left[i].String())
@@ -108,7 +108,7 @@ func printRepaired(a *app, r *repair.Report) {
 	case r.To == "":
 		say(a.out, "nothing was repaired, and no copy is left\n")
 	case r.Old != "":
-		say(a.out, "losses: %d; %s is repaired, and what it was is %s\n", r.Losses, r.To, r.Old)
+		say(a.out, "losses: %d; %s is repaired; the damaged original is in %s\n", r.Losses, r.To, r.Old)
 	default:
 		say(a.out, "losses: %d; the repaired data directory is %s\n", r.Losses, r.To)
 	}

@@ -113,7 +113,7 @@ func emptyText(got *api.ReserveResponse) string {
 	case api.ReasonPaused:
 		return "nothing to hand out now: paused"
 	case api.ReasonNotYetDue:
-		return "nothing to hand out now: what there is waits for its time"
+		return "nothing to hand out now: the open work is not due yet"
 	}
 	return "nothing to hand out now"
 }

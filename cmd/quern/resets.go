@@ -21,7 +21,7 @@ func (a *app) mayReset(what string, lost []string, better string) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	say(a.err, "quern: %s would lose what is not named here: %s\n", what, strings.Join(lost, ", "))
+	say(a.err, "quern: %s would reset the settings that you did not name: %s\n", what, strings.Join(lost, ", "))
 	if isTerminal(a.in) && isTerminal(a.err) {
 		say(a.err, "Set them back? [y/N] ")
 		answer, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is none

@@ -112,7 +112,7 @@ func submitLines(ctx context.Context, a *app, o *lineOptions) error {
 		}
 		o.prefix = hex.EncodeToString(drawn[:])
 		if !a.quiet { // now: a process that is killed prints nothing at its end
-			say(a.err, "quern: after an interruption --key-prefix %s inserts what is missing\n", o.prefix)
+			say(a.err, "quern: after an interruption --key-prefix %s inserts the missing lines\n", o.prefix)
 		}
 	}
 	calls := lineCalls{from: bufio.NewReaderSize(in, 1<<16), prefix: o.prefix, most: callLines, bytes: callBytes, bytesOfLine: lineBytes}
@@ -265,7 +265,7 @@ func (l *lineCalls) read() *inputLine {
 		if len(line.text) > l.bytesOfLine {
 			line.text, line.fault = nil, fmt.Sprintf("is longer than %d bytes, the most that one call can carry: put the "+
 				"contents of its "+
-				"chunks into object storage, or make several lines of it", l.bytesOfLine)
+				"chunks into object storage, or split it into several lines", l.bytesOfLine)
 		}
 		switch {
 		case err == nil:
@@ -404,11 +404,11 @@ func (s *lineSum) end(err error, prefix string) error {
 	switch {
 	case err != nil:
 		say(s.a.err, "quern: it ended after line %d: %s. What became of the lines behind it is not known; run it again within a "+
-			"day with %s, and it inserts what is missing.\n", s.last, text, again)
+			"day with %s, and it inserts the missing lines.\n", s.last, text, again)
 		return err
 	case s.failed > 0:
 		return endedError{exitRefused, fmt.Sprintf("%s, refused %d; correct these lines in place and run it again within a day "+
-			"with %s, and it inserts what is missing", text, s.failed, again)}
+			"with %s, and it inserts the missing lines", text, s.failed, again)}
 	case s.inserted+s.replayed+s.existing == 0:
 		return usageError{errors.New("nothing to submit: the input is empty")}
 	case !s.a.quiet:

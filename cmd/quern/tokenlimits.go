@@ -14,7 +14,7 @@ func tokenOptions() []option {
 	return []option{
 		{
 			"token-rate", "200000", "1 to 1000000, or 0 for any number",
-			"requests per second that one access token may make, after a burst of twice as many; more get 429",
+			"requests per second that one access token may make on average, with bursts of up to twice as many; more get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
 		},
 		{

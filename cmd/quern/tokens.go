@@ -68,7 +68,7 @@ func tokenNewCommand(a *app) *cobra.Command {
 			})
 		},
 	})
-	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, separated by commas")
+	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what the token may do, separated by commas")
 	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "limit it to these queues, separated by commas (default: all)")
 	c.Flags().StringVarP(&meta, "meta", "m", "", "limit it to submissions with this meta: KEY=VALUE, where a whole "+
 		"number is the integer and KEY=s:VALUE the text "+

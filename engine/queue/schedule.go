@@ -121,7 +121,7 @@ var scheduleFields = []*Field[Schedule]{
 		Sentence: "false: paused",
 	}, {
 		Name: "pause_on_failure", field: fieldOf(func(s *Schedule) *bool { return &s.PauseOnFailure }, false),
-		Sentence: "Pause it when a submission of it fails, expires or has a dead letter",
+		Sentence: "Pause the schedule when one of its submissions fails, expires or has a dead letter",
 	}, {
 		Name: "run_on_create", field: fieldOf(func(s *Schedule) *bool { return &s.RunOnCreate }, false),
 		Sentence: "Emit once when it is made, beside its ticks",

@@ -177,7 +177,7 @@ var jsonErrors = []errorCase{
 	{`{"type":"or_else"}`, "/strategy/try_first", "is missing; the fields of or_else are type, branches (or try_first and fallback)"},
 	{`{"type":"or_else","try_first":"random"}`, "/strategy/fallback", "is missing"},
 	{`{"type":"or_else","fallback":"random"}`, "/strategy/try_first", "is missing"},
-	{`{"type":"or_else","branches":["random","random"],"fallback":"random"}`, "/strategy/fallback", "cannot stand beside branches; give one or the other"},
+	{`{"type":"or_else","branches":["random","random"],"fallback":"random"}`, "/strategy/fallback", "cannot be combined with branches; give one or the other"},
 	{`{"type":"or_else","branches":[]}`, "/strategy/branches", "must be an array of at least two strategies; found 0"},
 	{`{"type":"or_else","branches":["random"]}`, "/strategy/branches", "found 1"},
 	{`{"type":"or_else","branches":"random"}`, "/strategy/branches", `must be an array of at least two strategies; found the string "random"`},

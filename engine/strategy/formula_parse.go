@@ -445,8 +445,8 @@ func (f *formulaParser) bind(e *Expression) error {
 			}
 		}
 		if n := len(candidate) + len(context); n > MaxColumns {
-			return f.problem(t.at, "the expression reads more than %d different columns, of which a comparison of "+
-				"two values takes four; use fewer", MaxColumns)
+			return f.problem(t.at, "the expression reads more than %d different columns (a comparison of "+
+				"two values takes four); use fewer", MaxColumns)
 		}
 		return nil
 	}

@@ -16,7 +16,7 @@ func ParseName(raw []byte) (name string, ok bool, err error) {
 	for _, field := range v.names {
 		if field != "name" {
 			return "", true, invalid(pointer+"/"+escapePointer(field),
-				"cannot stand beside name: a strategy is asked for by its name alone")
+				"cannot be combined with name: give the name alone")
 		}
 	}
 	found, _ := v.find("name")

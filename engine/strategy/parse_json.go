@@ -127,7 +127,7 @@ func (p *parser) blocks(v jsonValue, d *definition, q parameter, path string, de
 	}
 	for _, name := range q.pair {
 		if _, both := v.find(name); both {
-			return argument{}, invalid(path+"/"+name, "cannot stand beside %s; give one or the other", q.field)
+			return argument{}, invalid(path+"/"+name, "cannot be combined with %s; give one or the other", q.field)
 		}
 	}
 	if !list.isArray() {

@@ -39,7 +39,7 @@ type Cause struct {
 	Detail string `json:"detail"` // The cause in words, as a part of a sentence
 	// Open chunks with this cause; each counts for its first cause only
 	Chunks uint64 `json:"chunks"`
-	// Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted
+	// Submissions of these chunks. In the diagnosis of a queue they are counted only for limits, and 0 for other causes
 	Submissions int        `json:"submissions"`
 	Key         string     `json:"key,omitempty"`   // For limit: the meta key
 	Value       *MetaValue `json:"value,omitempty"` // For limit: the value
@@ -65,7 +65,7 @@ type Cause struct {
 
 // Link points to details of something that a sentence names.
 type Link struct {
-	Text string `json:"text"` // As the sentence has it
+	Text string `json:"text"` // Text of the link, as it stands in the sentence
 	Href string `json:"href"` // Path of the API
 }
 

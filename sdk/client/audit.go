@@ -56,7 +56,7 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEn
 func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
 	return func(yield func(api.AuditEntry, error) bool) {
 		if !f.Until.IsZero() {
-			yield(api.AuditEntry{}, errors.New("quern: follow audit: Until must not be set: what is followed has no end"))
+			yield(api.AuditEntry{}, errors.New("quern: follow audit: Until must not be set: a log that is followed has no end"))
 			return
 		}
 		follow(ctx, c, "follow audit", queried("/v1/audit", f.query()), &followed{seen: map[string]time.Time{}})(yield)

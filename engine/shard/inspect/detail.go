@@ -74,8 +74,8 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Detail = turnText(w.Seats, leaf)
 	case queue.ObstacleScore:
 		out.Detail =
-			"The scores of the branch pass over the chunk, or there are none: its submission is not among the " +
-				"first candidates, or nothing can score them now."
+			"The branch hands out chunks by their scores, and this one has none or a lower one: its submission is not " +
+				"among the first candidates, or nothing can score them now."
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
 		if own, has := w.Meta.Find(leaf.Fewest); has {

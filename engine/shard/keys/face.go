@@ -110,7 +110,7 @@ func (k *Keys) Room(m *machine.Machine) error {
 	wait := max(oldest.Add(queue.IdempotencyWindow).Sub(now), time.Second)
 	return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: wait,
 		Message: fmt.Sprintf("The queue knows %d idempotency keys of the "+
-			"last %d hours, the most that it may, and forgets none of them early. Send this again when Retry-After is "+
+			"last %d hours, which is its limit, and forgets none of them early. Repeat this when Retry-After is "+
 			"over, or insert "+
 			"without a key. To need fewer keys, put more chunks into each submission, or use several queues.",
 			stored.Most, int(queue.IdempotencyWindow.Hours()))}

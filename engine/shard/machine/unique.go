@@ -77,7 +77,7 @@ func (p *uniques) Room(n *queue.NewSubmission, now queue.Time) error {
 	p.Refused++
 	first, _ := p.over.first()
 	return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: max(first.At.Sub(now), time.Second),
-		Message: fmt.Sprintf("The queue holds %d unique keys for a time, the most that it may. "+
+		Message: fmt.Sprintf("The queue holds %d unique keys for a time, which is its limit. "+
 			"Send this again when Retry-After is over, insert with a shorter time or with while \"open\", "+
 			"or use several queues.", p.Limit)}
 }

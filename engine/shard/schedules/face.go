@@ -51,7 +51,7 @@ func (s *Schedules) Get(name string) (info queue.ScheduleInfo, err error) {
 
 func unknown(name string) error {
 	return &queue.Error{Code: queue.CodeUnknownSchedule, Message: fmt.Sprintf("The queue has no schedule %q. PUT "+
-		"makes it; GET /v1/queues/{queue}/schedules lists those there are.",
+		"makes it; GET /v1/queues/{queue}/schedules lists the queue's schedules.",
 		machine.Clip(name, queue.MaxScheduleNameBytes))}
 }
 

@@ -78,12 +78,12 @@ func (v *Views) room(b *backlog.Backlog, view *backlog.View) bool {
 func (v *Views) noRoom(asked bool, promised uint64) error {
 	of := v.memory.of(asked)
 	count := &v.Refused.Views
-	why := "Reserve by fewer different strategies at the same time, by one limit each, whose number may differ, or " +
-		"have the server's option view-memory raised."
+	why := "Use fewer different strategies at the same time (strategies that differ only in the number of a single " +
+		"limit share an index), or have the server's option view-memory raised."
 	if asked {
 		count = &v.Refused.Asked
-		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the " +
-			"server's option view-memory raised, a quarter of which is for questions."
+		why = "Ask again when the server answers no other question, ask about a strategy that consumers use, or have the " +
+			"server's option view-memory raised: questions may use a quarter of it in addition."
 	}
 	*count++
 	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(

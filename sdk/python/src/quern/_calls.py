@@ -157,15 +157,15 @@ class Calls:
 
     def delete_plugin(self, name: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
         """Delete a plugin with all its versions. The plugin must be inactive. If a stored strategy names it, 409 lists those
-        strategies. `force=true` deletes it all the same: they then use their next branch, and the server refuses a reserve whose
-        own strategy names it.
+        strategies. `force=true` deletes it anyway: they then use their next branch, and the server refuses a reserve whose own
+        strategy names it.
         """
         self._bytes(_request("delete plugin", "DELETE", query(path("/v1/plugins/{}", name), {"force": force}), headers={"If-Match": if_match}))
 
     def delete_plugin_version(self, name: str, version: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
         """Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their
-        configurations; `force=true` deletes it all the same. Name a version by its version text (the newest with that text) or by
-        the first 8 or more digits of its sha256.
+        configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the
+        first 8 or more digits of its sha256.
         """
         self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
@@ -1039,15 +1039,15 @@ class AsyncCalls:
 
     async def delete_plugin(self, name: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
         """Delete a plugin with all its versions. The plugin must be inactive. If a stored strategy names it, 409 lists those
-        strategies. `force=true` deletes it all the same: they then use their next branch, and the server refuses a reserve whose
-        own strategy names it.
+        strategies. `force=true` deletes it anyway: they then use their next branch, and the server refuses a reserve whose own
+        strategy names it.
         """
         await self._bytes(_request("delete plugin", "DELETE", query(path("/v1/plugins/{}", name), {"force": force}), headers={"If-Match": if_match}))
 
     async def delete_plugin_version(self, name: str, version: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
         """Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their
-        configurations; `force=true` deletes it all the same. Name a version by its version text (the newest with that text) or by
-        the first 8 or more digits of its sha256.
+        configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the
+        first 8 or more digits of its sha256.
         """
         await self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 

@@ -516,7 +516,7 @@ class _CauseRequired(TypedDict):
     #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
     kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none", "rate"]
-    #: Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted
+    #: Submissions of these chunks. In the diagnosis of a queue they are counted only for limits, and 0 for other causes
     submissions: int
 
 
@@ -1514,7 +1514,7 @@ class Link(TypedDict):
     """Link: see the server's OpenAPI document."""
     #: Path of the API
     href: str
-    #: As the sentence has it
+    #: Text of the link, as it stands in the sentence
     text: str
 
 
@@ -3118,7 +3118,7 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     #: A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default
     #: allow
     overlap: Literal["allow", "skip", "buffer_one"]
-    #: Pause it when a submission of it fails, expires or has a dead letter
+    #: Pause the schedule when one of its submissions fails, expires or has a dead letter
     pause_on_failure: bool
     #: Emit once when it is made, beside its ticks
     run_on_create: bool

@@ -113,7 +113,7 @@ export class Calls {
     return this.connection.json<PluginVersion>({ what: "upload plugin", method: "POST", path: `/v1/plugins`, safe: true, signal: options.signal, headers: { 'content-type': "application/wasm" }, body })
   }
 
-  /** Delete a plugin with all its versions. The plugin must be inactive. If a stored strategy names it, 409 lists those strategies. `force=true` deletes it all the same: they then use their next branch, and the server refuses a reserve whose own strategy names it. Needs the scope plugins. */
+  /** Delete a plugin with all its versions. The plugin must be inactive. If a stored strategy names it, 409 lists those strategies. `force=true` deletes it anyway: they then use their next branch, and the server refuses a reserve whose own strategy names it. Needs the scope plugins. */
   deletePlugin(name: string, options: CallOptions & {
     /** Delete it even if stored strategies name it; they then use their next branch */
     force?: boolean
@@ -230,7 +230,7 @@ export class Calls {
     return pages(() => this.connection.json<PagePluginVersion>({ what: "list plugin versions", method: "GET", path: `/v1/plugins/${part(name)}/versions`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their configurations; `force=true` deletes it all the same. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  /** Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
   deletePluginVersion(name: string, version: string, options: CallOptions & {
     /** Delete it even if stored strategies name it; they then use their next branch */
     force?: boolean

@@ -240,7 +240,7 @@ export type Cause = {
   rule?: Rule
   /** For none: the latest strategy that selects the chunks. For limit: the strategy with the limit; absent for an operator's limit */
   strategy?: string
-  /** Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted */
+  /** Submissions of these chunks. In the diagnosis of a queue they are counted only for limits, and 0 for other causes */
   submissions: number
   /** For not_due: the earliest known time. For rule: its end. For limit: the end of the restart grace */
   until?: string
@@ -1061,7 +1061,7 @@ export type LifecycleKind = {
 export type Link = {
   /** Path of the API */
   href: string
-  /** As the sentence has it */
+  /** Text of the link, as it stands in the sentence */
   text: string
 }
 
@@ -2382,7 +2382,7 @@ export type ScheduleDefinition = {
   missed?: "once" | "skip" | "all"
   /** A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default allow */
   overlap?: "allow" | "skip" | "buffer_one"
-  /** Pause it when a submission of it fails, expires or has a dead letter */
+  /** Pause the schedule when one of its submissions fails, expires or has a dead letter */
   pause_on_failure?: boolean
   /** Emit once when it is made, beside its ticks */
   run_on_create?: boolean
