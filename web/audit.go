@@ -154,6 +154,7 @@ func holdPage(c echo.Context) (done func(), err error) {
 	return func() { _ = answer.Hold(0) }, err // less always fits
 }
 
+// Before and after stay the JSON that the change wrote. An entry of an old version shows the fields that it had then.
 func apiAuditEntry(a *queue.Act) api.AuditEntry {
 	return api.AuditEntry{
 		At: a.At.API(), Actor: a.Actor, OnBehalfOf: a.OnBehalfOf, From: a.From, Action: a.Action, Queue: a.Queue,
@@ -163,6 +164,8 @@ func apiAuditEntry(a *queue.Act) api.AuditEntry {
 }
 
 // auditPage is how many entries an export reads at once.
+// It is larger than a page for people, as no one waits between two of them, and small enough to stop soon when the
+// client goes away.
 const auditPage = 1000
 
 // exportAudit writes all that match, page by page.

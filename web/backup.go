@@ -66,6 +66,11 @@ func backupShape(d *document, op *huma.Operation) {
 }
 
 // make is POST /v1/backup.
+//
+//	client ── head of the last backup ─► since ─► engine copies the files at one moment ─► size is known ─► the tar
+//	                                     └ 413, 408                └ 507, 409                             └ 200
+//
+// After the first byte nothing can be refused any more, so all that can fail comes before it.
 func (b backups) make(c echo.Context) error {
 	since, err := b.since(c)
 	if err != nil {
@@ -83,6 +88,7 @@ func (b backups) make(c echo.Context) error {
 }
 
 // since reads the head of an earlier backup; nil: the body is empty.
+// It shares the memory of uploads: both are large bodies of few callers, and neither may take the room of inserts.
 func (b backups) since(c echo.Context) (io.Reader, error) {
 	r := c.Request()
 	if r.ContentLength == 0 {

@@ -20,6 +20,7 @@ func someMeta(meta queue.Meta) api.Meta {
 func contextOf(in api.Meta) (queue.Meta, error) { return queue.NewContext(queue.EntriesOf(in)) }
 
 // submissionFor shows submissions to a caller. It does not name a queue that the token does not cover.
+// It returns a function because lists convert item by item, and what the caller may see is the same for all.
 func submissionFor(ctx context.Context) func(*queue.Submission) api.Submission {
 	return func(in *queue.Submission) api.Submission {
 		out := apiSubmission(in)
@@ -58,6 +59,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 
 // wireSubmission is apiSubmission for the hand-written encoder; meta is scratch memory for the meta object. A field
 // that is added to one of the two belongs into the other, too: else an insert and a read would differ.
+// It has no ForwardedFrom: only letters that arrive from another queue have one, and no client inserts these.
 func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 	return wire.Submission{
 		ID: uint64(in.ID), Queue: in.Queue, State: in.State.String(),
@@ -100,6 +102,8 @@ func appendMeta(dst []byte, meta queue.Meta) []byte {
 	return append(dst, object...)
 }
 
+// Times that are not known are zero in the engine and absent in JSON: API() makes the one of the other, so no client
+// ever sees 1970.
 func apiChunk(in *queue.Chunk) api.Chunk {
 	return api.Chunk{
 		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: in.NotBefore.API(),

@@ -95,6 +95,7 @@ func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
 	return out
 }
 
+// The text of the plan is the canonical one: two spellings of one strategy show as the same in a comparison.
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {
 	return api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: in.Keys, Warnings: unscored(in.Faults)}
 }

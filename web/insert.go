@@ -34,6 +34,8 @@ const insertAbout = "Give the work as `count` with an object `prefix`, as `count
 	"`Quern-Existing: true`."
 
 // insertCall is the memory of one insert, kept for the next.
+// An insert is one of the three calls that a busy server answers most. With this memory it allocates only what the
+// engine keeps; the others are reserve and complete, which have memory of the same kind.
 type insertCall struct {
 	request wire.InsertRequest
 	meta    []queue.MetaEntry
@@ -183,6 +185,8 @@ func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) 
 
 // engineSubmission turns the request into the engine's words. Inline chunks still point
 // into the body, which outlives the call; all that the engine keeps in memory is copied.
+// It only translates: whether a value is in its range, the engine decides, so an insert by a schedule or from another
+// queue meets the same checks.
 func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	in := &call.request
 	out := queue.NewSubmission{
@@ -267,6 +271,7 @@ func chunksOf(in *wire.InsertRequest) (queue.Chunks, error) {
 }
 
 // idempotencyKey reads the header. Keys are compared byte by byte and never interpreted.
+// Two headers are refused: which of them a proxy or a library keeps differs, and the key must not depend on it.
 func idempotencyKey(header http.Header) (string, error) {
 	const name = "Idempotency-Key"
 	values := header[name]

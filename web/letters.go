@@ -68,6 +68,7 @@ func lettersRoutes(e *echo.Echo, core *engine.Engine, sealed *hops) {
 }
 
 // Letterbox is that of a queue that another node of the cluster serves, at a URL.
+// The engine does not know whether a queue is here or elsewhere: both kinds of letterbox have the same two methods.
 func (s *Server) Letterbox(at, name string) engine.Letterbox {
 	return farLetterbox{s.forwarding, at + "/cluster/letters/" + url.PathEscape(name)}
 }

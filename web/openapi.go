@@ -30,6 +30,11 @@ import (
 // document is the OpenAPI document while it is being made.
 // huma derives most of it. The aliases below replace types that write their own JSON: by reflection they would look
 // like structs with private fields.
+//
+//	routes ─ register ─► huma: types, tags, limits ┐
+//	       └ raw ──────► shapes below ─────────────┴─► document ─► testdata/openapi.json ─► sdk/python, sdk/typescript
+//
+// Raw operations are those that are too hot for reflection, or stream.
 type document struct {
 	api    huma.API
 	schema huma.Registry
@@ -175,6 +180,7 @@ func transform(ctx huma.Context, _ string, v any) (any, error) {
 func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 
 // describe starts the description of an operation: what all of them have.
+// Every refusal is a Problem, so generated clients need one error type and not one for each operation.
 func (d *document) describe(op operation) huma.Operation {
 	problem := &huma.Response{
 		Description: "The problem, and what to do",
@@ -276,6 +282,7 @@ func reserveShape(d *document, op *huma.Operation) {
 	op.Responses["200"] = d.answer(reflect.TypeFor[api.ReserveResponse](), http.StatusOK)
 }
 
+// Complete, fail, extend and release differ only in their bodies: each answers with a result per item, in their order.
 func finishShape[T any]() func(*document, *huma.Operation) {
 	return func(d *document, op *huma.Operation) {
 		op.Parameters = append(op.Parameters, queueParam())

@@ -45,6 +45,11 @@ const (
 
 // upload is POST /v1/plugins.
 // Memory is held before the first byte is read. A body of unknown length counts as the longest one allowed.
+//
+//	holdUpload ─► readUpload (paced) ─► Versions.Upload: scan, instrument, compile in a child, dry run ─► catalogue
+//	└ 429 when full   └ 408 when slow                    └ 422 lists everything that is wrong         └ 201, or 200
+//
+// The route sees the body as a stream and is not read by the common reader, which knows only JSON.
 func (x pluginHandlers) upload(c echo.Context) error {
 	catalogue, err := x.held()
 	if err != nil {
@@ -82,6 +87,7 @@ func (x pluginHandlers) upload(c echo.Context) error {
 
 // holdUpload counts a body of this length, -1 for one that is not known, against what all
 // uploads may hold, until release is called.
+// It adds before it compares, so two uploads that come together cannot both take the last room.
 func (b *bodies) holdUpload(length, most int64) (release func(), err error) {
 	holds := length
 	if holds < 0 {
@@ -221,6 +227,7 @@ func uploadShape(d *document, op *huma.Operation) {
 }
 
 // fileShape is that of an operation that answers with a file; its parameters are those of its path.
+// A map has no order, and the document must be the same each time it is made; hence `order`.
 func fileShape(media string, parameters map[string]string, order ...string) func(*document, *huma.Operation) {
 	return func(_ *document, op *huma.Operation) {
 		for _, name := range order {

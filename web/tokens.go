@@ -43,6 +43,8 @@ type tokens struct {
 }
 
 // routes are the part of the table about access tokens.
+// Sessions are here and not in a table of their own, because a session is another way to show a token: it has the
+// token's scopes, and ends with it.
 func (t *tokens) routes(r *router) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
 	register(r, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all,

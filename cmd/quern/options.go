@@ -182,7 +182,8 @@ func watchOptions() []option {
 		},
 		{
 			"otlp-ratio", "1", "0 to 1",
-			"share of the requests without a trace context for which the server starts a trace; it records a request with one if that says sampled",
+			"share of the requests without a trace context for which the server starts a trace; " +
+				"it records a request with one if that says sampled",
 			setOTLPRatio,
 		},
 		{

@@ -4,6 +4,11 @@ import "github.com/quern-queue/quern/engine/queue"
 
 // submissions are those of a backlog, by slot, id and seq, in the order of their
 // insertion, and which of them are shown.
+// The order of insertion is a list through the slots, so that removing one from the middle costs the same anywhere. A
+// slot is used again; an id and a seq never are:
+//
+//	first ─► slot 4 ─► slot 0 ─► slot 9 ◄─ last        older ◄─ ─► younger
+//	free: 1, 2, 7
 type submissions struct {
 	list  []*Submission // by slot; nil where free
 	free  []uint32
@@ -60,6 +65,8 @@ func (s *submissions) show(sub *Submission) {
 	s.available += uint64(sub.available)
 }
 
+// hide puts the last of the list into the gap. So it costs the same wherever the submission was, and the list has no
+// order that a caller could rely on.
 func (s *submissions) hide(sub *Submission) {
 	s.available -= uint64(sub.available)
 	last := s.shown[len(s.shown)-1]
@@ -78,6 +85,8 @@ func (s *submissions) withSeq(seq uint32) *Submission {
 }
 
 // oldest ranks by their ids the submissions that are offered.
+// Ids grow with each insert, but a submission that was hidden comes back in between the others. So the order is kept
+// by a heap, not by a list that only grows at its end.
 type oldest struct {
 	subs *submissions
 	heap []uint32

@@ -67,6 +67,8 @@ func (t *table) put(key, value uint32) {
 	}
 }
 
+// resize doubles at three quarters full: beyond that, linear probing meets long runs. It does not shrink: what grew
+// once is likely to grow again, and the whole table goes with its submission.
 func (t *table) resize(size int) {
 	keys, values := t.keys, t.values
 	t.keys = make([]uint32, size)
@@ -89,6 +91,10 @@ func (t *table) resize(size int) {
 }
 
 // delete removes key and says whether it was there.
+// The entries behind the hole, up to the next empty place, may have been pushed there by what was in it. Each one
+// moves into the hole unless its home is behind the hole, where a look-up would not begin early enough to find it:
+//
+//	home 3:  [3] [3'] [5] [ ]     delete 3  ─►  [3'] [ ] [5] [ ]     5 stays: its home is its place
 func (t *table) delete(key uint32) bool {
 	if t == nil || t.count == 0 {
 		return false

@@ -74,6 +74,8 @@ func NewDecoder(batch []byte) *Decoder {
 func (d *Decoder) At() queue.Time { return d.at }
 
 // Step gives the next op to a and says whether more follow. It never panics on damaged input.
+// After an error it goes no further, because it does not know where the next op begins. The caller then gives up the
+// whole state that it was building: half of a batch would leave a state that never existed.
 func (d *Decoder) Step(a Applier) (more bool, err error) {
 	if d.err == nil && len(d.c.b) > 0 {
 		d.err = d.op(d.c.code(), a)
@@ -82,6 +84,8 @@ func (d *Decoder) Step(a Applier) (more bool, err error) {
 }
 
 // Epoch is the epoch of the shard when the batch was begun.
+// A replay asks before it applies anything: a batch of a newer epoch than the reader's own means that another writer
+// has claimed the journal.
 func Epoch(batch []byte) (uint32, error) {
 	d := NewDecoder(batch)
 	return d.c.epoch, d.err
@@ -89,6 +93,7 @@ func Epoch(batch []byte) (uint32, error) {
 
 // Decode reads a whole batch: begin is told its time, then a gets every op in order. It
 // stops at the first error.
+// begin comes before any op, because the machine's clock is that of the batch: a replay makes the same decisions.
 func Decode(batch []byte, begin func(at queue.Time), a Applier) error {
 	d := NewDecoder(batch)
 	if d.err == nil {
@@ -176,6 +181,8 @@ func (d *Decoder) complete(code byte, outputs bool, a Applier) error {
 }
 
 // partOp reads an op of a part; nil: there is no such op.
+// Outputs come by the thousand, so all of them share the memory of lastOutput. This is why an Applier may not keep an
+// op beyond the call.
 func (d *Decoder) partOp(code byte) PartOp {
 	switch code {
 	case opAct:

@@ -89,6 +89,9 @@ func ruleEnd(c *coder, at *queue.Time, end *queue.RuleEnd, by *string) {
 }
 
 // Rules is what is known of rules at one moment, as the store keeps it in one row.
+// The row is written at a checkpoint, after which the ops before Position are trimmed. Last is part of it although it
+// can be larger than the id of every rule here: an id that was given is never given again, so that a client that lifts
+// an old rule cannot meet a new one.
 type Rules struct {
 	Position Position     // up to which they are true
 	Last     queue.RuleID // the largest id that was ever given
@@ -98,6 +101,7 @@ type Rules struct {
 }
 
 // Grace is a time before which no dead_deadline of what matches ends anything.
+// Without it, work that was paused past its dead_deadline would expire at the moment when the pause is lifted.
 type Grace struct {
 	Match queue.RuleMatch
 	Until queue.Time
@@ -122,6 +126,7 @@ func (r *Rules) fields(c *coder) {
 }
 
 // activeRule is a rule as the op that sets it has it.
+// The row and the op share the code, so a field that a rule gets later is in both, or in neither.
 func activeRule(c *coder, rule *queue.Rule) {
 	set := Rule{Rule: *rule}
 	set.fields(c)

@@ -65,6 +65,8 @@ type resources struct {
 // of joins them with their shard. The order matters where one part is given another: Submissions and Scoring before
 // Inspect, DeadLetters before Bulks. Everything else is reached through a function that is called later, so it may be
 // set in any order.
+// Two things are shared on purpose. The book of troubles is one for all, and the lock `history` is held by every
+// reader of ended submissions while retention waits.
 func (r *resources) of(s *Shard) {
 	// One book for all that the worker does, as any of its kinds can make the shard degraded.
 	book := trouble.New((*doors)(s).queue().Logger, s.options.Seed)

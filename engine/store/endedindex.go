@@ -51,6 +51,7 @@ func (x *endedIndex) add(s *span) {
 }
 
 // find is where a page is.
+// Page numbers only grow and pages are only taken out, so blocks stay sorted without moving anything.
 func (x *endedIndex) find(page int64) (block, at int, found bool) {
 	block, _ = slices.BinarySearchFunc(x.blocks, page, func(b *endedBlock, page int64) int {
 		return cmp.Compare(b.pages[len(b.pages)-1].page, page)
@@ -74,6 +75,8 @@ func (x *endedIndex) span(page int64) *span {
 }
 
 // publish makes the changes of a transaction visible.
+// A page that lost its last submission leaves the index here and the file in the same transaction. The span of its
+// block stays as wide as it was: a look-up may then read one page too many, but never misses one.
 func (x *endedIndex) publish(c *endedChange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

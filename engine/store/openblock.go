@@ -8,6 +8,12 @@ import (
 )
 
 // openBlock is the directory of a block: its pages, and the submissions that are still in them.
+// A page is cheap for each of its submissions, but has to be written again as a whole. A row of its own is the
+// opposite. The directory says where each submission is:
+//
+//	block ─► directory ─► page 0   here 1111 0110     0: written again elsewhere, or ended
+//	                  ├─► page 3   here 0001 1000
+//	                  └─► rows     in no page: each has a row in submission and one in progress
 type openBlock struct {
 	pages  []openPage // by number
 	stated seqBits    // of those in pages, who has a row in the table progress
@@ -34,6 +40,7 @@ func (b *openBlock) paged(seq uint32) bool {
 }
 
 // drop takes a submission out of the block, and says which rows of its own go.
+// The page keeps the bytes until it is sparse. Its bit in `here` decides, so no one reads them again.
 func (b *openBlock) drop(seq uint32) (row, state bool) {
 	row = b.rows.remove(seq)
 	for i := range b.pages {
@@ -52,6 +59,8 @@ func (p *openPage) sparse() bool { return p.here.count() <= int(p.count/8) }
 func (p *openPage) small() bool { return p.size < openPageBytes/4 }
 
 // next is the number of the next page.
+// A number is not used again while a later page is there: a reader that holds an old directory must not find other
+// submissions under it.
 func (b *openBlock) next() uint32 {
 	if len(b.pages) == 0 {
 		return 0
@@ -59,6 +68,7 @@ func (b *openBlock) next() uint32 {
 	return b.pages[len(b.pages)-1].number + 1
 }
 
+// A checkpoint changes a clone and publishes it after its commit. Readers keep the block that they found.
 func (b *openBlock) clone() *openBlock {
 	c := &openBlock{pages: slices.Clone(b.pages), stated: b.stated.clone(), rows: b.rows.clone()}
 	for i := range c.pages {
@@ -89,6 +99,7 @@ func (b *openBlock) appendTo(dst []byte) []byte {
 	return b.stated.appendTo(dst)
 }
 
+// The count is checked before the slice is made: a damaged length must not ask for all memory.
 func readOpenBlock(bytes []byte) (*openBlock, error) {
 	d := pageReader{rest: bytes}
 	n := d.uint()

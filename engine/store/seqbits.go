@@ -13,16 +13,23 @@ func blockOf(seq uint32) uint32 { return seq / blockSeqs }
 
 // seqBits is a set of seqs of one block: a bit for each, without the bytes before the
 // first and behind the last that was ever in it.
+// Submissions are inserted in order and end roughly in order, so the seqs that are left of a block lie near each
+// other. With the empty ends left out, an old block with a few open submissions takes a few bytes:
+//
+//	block of 4,096 seqs   00000000 00000000 00110000 00000001 00000000 ...
+//	at = 2                                  └── bits ───────┘
 type seqBits struct {
 	at   int // where the bytes begin
 	bits []byte
 }
 
+// A block without bytes has none, so an empty set needs no case of its own.
 func (s *seqBits) has(seq uint32) bool {
 	at := int(seq%blockSeqs/8) - s.at
 	return at >= 0 && at < len(s.bits) && s.bits[at]>>(seq%8)&1 == 1
 }
 
+// A bit may lie before the first byte, because seqs are not always added in their order.
 func (s *seqBits) add(seq uint32) {
 	at := int(seq % blockSeqs / 8)
 	if len(s.bits) == 0 {
@@ -47,6 +54,7 @@ func (s *seqBits) remove(seq uint32) bool {
 	return true
 }
 
+// It is counted when it is asked for: a few hundred bytes at most, and no counter that could be wrong.
 func (s *seqBits) count() (n int) {
 	for _, b := range s.bits {
 		n += bits.OnesCount8(b)
@@ -57,6 +65,7 @@ func (s *seqBits) count() (n int) {
 func (s *seqBits) clone() seqBits { return seqBits{s.at, slices.Clone(s.bits)} }
 
 // span is the least and the largest seq of the set, which is one of this block and not empty.
+// MaxSeq reads the newest block for it: a number is never given out twice.
 func (s *seqBits) span(block uint32) (first, last uint32) {
 	first, last = (block+1)*blockSeqs-1, block*blockSeqs
 	for i, b := range s.bits {

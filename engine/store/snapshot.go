@@ -19,6 +19,8 @@ func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []c
 		return wrap("checkpoint", err)
 	}
 	return wrap("checkpoint", s.writing(func(w *writer) error {
+		// The changes are collected apart from the indexes that readers use, which stay as they are if the transaction
+		// fails.
 		open, history := s.open.change(), s.History.index.change()
 		for i := range rows {
 			if err := open.put(&rows[i]); err != nil {
@@ -30,6 +32,7 @@ func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []c
 		}
 		err := w.conn.Tx(func() error {
 			for i := range rows {
+				// A redrive opened it again: it is in the history, and must leave it in the commit that makes it open.
 				if rows[i].Reopened {
 					if err := history.dropID(s, w, rows[i].ID); err != nil {
 						return err
@@ -51,6 +54,9 @@ func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []c
 
 // SetCheckpointed records durably that the snapshot holds everything up to and including
 // this position of the journal.
+// It comes after all rows of the checkpoint, in a commit of its own. If the server is killed before it, the next start
+// replays ops that the rows already have; each row carries its own position, so they are passed over. The journal is
+// trimmed only after it.
 func (s *Store) SetCheckpointed(ctx context.Context, pos journal.Position) error {
 	return wrap("set checkpointed", s.tx(ctx, func(w *writer) error {
 		_, err := w.setCheckpointed.Exec(int64(pos))

@@ -37,6 +37,8 @@ type keyStmts struct {
 
 // eraseStmts are those that delete what belongs to a submission, and anyRows, which asks
 // whether there is any of it.
+// There is one to size and one to drop for each table: the first finds the key up to which the budget lasts, the
+// second deletes up to there.
 type eraseStmts struct {
 	anyRows, sizeContent, dropContent, dropAttachment, sizeOutput, dropOutput *sqlitedb.Stmt
 }

@@ -15,6 +15,8 @@ import (
 // submission once, not each row. Call it when no insert is under way, or let `known` say
 // yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
 // The history is read only for the first seq that the machine does not know: usually there is none.
+// Orphans come from an insert with large contents: they are stored before the insert is in the journal. If the server
+// is killed in between, no op names them. Nothing else would ever delete them.
 func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()
@@ -38,6 +40,8 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 		return 0, wrap("sweep orphans", err)
 	}
 	for seq := range orphans {
+		// One submission may have millions of rows. Each transaction deletes a part of them, so that a checkpoint
+		// never waits for more than one budget.
 		for gone := false; !gone; {
 			err := s.tx(ctx, func(w *writer) (err error) {
 				s.Memtable.drop(seq)
@@ -92,6 +96,7 @@ func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 			if err := fn(table.seq(key)); err != nil {
 				return err
 			}
+			// The largest key of all has no key behind it: adding one would begin again at the smallest, for ever.
 			if from = table.last(table.seq(key)); from == math.MaxInt64 {
 				break
 			}

@@ -18,6 +18,7 @@ import (
 type tokenStatements struct{ list, required *sqlitedb.Stmt }
 
 // Reading lists all of them: there are few, the server keeps them in memory, and it reads them at its start only.
+// The order is that of their creation, so that a list does not change its order when a token is rotated.
 func (s *tokenStatements) prepare() []prepared {
 	return []prepared{
 		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, " +
@@ -27,6 +28,8 @@ func (s *tokenStatements) prepare() []prepared {
 }
 
 // Tokens are all access tokens, the oldest first, and whether requests need one.
+// `required` is a row of its own. It stays true when the last token is revoked, so that revoking a token never opens a
+// server to everyone.
 func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,6 +66,8 @@ func (l *Log) Append(ctx context.Context, expect journal.Position, batch []byte)
 	}
 }
 
+// After a conflict someone else writes this journal. The handle remembers it, because the file gives no sign of it
+// later: the other writer may have trimmed the batches that would show it.
 func (l *Log) noteRefused(err error) {
 	if errors.Is(err, journal.ErrConflict) {
 		l.mu.Lock()
@@ -83,6 +85,8 @@ type appending struct {
 }
 
 // try makes one try. Of ErrUnknown it is to be made again.
+// The position alone cannot say whose batch is there after a doubtful try, as another writer may have used it. The sum
+// of the chain can: it covers this batch and all before it.
 func (l *Log) try(a *appending) (done bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

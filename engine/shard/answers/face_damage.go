@@ -28,6 +28,12 @@ func IsDamage(err error) bool {
 
 // withoutDamaged answers with those picks whose contents can be read, after the others
 // were set aside. ErrAgain: none can.
+// It is the slow way, taken after a read of all picks together failed: each pick is read by itself, so that one
+// damaged chunk costs the others only time. Whatever happens, every pick ends in one of three places:
+//
+//	picks ─┬─ readable ──► sound ──► the answer
+//	       ├─ damaged  ──► bad   ──► dead letters
+//	       └─ a failure that may pass, or a held attachment ──► given back, as if it had not been picked
 func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 	dst []queue.Reservation) (machine.Reserved, error) {
 	var sound, bad []machine.Pick
@@ -74,6 +80,8 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 // setAside makes dead letters of reserved chunks, durably. Which of the store's rows is
 // damaged is for the log; the letter says what was found. No try is counted. When that
 // fails they are offered again: no one got them.
+// The op takes the attempt back that Tries.Count added: a retry would find the same damage, and the consumer is not to
+// blame.
 func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
 	if len(picks) == 0 {
 		return nil
@@ -114,6 +122,8 @@ func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
 }
 
 // pause pauses a submission whose attachment is damaged.
+// A rule, and not a dead letter for each chunk: there may be billions of them, and once the attachment is repaired one
+// call lifts the rule. The log has it once, as the rule is there already for the next pick.
 func (a *Answers) pause(id queue.SubmissionID, cause error) error {
 	_, created, err := a.rules.Set(queue.Rule{
 		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: queue.ServerActor,

@@ -56,6 +56,9 @@ func (l *Letters) group(ctx context.Context, f *queue.BulkFilter, most int) (*le
 }
 
 // lookAgain looks at the letters of those submissions of which the counters know no exact times any more.
+// A counter can be taken down when a letter goes, but not the time of the first one: which letter is the first now,
+// only the letters know. So the part notes which submissions became inexact, and the question that needs them reads
+// their letters. Exactly clears the note, unless letters of the submission came or went meanwhile.
 func (l *Letters) lookAgain(ctx context.Context, f *queue.DeadFilter) error {
 	l.regroup.Lock()
 	defer l.regroup.Unlock()
@@ -77,6 +80,8 @@ func (l *Letters) lookAgain(ctx context.Context, f *queue.DeadFilter) error {
 }
 
 // Recall counts and groups the dead letters of the history, when the shard starts.
+// Letters of ended submissions are in no memory but these counters, so a start has to read their rows: only those that
+// ended with dead chunks, a slice at a time.
 func Recall(ctx context.Context, from *store.Store, p *Part) error {
 	for before, more := queue.SubmissionID(0), true; more; {
 		rows, err := from.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead},

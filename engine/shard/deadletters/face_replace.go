@@ -32,6 +32,7 @@ func (l *Letters) Content(ctx context.Context, chunk queue.ChunkID) (content []b
 }
 
 // dead finds the submission of a dead chunk: a copy of what is needed of it. The caller holds the history.
+// An unknown submission and a chunk that is not dead get the same answer: for the caller, there is no such letter.
 func (l *Letters) dead(ctx context.Context, chunk queue.ChunkID) (found *machine.Record, err error) {
 	_, err = l.at(ctx, chunk.Submission, func(_ *machine.Machine, h *Holder, _ queue.Time) error {
 		if len(h.Take([]uint32{chunk.Index})) == 0 {
@@ -87,6 +88,7 @@ func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []by
 }
 
 // mostLogged is how much of a content the audit log has, if it is text.
+// An entry of the log must stay small enough to be in the batch of the change that it describes.
 const mostLogged = 1000
 
 // digest is a content in the audit log. The sum tells later whether a content is the one of the entry, also where the

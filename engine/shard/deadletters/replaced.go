@@ -10,6 +10,14 @@ import (
 
 // replaced are the contents that dead chunks were given in place of those of their insert. They stay
 // until their submission leaves the history: until then a chunk may be tried again, or forwarded.
+// The store has the content of the insert, which is written once. A changed content is kept beside it, in memory and
+// as a row of the part, and readers ask here first (Storage.Replaced):
+//
+//	insert's content in the store ─┐
+//	                               ├─► what a reserve, a forward or a reader of the letter gets
+//	replaced, by seq and index ────┘   if there is one
+//
+// of has all of them, byID finds those of a submission when it leaves, and bytes is what counts towards the limit.
 type replaced struct {
 	of    map[uint64]replacement
 	byID  map[queue.SubmissionID][]uint64
@@ -39,6 +47,7 @@ func (p *Part) replace(key uint64, id queue.SubmissionID, content []byte) {
 }
 
 // Forget drops the contents of a submission that left the history.
+// Each row that goes is marked as changed: the next checkpoint then removes it from the disk.
 func (p *Part) Forget(id queue.SubmissionID) {
 	x := &p.replaced
 	for _, key := range x.byID[id] {
@@ -62,6 +71,8 @@ func (p *Part) forgetUnreachable() {
 }
 
 // room says why a content cannot be kept; "" when it can.
+// It is asked before the change is encoded. A replay does not ask: what is in the journal was admitted once, and
+// refusing it now would leave another state than before.
 func (x *replaced) room(key uint64, size int) string {
 	old, there := x.of[key]
 	switch {

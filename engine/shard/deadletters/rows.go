@@ -17,6 +17,11 @@ func (p *Part) Rows() map[uint8]machine.Rows {
 	}
 }
 
+// Each of these lives as a row of its own, so a checkpoint after one letter writes one small row. If they were one row
+// for the part, it would grow with the outbox, and every checkpoint would write it whole:
+//
+//	checkpoint ─► Asides.Changed ─► Row(key) ─► table aside (kind, key, bytes);  nil removes the row
+//	start      ◄─ Load(key, bytes), in the order of the kinds ◄─┘
 type (
 	outboxRows struct{ *Part } // by number
 	lastRow    struct{ *Part } // the greatest number that was given out
@@ -26,6 +31,8 @@ type (
 	replacedRows struct{ *Part }
 )
 
+// A letter is here only as the name of its chunk and the queue that it goes to. Its content stays where it is until it
+// is sent, so a full outbox costs little memory.
 func (p outboxRows) Row(number uint64) []byte {
 	o := p.Outbox.Find(number)
 	if o == nil {

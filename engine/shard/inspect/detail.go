@@ -15,6 +15,8 @@ import (
 // API is it as it stands in answers, with a sentence; leaf is the one of this index, and path the way to it. Details
 // are whole sentences that need no other field: the dashboard, `quern why` and clients show them as they are. Fields
 // beside them are for programs. Branches count from 1 in both, because people count so.
+// The cases are in the order in which Why looks: what is true of the chunk under every strategy comes first, then what
+// the branch does with it. So a reader who fixes the obstacle that is named does not meet one of a kind above it.
 func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBranch {
 	out := api.WhyBranch{Branch: index + 1, Path: path, Obstacle: w.Obstacle.String(), Until: w.Until.API(),
 		Consumer: w.Consumer}
@@ -74,8 +76,8 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Detail = turnText(w.Seats, leaf)
 	case queue.ObstacleScore:
 		out.Detail =
-			"The branch hands out chunks by their scores, and this one has none or a lower one: its submission is not " +
-				"among the first candidates, or nothing can score them now."
+			"The branch hands out chunks by their scores, and this one has none or a lower one: its submission " +
+				"is not among the first candidates, or nothing can score them now."
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
 		if own, has := w.Meta.Find(leaf.Fewest); has {
@@ -109,6 +111,7 @@ func turnText(seats []Seat, leaf *strategy.Leaf) string {
 }
 
 // ruleText is the sentence about a rule that is the obstacle.
+// It has everything that one needs to know whether to lift the rule, or whom to ask: no one should have to look it up.
 func ruleText(r *queue.Rule) string {
 	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " +
 		strconv.FormatUint(uint64(r.ID), 10)

@@ -40,6 +40,8 @@ func (p *deaths) GiveUp(r *Record, index uint32) {
 
 // Offer ends the waiting of a chunk before its time. At a replay what its row tells waits
 // only from the end of the replay on.
+// During a replay the timers do not exist yet. It only clears the time; the end of the replay then sorts every chunk
+// with a try into ready or waiting.
 func (p *deaths) Offer(r *Record, index uint32, t *Try) {
 	m := p.m
 	switch {
@@ -54,6 +56,10 @@ func (p *deaths) Offer(r *Record, index uint32, t *Try) {
 }
 
 // Reopen brings an ended submission back, from its history row, or what that would be.
+// The history row has all that an open record needs, so a redrive after a year costs one read. The row leaves the
+// history in the checkpoint that writes the open one (Reopened): until then both exist, and the open one counts.
+//
+//	history row ─ restored ─► Record ─► tries counted again ─► shown to views, its unique key held again
 func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 	m := p.m
 	state, err := finalState(row.Final)
@@ -85,6 +91,8 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 }
 
 // Reclose ends a submission that was opened only to change what is dead in it: it stays ended, as it was.
+// Ends are counted once: the counters go back by what m.end adds again. The time of the end stays, so that a deletion
+// of its last letter does not make a submission look younger than it is.
 func (p *deaths) Reclose(r *Record, finished queue.Time) {
 	m := p.m
 	m.Stats.SubmissionEnd--

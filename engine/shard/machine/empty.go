@@ -15,6 +15,13 @@ import (
 )
 
 // Empty is the answer when a plan yields nothing now: why.
+// The order is that of what an operator can do about it. A rule was set by a person and explains everything below it;
+// a limit or a rate can be raised; a time only has to pass:
+//
+//	paused ─► skipped by scores ─► restart grace ─► rate ─► limits ─► not yet due ─► nothing
+//
+// Only a queue that is halted as a whole is answered first. A rule about one value is looked for after the limits,
+// because other work may be what the limits hold back.
 func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	halted := m.Backlog.Rules.Halted()
 	if halted && m.Joined.Rules.HoldsBack(q.Plan) {
@@ -42,6 +49,8 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	if !halted && m.Joined.Rules.HoldsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
+	// The timers are a heap: its first entries are the earliest, more or less. To look at all of them would make an
+	// empty answer cost more than a full one.
 	const looked = 64
 	next := queue.Time(0)
 	for _, kind := range []Kind{KindRetry, KindRunAt} {
@@ -133,6 +142,7 @@ func nextRate(views []*backlog.View) (next int64, behind bool) {
 }
 
 // Matches says whether the filters of some branch let a submission with this meta through.
+// Limits are left out: they are counters of this moment, and the question is about work that is ready later.
 func Matches(plan *strategy.Plan, meta queue.Meta) bool {
 	for i := range plan.Branches {
 		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {

@@ -7,6 +7,12 @@ import (
 )
 
 // Total is a total of the queue that is kept as a counter.
+// A total is checked as an equation. At the moment at which the recount of totals begins:
+//
+//	kept  =  what the open submissions contribute  +  Sum()
+//
+// The left side is copied then. The right side is added up later, submission by submission, but always as it was at
+// that moment (backlog.Recount). What is left at the end is the drift, and Add corrects the counter by it.
 type Total struct {
 	Kept func() uint64
 	Add  func(by int64) // corrects it; nil: it cannot be corrected
@@ -26,6 +32,8 @@ func Of(n *uint64) Total {
 	return Total{Kept: func() uint64 { return *n }, Add: func(by int64) { *n += uint64(by) }}
 }
 
+// Counters are added to and never set: work goes on meanwhile, and a set would lose what changed since the moment of
+// the recount.
 func ofInt(n *int) Total {
 	return Total{Kept: func() uint64 { return uint64(*n) }, Add: func(by int64) { *n += int(by) }}
 }
@@ -81,6 +89,8 @@ func (p *Part) BeginTotals() (steps int) {
 }
 
 // contribute adds what a submission contributes to the totals that the backlog does not keep.
+// It must name every counter that changes with a submission. One that is left out here shows as a drift of all that is
+// in it, in the first round of any test.
 func (p *Part) contribute(sub *backlog.Submission) {
 	r := sub.Data.(*machine.Record)
 	add := func(counter Counter, n uint64) { p.sums[counter-firstOfQueue] += int64(n) }

@@ -14,6 +14,13 @@ import (
 
 // stretch is where the retention of dead letters is: it goes through them again and again,
 // a stretch at a time, for those that are older than the queue keeps them.
+// There is no index of letters by age, because most queues have few and many never set a limit. A round reads all
+// letters in the order of their chunks instead, and remembers the oldest that stays. Nothing can be due before that
+// one is, so the next round waits for it:
+//
+//	round 1: ──letters──►          oldest that stays died at 10:00, keep = 1h
+//	                     wait ...  until 11:00 (or a little later, see agePause)
+//	round 2: ──letters──►
 type stretch struct {
 	mu      locks.Mutex[shell.InStretch] // one stretch at a time
 	keep    time.Duration
@@ -49,6 +56,7 @@ func (r *Retention) Age(ctx context.Context, keep time.Duration, most int) (more
 			r.letterSince = 0
 		}
 	})
+	// A shorter limit makes letters due that the last round passed over, so a change begins a round at once.
 	if keep != a.keep || a.next > now.Add(keep) { // the clock may have been set back
 		a.keep, a.after, a.next = keep, queue.ChunkID{}, 0
 	}
@@ -120,6 +128,7 @@ func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now que
 
 // tooOld says whether a letter that died then is to be given up, and notes when the next
 // one will be, or since when this one should be.
+// Letters of an early version have no time of death. They stay: to delete them would be a guess about someone's data.
 func (a *stretch) tooOld(died, now queue.Time) bool {
 	switch due := died.Add(a.keep); {
 	case died == 0: // of a time that did not note it
@@ -152,6 +161,7 @@ func (r *Retention) parked(id queue.SubmissionID) (is bool) {
 }
 
 // unaged notes a failure. A submission whose letters could not be given up too often in a row is parked.
+// A full disk parks nothing: it is the server's trouble and not the submission's, and ends by itself.
 func (r *Retention) unaged(ctx context.Context, id queue.SubmissionID, err error, now queue.Time) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

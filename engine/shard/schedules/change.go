@@ -82,6 +82,7 @@ func (p *Part) put(sch *Scheduled, name string, def queue.Schedule, now queue.Ti
 }
 
 // remove encodes the end of a schedule.
+// Submissions that it inserted stay, and keep its name: they are work that someone may wait for.
 func (p *Part) remove(sch *Scheduled, now queue.Time, acts []queue.Act) {
 	p.m.Encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: sch.Name})
 	p.m.ActLog.Tell(now, acts, json.RawMessage(sch.Text), nil)
@@ -89,6 +90,8 @@ func (p *Part) remove(sch *Scheduled, now queue.Time, acts []queue.Act) {
 }
 
 // turn encodes that a schedule is paused or resumed, if it is not so already.
+// Pausing twice changes nothing and writes nothing. In particular, it keeps the reason of the first pause, which may
+// be that of the server after a failure.
 func (p *Part) turn(sch *Scheduled, enabled bool, reason string, now queue.Time, acts []queue.Act) {
 	if sch.Enabled == enabled {
 		return

@@ -82,8 +82,8 @@ func (v *Views) noRoom(asked bool, promised uint64) error {
 		"limit share an index), or have the server's option view-memory raised."
 	if asked {
 		count = &v.Refused.Asked
-		why = "Ask again when the server answers no other question, ask about a strategy that consumers use, or have the " +
-			"server's option view-memory raised: questions may use a quarter of it in addition."
+		why = "Ask again when the server answers no other question, ask about a strategy that consumers use, or have " +
+			"the server's option view-memory raised: questions may use a quarter of it in addition."
 	}
 	*count++
 	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
