@@ -123,7 +123,8 @@ func (b *Backup) continues(since io.Reader, id queue.Identity) error {
 	a, err := archive.Open(since)
 	if err == nil && a.Manifest.Directory != hex.EncodeToString(id.Directory[:]) {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The earlier backup is of another data " +
-			"directory. (A restored server has another directory than the server that was backed up.) Make a full backup, and continue from that one."}
+			"directory. (A restored server has another directory than the server that was backed up.) Make a full " +
+			"backup, and continue from that one."}
 	}
 	if err == nil {
 		b.since, err = a.Blocks(maxSince)
