@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -167,21 +168,55 @@ func defaultConsumer() string {
 
 // completeCommand says that reserved chunks are done.
 func completeCommand(a *app) *cobra.Command {
-	var output string
+	var output, following string
 	c := finishCommand(a, "complete TOKEN...", "Complete reserved chunks",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
-			bytes, err := outputBytes(a, output)
+			result, err := outputBytes(a, output)
 			if err != nil {
 				return nil, err
 			}
 			items := make([]api.CompleteItem, len(tokens))
 			for i, token := range tokens {
-				items[i] = api.CompleteItem{Token: token, Output: bytes}
+				items[i] = api.CompleteItem{Token: token, Output: result}
+			}
+			if following != "" && len(tokens) > 1 {
+				return nil, usageError{errors.New("--insert is for one TOKEN: what it inserts follows one chunk")}
+			}
+			if following != "" {
+				if items[0].Insert, err = readSubmissions(following); err != nil {
+					return nil, err
+				}
 			}
 			return c.Complete(ctx, queueName, items)
 		})
+	c.Flags().StringVar(&following, "insert", "", "JSON lines in `FILE`, at most 100: the submissions to insert in the "+
+		"commit of the completion, each as in the body of an insert")
 	c.Flags().StringVar(&output, "output-text", "", "the chunks' output: `TEXT`, @FILE, or - for stdin (at most 1 MiB)")
 	return c
+}
+
+// maxFollowingBytes is about what the server takes in one completion.
+const maxFollowingBytes = 16 << 20
+
+// readSubmissions reads a submission from each line of a file.
+func readSubmissions(path string) (list []api.BatchSubmission, err error) {
+	text, err := readAtMost(path, maxFollowingBytes)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var one api.BatchSubmission
+		decoder := json.NewDecoder(bytes.NewReader(line))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&one); err != nil {
+			return nil, usageError{fmt.Errorf("line %d of %s is not a submission: %w", i+1, path, err)}
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }
 
 // outputBytes is the value of --output-text.
@@ -311,7 +346,11 @@ func printResults(a *app, tokens []string, results []api.Result) error {
 		}
 	}
 	err := printList(a, rows, []string{"TOKEN", "STATUS", "DEADLINE", "DETAIL"}, func(r tokenResult) []string {
-		return []string{r.Token, r.Status, moment(r.Deadline), r.Detail}
+		detail := r.Detail
+		if len(r.Inserted) > 0 {
+			detail = "inserted " + strings.Join(r.Inserted, ", ")
+		}
+		return []string{r.Token, r.Status, moment(r.Deadline), detail}
 	})
 	if err == nil && lost > 0 {
 		return endedError{code: exitLost, text: fmt.Sprintf("%d of %d did not succeed", lost, len(results))}
