@@ -85,29 +85,32 @@ func shellOf(t *testing.T, file string) []byte {
 	return out
 }
 
-// The Go program of the client's page produces, consumes and prints the result. The clients' tests run those in Python and TypeScript.
-func TestGoProgram(t *testing.T) {
+// The Go programs of the client's page do what it says. The clients' tests run those in Python and TypeScript.
+func TestGoPrograms(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "sdk", "client", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
-	if len(shown) != 1 {
-		t.Fatalf("sdk/client/README.md shows %d programs in Go, want 1", len(shown))
+	wants := []string{"ASH\nBEECH\nCEDAR\n", "resized cat.png\n"}
+	if len(shown) != len(wants) {
+		t.Fatalf("sdk/client/README.md shows %d programs in Go, want %d", len(shown), len(wants))
 	}
 	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.end(os.Interrupt)
-	source := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(source, []byte(strings.ReplaceAll(shown[0][1], "http://127.0.0.1:7700", s.url)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("go", "run", source).CombinedOutput()
-	if err != nil || string(out) != "ASH\nBEECH\nCEDAR\n" {
-		t.Errorf("the program ended with %v and printed:\n%s\nwant ASH, BEECH, CEDAR", err, out)
+	for i, want := range wants {
+		source := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(source, []byte(strings.ReplaceAll(shown[i][1], "http://127.0.0.1:7700", s.url)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("go", "run", source).CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("the program ended with %v and printed:\n%s\nwant:\n%s", err, out, want)
+		}
 	}
 }
 

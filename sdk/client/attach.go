@@ -103,7 +103,7 @@ func (w *worker) heard(e attachEvent) {
 	switch {
 	case e.err != nil:
 		if !final(e.err) {
-			w.away = e.err
+			w.contact.away = e.err
 		}
 		w.report(e.err)
 	case e.Name == api.EventHello:

@@ -31,6 +31,8 @@ type worker struct {
 	extends  []*held            // to be extended
 	releases []*held            // to be given back
 
+	hooks hooks
+
 	attached attaching
 
 	ahead       ahead
@@ -46,8 +48,10 @@ type worker struct {
 	pollCtx     context.Context
 	fatal       error // why Work ends by itself
 	undelivered int
-	reached     bool  // a call succeeded
-	away        error // the last failure to reach the server
+	contact     struct {
+		reached bool  // a call succeeded
+		away    error // the last failure to reach the server
+	}
 }
 
 // batchBytes is how much output goes into one call: well below the server's default limit of 1 MiB for a body.
@@ -69,6 +73,7 @@ func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, h
 		finished: make(chan *held, capacity),
 		calls:    make(chan *call, 1),
 		polls:    make(chan *poll, 1),
+		hooks:    hooks{ended: make(chan error)},
 		held:     make(map[*held]struct{}, capacity),
 		budget:   batchBytes,
 	}
@@ -95,7 +100,7 @@ func (w *worker) run(ctx context.Context) error {
 	for {
 		w.gather()
 		w.start()
-		if w.draining && len(w.held) == 0 && len(w.outcomes)+len(w.releases)+w.calling == 0 {
+		if w.draining && len(w.held) == 0 && len(w.outcomes)+len(w.releases)+w.calling+w.hooks.running == 0 {
 			if w.polling == 0 {
 				return w.result()
 			}
@@ -112,6 +117,8 @@ func (w *worker) run(ctx context.Context) error {
 			w.heard(e)
 		case <-w.attached.patience:
 			w.unheard()
+		case err := <-w.hooks.ended:
+			w.hookEnded(err)
 		case <-ticker.C:
 			w.tick()
 		case <-ended:
@@ -135,8 +142,8 @@ func (w *worker) result() error {
 		return fmt.Errorf("quern: work: the results of %d chunks were not delivered; the server offers them again after their deadline",
 			w.undelivered)
 	}
-	if w.fatal == nil && !w.reached && w.attached.hellos == 0 && w.away != nil {
-		return fmt.Errorf("quern: work: the server never answered: %w", w.away)
+	if w.fatal == nil && !w.contact.reached && w.attached.hellos == 0 && w.contact.away != nil {
+		return fmt.Errorf("quern: work: the server never answered: %w", w.contact.away)
 	}
 	return w.fatal
 }
@@ -197,7 +204,7 @@ func (w *worker) room(reported int) int {
 	if w.draining || w.attached.awaited {
 		return 0
 	}
-	free := w.o.Concurrency + w.ahead.n - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling
+	free := w.o.Concurrency + w.ahead.n - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling - w.hooks.running
 	return min(max(free, 0), api.MaxReserve)
 }
 
@@ -323,7 +330,7 @@ func (w *worker) called(call *call) {
 	asked := w.asked
 	w.calling, w.asked = 0, 0
 	if call.err == nil {
-		w.failures, w.reached = 0, true
+		w.failures, w.contact.reached = 0, true
 		if asked > 0 {
 			w.ahead.answered(len(w.ready), len(call.out.Reservations) == asked, len(call.out.body))
 			w.warn(call.out.Warnings) // an answer to a call that asked for nothing has none, and takes back none
@@ -366,8 +373,11 @@ func (w *worker) settle(call *call) {
 			result = call.out.Complete[completes]
 			completes++
 		}
-		if result.Status != api.StatusOK && result.Status != api.StatusAlready {
+		switch {
+		case result.Status != api.StatusOK && result.Status != api.StatusAlready:
 			w.reportResult(h, resultOf(&result))
+		case h.failed:
+			w.hook(h)
 		}
 		if result.Status == api.StatusRefused { // the chunk is still ours: what it brings may find room at another try
 			h.failed, h.reason = true, clip(result.Detail, maxErrorBytes)
@@ -393,7 +403,7 @@ func (w *worker) settle(call *call) {
 func (w *worker) polled(p *poll) {
 	w.polling = 0
 	if p.err == nil {
-		w.pollFails, w.reached = 0, true
+		w.pollFails, w.contact.reached = 0, true
 		w.warn(p.out.Warnings)
 		w.accept(&p.out.ReserveResponse, p.hellos)
 		return
@@ -404,7 +414,7 @@ func (w *worker) polled(p *poll) {
 		w.stop(p.err)
 	default:
 		w.pollFails = min(w.pollFails+1, math.MaxInt16)
-		w.away = p.err
+		w.contact.away = p.err
 		w.report(p.err)
 	}
 }
