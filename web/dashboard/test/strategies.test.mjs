@@ -85,6 +85,25 @@ test('a strategy is built from its blocks', async () => {
   await t.close()
 })
 
+test('what is written is compared with a named strategy, and one named strategy with another', async () => {
+  for (const [name, strategy] of [['even', 'PreferDistinct("company", OldestFirst)'], ['newest', 'NewestFirst']]) await call(quern.url, 'PUT', `/v1/queues/default/strategies/${name}`, { strategy })
+  await insert(quern.url, 30, { company: 'globex' })
+  const t = await editor('OldestFirst')
+  const sides = t.page.locator('section', { has: t.page.getByRole('heading', { name: 'Compare', exact: true }) }).locator('code')
+  const compared = (a, b) => eventually(async () => assert.deepEqual((await sides.allTextContents()).map((line) => line.replace(/ \(\d+ picks\)$/, '')), [`A: ${a}`, `B: ${b}`]))
+  await t.page.getByRole('button', { name: 'Compare to even' }).click()
+  await compared('OldestFirst', 'PreferDistinct("company", OldestFirst)')
+  await t.page.getByRole('heading', { name: 'Only B would hand out' }).waitFor()
+  assert.equal(await t.page.getByRole('textbox', { name: 'The other strategy' }).inputValue(), 'PreferDistinct("company", OldestFirst)')
+  await t.page.getByRole('button', { name: 'Edit newest' }).click()
+  await t.becomes('NewestFirst')
+  await t.page.getByRole('button', { name: 'Compare to even' }).click()
+  await compared('NewestFirst', 'PreferDistinct("company", OldestFirst)')
+  assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('what is typed stays when the answer about the text before comes late', async () => {
   const t = await editor('SelectOnly("mode", "a", Random)')
   let asked = () => {} // about a text

@@ -4,10 +4,11 @@ import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
 import { write } from '../json'
 import { List } from '../list'
-import { useAction, useLive } from '../live'
+import { useLive } from '../live'
 import { Who } from '../me'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
+import { Outcome, useEdit } from '../edit'
 import { Empty, Failed, MetaChips, State } from '../parts'
 import { link, say } from '../state'
 import { Clamp } from '../text'
@@ -113,18 +114,19 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
 /** The inline content of a dead chunk, which can be changed before it is tried again. One that is no text is shown, and changed on the command line. */
 function Content({ path, content, chunk, queue, done }: { path: string; content: NonNullable<DeadLetter['content']>; chunk: string; queue: string; done: () => void }) {
   const [draft, setDraft] = useState<string>()
-  const action = useAction()
-  const cli = quern('dead', 'edit', chunk, '--queue', queue, '--file', 'FILE')
-  if (!('text' in content)) return <div class="stack"><b>Content</b><small>It is no text. Change it with <code>{cli}</code></small></div>
-  const save = (e: Event) => {
-    e.preventDefault()
-    void action.run(async () => {
-      await call('PUT', `${path}/content`, { text: draft })
-      say('The content is changed. The chunk is dead until you redrive it.')
+  const edit = useEdit({
+    now: { fields: { content: 'text' in content ? content.text : undefined } }, changes: draft === undefined ? {} : { content: draft }, looks: true,
+    log: { queue, action: 'dead_letter.change', target: 'submission ' + chunk.replace('/', ' chunk ') },
+    read: async () => { const is = (await call<DeadLetter>('GET', path)).content; return { fields: { content: is && 'text' in is ? is.text : is } } },
+    put: async (fields) => { await call('PUT', `${path}/content`, { text: fields['content'] }); return { fields } },
+    done: (_, saved) => {
+      if (saved) say('The content is changed. The chunk is dead until you redrive it.')
       setDraft(undefined)
       done()
-    })
-  }
+    },
+  })
+  const cli = quern('dead', 'edit', chunk, '--queue', queue, '--file', 'FILE')
+  if (!('text' in content)) return <div class="stack"><b>Content</b><small>It is no text. Change it with <code>{cli}</code></small></div>
   return (
     <div class="stack" role="region" aria-label="Content">
       <b>Content</b>
@@ -134,11 +136,11 @@ function Content({ path, content, chunk, queue, done }: { path: string; content:
           <p class="row"><button onClick={() => setDraft(content.text)}>Change the content…</button></p>
         </>
       ) : (
-        <form class="stack" onSubmit={save}>
+        <form class="stack" onSubmit={(e) => { e.preventDefault(); void edit.save() }}>
           <label class="field">New content, at most 64 KiB<textarea class="mono" rows={8} value={draft} onInput={(e) => setDraft(e.currentTarget.value)} /></label>
           <Who required />
-          <p class="row"><button class="main" disabled={action.busy || draft === content.text}>Save the content</button><button type="button" onClick={() => { setDraft(undefined); action.clear() }}>Keep as it is</button></p>
-          {action.problem && <Failed problem={action.problem} />}
+          <p class="row"><button class="main" disabled={edit.busy || draft === content.text}>Save the content</button><button type="button" onClick={() => { setDraft(undefined); edit.clear() }}>Keep as it is</button></p>
+          <Outcome edit={edit} />
           <small>The audit log keeps both. Other chunks keep their content.</small>
         </form>
       )}

@@ -3,9 +3,11 @@ import { Gate } from '../access'
 import { call, curl, keyPath, quern, queuePath, valueOf, valuePath, valueText } from '../api'
 import { duration, exact, moment, percent, short, shown } from '../format'
 import { Heat } from '../heat'
+import { write } from '../json'
 import { List } from '../list'
-import { useAction, useLive } from '../live'
+import { useLive } from '../live'
 import { CopyAs } from '../copy'
+import { Outcome, useEdit, type Version } from '../edit'
 import { Count, Empty, Failed, Width, atLimit } from '../parts'
 import { names, rules } from '../rules'
 import { may } from '../session'
@@ -64,11 +66,11 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
         </div>
       </header>
       {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
-      {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <NewValue of={of} find={find} done={again} />}</p>}
+      {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <Edit of={of} value={valueOf(find)} v={undefined} close={again} />}</p>}
       {rows.length > 0 && (
         <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing} besides={[editing]}
           columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
-          cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
+          cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} value={v.value} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
       {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sort === 'ready' ? 'ready' : 'in flight'}; find one by its name.</p>}
@@ -117,47 +119,44 @@ export function AtLimit({ v }: { v: ValueCount }) {
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
-/** Limit and weight of one value, in its row. What was set elsewhere meanwhile is not overwritten: the ETag says what was seen. */
-export function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: boolean) => void }) {
-  const [seen] = useState(v)
-  const [limit, setLimit] = useState(seen.limit === null ? '' : String(seen.limit))
-  const [weight, setWeight] = useState(seen.weight === null ? '' : String(seen.weight))
-  return <SettingsForm of={of} value={seen.value} etag={seen.etag} was={seen} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} />
-}
+type Settings = { limit: number | null; weight: number | null }
 
-function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefined; was: { limit: number | null; weight: number | null }; limit: string; weight: string; setLimit: (s: string) => void; setWeight: (s: string) => void; close: (changed: boolean) => void }) {
-  const action = useAction()
-  const path = valuePath(queue.value, p.of, p.value)
-  const body = { limit: p.limit === '' ? null : Number(p.limit), weight: p.weight === '' ? null : Number(p.weight) }
-  const save = () => action.run(async () => {
-    const guard: Record<string, string> = p.etag ? { 'If-Match': p.etag } : { 'If-None-Match': '*' }
-    if (body.limit !== null || body.weight !== null) await call('PUT', path, body, guard)
-    else if (p.etag) await call('DELETE', path, undefined, guard)
-    say(`${p.of}=${shown(p.value)}: ${body.limit === null ? 'no limit' : 'limit ' + exact(body.limit)}, weight ${body.weight ?? 1}, from the next reservation on`, {
-      text: `limit ${p.was.limit === null ? 'none' : exact(p.was.limit)}, weight ${p.was.weight ?? 1} again`,
-      run: () => (p.was.limit === null && p.was.weight === null ? call('DELETE', path) : call('PUT', path, { limit: p.was.limit, weight: p.was.weight })),
-    })
-    p.close(true)
+const version = (v: ValueCount): Version => ({ fields: { limit: v.limit, weight: v.weight }, etag: v.etag })
+const inWords = ({ limit, weight }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}`
+
+/** Limit and weight of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
+export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {
+  const [changes, setChanges] = useState<Partial<Settings>>({})
+  const path = valuePath(queue.value, of, value)
+  const edit = useEdit({
+    now: v && version(v), changes, log: { queue: queue.value, target: `${of}=${write(value)}` },
+    read: async () => version(await call<ValueCount>('GET', path)),
+    put: async (fields, guard) => {
+      const { limit, weight } = { limit: null, weight: null, ...fields } as Settings
+      if (limit !== null || weight !== null) return version(await call<ValueCount>('PUT', path, { limit, weight }, guard))
+      if (guard['If-Match']) await call('DELETE', path, undefined, guard)
+      return undefined
+    },
+    done: (is, saved, before) => {
+      const [was, set] = [before, is].map((v) => ({ limit: null, weight: null, ...v?.fields }) as Settings) as [Settings, Settings]
+      setChanges({})
+      if (saved) say(`${of}=${shown(value)}: ${inWords(set)}, from the next reservation on`, { text: `${inWords(was)} again`, run: () => (was.limit === null && was.weight === null ? call('DELETE', path) : call('PUT', path, was)) })
+      close(true)
+    },
   })
+  const { limit, weight } = { limit: null, weight: null, ...edit.fields } as Settings
+  const number = (text: string) => (text === '' ? null : Number(text))
   return (
-    <form class="stack" onSubmit={(e) => { e.preventDefault(); void save() }} onKeyDown={(e) => { if (e.key === 'Escape') p.close(false) }}>
+    <form class="stack" onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') close(false) }}>
       <div class="row">
-        <label class="field">Limit <input type="number" min="0" max="2147483647" step="1" placeholder="none" value={p.limit} onInput={(e) => p.setLimit(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>
-        <label class="field">Weight <input type="number" min="0.001" max="1000" step="0.001" placeholder="1" value={p.weight} onInput={(e) => p.setWeight(e.currentTarget.value)} /></label>
-        <button class="main" disabled={action.busy}>Save</button>
-        <button type="button" onClick={() => p.close(false)}>Leave as it is</button>
-        <CopyAs cli={quern('keys', 'set', p.of, valueText(p.value), '--queue', queue.value, '--limit', body.limit ?? 'none', ...(body.weight === null ? [] : ['--weight', body.weight]))} curl={curl('PUT', path, body)} />
+        <label class="field">Limit <input type="number" min="0" max="2147483647" step="1" placeholder="none" value={limit ?? ''} onInput={(e) => setChanges({ ...changes, limit: number(e.currentTarget.value) })} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>
+        <label class="field">Weight <input type="number" min="0.001" max="1000" step="0.001" placeholder="1" value={weight ?? ''} onInput={(e) => setChanges({ ...changes, weight: number(e.currentTarget.value) })} /></label>
+        <button class="main" disabled={edit.busy}>Save</button>
+        <button type="button" onClick={() => close(false)}>Leave as it is</button>
+        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]))} curl={curl('PUT', path, { limit, weight })} />
         <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair.</small>
       </div>
-      {action.problem && <Failed problem={action.problem} />}
+      <Outcome edit={edit} />
     </form>
   )
-}
-
-/** Settings for a value that nothing has yet: they hold from its first chunk on. */
-export function NewValue({ of, find, done }: { of: string; find: string; done: () => void }) {
-  const [limit, setLimit] = useState('')
-  const [weight, setWeight] = useState('')
-  const value = valueOf(find)
-  return <SettingsForm of={of} value={value} etag={undefined} was={{ limit: null, weight: null }} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={done} />
 }

@@ -1,9 +1,8 @@
 import { useState } from 'preact/hooks'
 import { call, curl, pluginPath, quern } from '../api'
-import { useAction } from '../live'
 import { CopyAs } from '../copy'
-import { Failed } from '../parts'
-import { pluginSettings } from '../settings'
+import { Outcome, useEdit, type Version } from '../edit'
+import { pluginSettings, said } from '../settings'
 import { say } from '../state'
 import type { Plugin } from '../types'
 import { levels } from './plugin-logs'
@@ -11,30 +10,34 @@ import { Entry, wrongAt } from './setting-entry'
 
 /** What an operator may set for a plugin, as the server declares it. An answer is without what is not set: 0, or no text. */
 export function PluginSettingsForm({ p, again }: { p: Plugin; again: () => void }) {
-  const action = useAction()
   const [edited, setEdited] = useState<Record<string, unknown>>({})
-  const set: Record<string, unknown> = { ...p.settings }
-  const body = Object.fromEntries(pluginSettings.map(({ name, choices }) => [name, edited[name] ?? set[name] ?? (choices ? '' : 0)]))
   const path = pluginPath(p.name) + '/settings'
-  const save = (e: SubmitEvent) => {
-    e.preventDefault()
-    void action.run(async () => {
-      await call('PUT', path, body, { 'If-Match': p.etag })
-      say(`${p.name}: settings saved, in effect now`)
+  const edit = useEdit({
+    now: version(p), changes: edited, log: { target: 'plugin ' + p.name }, said,
+    read: async () => version(await call<Plugin>('GET', pluginPath(p.name))),
+    put: async (fields, guard) => version(await call<Plugin>('PUT', path, fields, guard)),
+    done: (_, saved) => {
+      if (saved) say(`${p.name}: settings saved, in effect now`)
       setEdited({})
       again()
-    })
-  }
-  const known = pluginSettings.some(({ name }) => wrongAt(action.problem, '/' + name).length > 0)
+    },
+  })
+  const body = edit.fields
+  const known = pluginSettings.some(({ name }) => wrongAt(edit.problem, '/' + name).length > 0)
   return (
-    <form class="stack" aria-label={`Settings of ${p.name}`} onSubmit={save}>
+    <form class="stack" aria-label={`Settings of ${p.name}`} onSubmit={(e) => { e.preventDefault(); void edit.save() }}>
       <dl class="facts form settings">
-        {pluginSettings.map(({ name }) => <Entry key={name} name={name} value={body[name]} set={(value) => setEdited({ ...edited, [name]: value })} wrong={wrongAt(action.problem, '/' + name)} />)}
+        {pluginSettings.map(({ name }) => <Entry key={name} name={name} value={body[name]} set={(value) => setEdited({ ...edited, [name]: value })} wrong={wrongAt(edit.problem, '/' + name)} />)}
       </dl>
-      <div class="row"><button class="main" disabled={action.busy || Object.keys(edited).length === 0}>Save</button><CopyAs cli={quern('plugin', 'settings', p.name, ...Object.entries(edited).flatMap(flag))} curl={curl('PUT', path, body)} /></div>
-      {action.problem && !known && <Failed problem={action.problem} />}
+      <div class="row"><button class="main" disabled={edit.busy || Object.keys(edited).length === 0}>Save</button><CopyAs cli={quern('plugin', 'settings', p.name, ...Object.entries(edited).flatMap(flag))} curl={curl('PUT', path, body)} /></div>
+      {!known && <Outcome edit={edit} />}
     </form>
   )
+}
+
+const version = (p: Plugin): Version => {
+  const set: Record<string, unknown> = { ...p.settings }
+  return { etag: p.etag, fields: Object.fromEntries(pluginSettings.map(({ name, choices }) => [name, set[name] ?? (choices ? '' : 0)])) }
 }
 
 /** The flag that `quern plugin settings` has for a setting: two of them have names for their values. */

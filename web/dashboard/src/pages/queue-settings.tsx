@@ -3,9 +3,8 @@ import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { moment } from '../format'
 import { write } from '../json'
-import { useAction } from '../live'
 import { CopyAs } from '../copy'
-import { Failed } from '../parts'
+import { Outcome, useEdit } from '../edit'
 import { say } from '../state'
 import { backoffFlag, isBackoff } from '../backoff'
 import { said, setting, settingsOf } from '../settings'
@@ -29,26 +28,29 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
 
 /** The form holds what its reader changed: what another client changes meanwhile is shown, and stays. */
 function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, unknown>; setForm: (f: Record<string, unknown> | undefined) => void; again: () => void }) {
-  const action = useAction()
   const changed = Object.fromEntries(Object.entries(form).filter(([name, value]) => write(value) !== write(q.settings[name] ?? (typeof value === 'string' ? '' : undefined))))
   const n = Object.keys(changed).length
   const path = queuePath(q.name)
-  const save = () => action.run(async () => {
-    await call('PATCH', path, { settings: changed })
-    say(`${n} ${n === 1 ? 'setting' : 'settings'} changed`)
-    setForm(undefined)
-    again()
+  const edit = useEdit({
+    now: { fields: q.settings }, changes: form, looks: true, log: { queue: q.name, action: 'queue.change' }, said,
+    read: async () => ({ fields: (await call<Queue>('GET', path)).settings }),
+    put: async () => ({ fields: (await call<Queue>('PATCH', path, { settings: changed })).settings }),
+    done: (_, saved) => {
+      if (saved) say(`${n} ${n === 1 ? 'setting' : 'settings'} changed`)
+      setForm(undefined)
+      again()
+    },
   })
   return (
-    <form class="stack" aria-label={`Settings of ${q.name}`} onSubmit={(e) => { e.preventDefault(); void save() }} onKeyDown={(e) => { if (e.key === 'Escape') setForm(undefined) }}>
+    <form class="stack" aria-label={`Settings of ${q.name}`} onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') setForm(undefined) }}>
       <dl class="facts form settings">
         {settingsOf(q.settings).map(([name]) => (
-          <Entry key={name} name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} wrong={wrongAt(action.problem, `/settings/${name}`)} />
+          <Entry key={name} name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} wrong={wrongAt(edit.problem, `/settings/${name}`)} />
         ))}
       </dl>
-      {action.problem && !action.problem.errors.some((e) => e.pointer.startsWith('/settings/')) && <Failed problem={action.problem} />}
+      {!edit.problem?.errors.some((e) => e.pointer.startsWith('/settings/')) && <Outcome edit={edit} />}
       <div class="row">
-        <button class="main" disabled={action.busy || n === 0}>{n === 0 ? 'Nothing changed' : `Change ${n}`}</button>
+        <button class="main" disabled={edit.busy || n === 0}>{n === 0 ? 'Nothing changed' : `Change ${n}`}</button>
         <button type="button" onClick={() => setForm(undefined)}>Leave as it is</button>
         {n > 0 && <CopyAs cli={quern('queue', 'set', q.name, ...flags(changed))} curl={curl('PATCH', path, { settings: changed })} />}
       </div>

@@ -2,10 +2,12 @@ import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueOf } from '../api'
 import { duration, exact, metaList, moment, shown } from '../format'
+import { write } from '../json'
 import { List } from '../list'
-import { useAction, useLive } from '../live'
+import { useLive } from '../live'
 import { Who } from '../me'
 import { CopyAs } from '../copy'
+import { Outcome, useEdit, type Version } from '../edit'
 import { Empty, Failed, Mark } from '../parts'
 import { ActiveRules, Matched, Reason, effects, ruleFlags, rules } from '../rules'
 import { lacks, may } from '../session'
@@ -96,9 +98,11 @@ function untilOf(length: string, at: string, now: number): string | undefined {
   return until.toISOString()
 }
 
+/** What a rule says, besides what it covers and does. */
+const version = ({ reason, until, effects }: RuleRequest): Version => ({ fields: { reason: reason ?? '', until: until ?? '', refuses_inserts: effects?.insert ?? false, takes_back_reserved: effects?.revoke ?? false } })
+
 function SetRule({ path }: { path: string }) {
   const q = route.value.query
-  const action = useAction()
   const [verb, setVerb] = useState('pause')
   const [what, setWhat] = useState(q.get('submission') ? 'submission' : 'meta')
   const [text, setText] = useState(q.get('submission') ?? q.get('meta') ?? '')
@@ -114,17 +118,25 @@ function SetRule({ path }: { path: string }) {
     action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}),
     ...(until ? { until } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
   }
-  const set = (e: SubmitEvent) => {
-    e.preventDefault()
-    void action.run(async () => {
+  const edit = useEdit({ // a rule that covers and does the same is there once: to set it again changes it
+    now: undefined, changes: version(body).fields, looks: true, pinned: true, log: { queue: of }, said: (name, v) => (name === 'until' ? (v ? moment(String(v)) : 'it is lifted') : typeof v === 'boolean' ? (v ? 'yes' : 'no') : String(v || 'none')),
+    read: async () => {
+      const there = (await call<Page<Rule>>('GET', path)).items.find((r) => r.action === verb && write(ruleFlags(r.match)) === write(ruleFlags(body.match)))
+      return there && { ...version(there), target: `rule ${there.id}` }
+    },
+    put: async () => {
       const r = await call<Rule>('POST', path, body)
       say(`${verb === 'pause' ? 'Paused' : 'Blocked'}, from the next reservation on`, undoOf({ action: 'rule.create', queue: of, target: `rule ${r.id}` }))
+      return undefined
+    },
+    done: () => {
       setText('')
       setReason('')
       refine({ submission: undefined, meta: undefined })
       rules.value?.again()
-    })
-  }
+    },
+  })
+  const set = (e: SubmitEvent) => { e.preventDefault(); void edit.save() }
   return (
     <form class="stack" onSubmit={set}>
       <span class="seg" role="group" aria-label="What the rule does">{['pause', 'block'].map((v) => <button type="button" key={v} disabled={v === 'block' && !may('admin')} title={v === 'block' ? lacks('admin') : undefined} aria-pressed={verb === v} onClick={() => setVerb(v)}>{v}</button>)}</span>
@@ -137,10 +149,10 @@ function SetRule({ path }: { path: string }) {
       {length === 'at' && <label class="stack tight">Until<input type="datetime-local" required value={at} onInput={(e) => setAt(e.currentTarget.value)} /></label>}
       <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts</label>
       <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back reserved chunks, without counting an attempt</label>
-      <div class="row"><button class="main" disabled={action.busy || !match || (length !== '' && !until)}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
+      <div class="row"><button class="main" disabled={edit.busy || !match || (length !== '' && !until)}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
         {match && <CopyAs cli={quern('rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(until ? ['--until', /\d/.test(length) ? length : until] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
       </div>
-      {action.problem && <Failed problem={action.problem} />}
+      <Outcome edit={edit} />
     </form>
   )
 }

@@ -1,15 +1,18 @@
 import { useState } from 'preact/hooks'
 import { call, curl } from '../api'
 import { read, write } from '../json'
-import { useAction } from '../live'
 import { CopyAs } from '../copy'
-import { Failed } from '../parts'
-import { refine, say } from '../state'
+import { Outcome, useEdit, type Version } from '../edit'
+import { queue, refine, say } from '../state'
 import type { Schedule, ScheduleDefinition } from '../types'
 import { Preview } from './schedule-preview'
 import { fromLocal, localTime, one, setCommand } from './schedule-paths'
 
 const first: ScheduleDefinition = { spec: '30 2 * * *', tz: 'UTC', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } }
+
+const usual = { missed: 'once', overlap: 'allow', catchup_limit: 100, catchup_window_ms: 3_600_000 }
+
+const version = (s: Schedule): Version => ({ fields: { ...s.definition }, etag: s.etag })
 
 const units = { s: 1000, min: 60_000, h: 3_600_000 } as const
 type Unit = keyof typeof units
@@ -33,26 +36,41 @@ function Time({ name, ms, set, hint }: { name: string; ms: number; set: (ms: num
 
 /** When and what: the time is read in plain words while it is written, and what is inserted is JSON as for an insert. */
 export function Editor({ s, done }: { s: Schedule | undefined; done: () => void }) {
-  const action = useAction()
-  const from = s?.definition ?? first
   const [name, setName] = useState(s?.name ?? '')
-  const [d, setD] = useState<ScheduleDefinition>({ missed: 'once', overlap: 'allow', catchup_limit: 100, catchup_window_ms: 3_600_000, ...from })
-  const [template, setTemplate] = useState(write(from.template, 2))
+  const [changes, setChanges] = useState<Partial<ScheduleDefinition>>({})
+  const [text, setText] = useState<string>() // of the submission, once it is edited
   const [wrong, setWrong] = useState('')
-  const put = (change: Partial<ScheduleDefinition>) => setD({ ...d, ...change })
-  const text = (field: 'spec' | 'tz' | 'missed' | 'overlap') => (e: { currentTarget: { value: string } }) => put({ [field]: e.currentTarget.value })
-  let body: ScheduleDefinition | undefined
-  try { body = tidy({ ...d, template: read<ScheduleDefinition['template']>(template) }) } catch { /* said below when it is saved */ }
+  const put = (change: Partial<ScheduleDefinition>) => setChanges({ ...changes, ...change })
+  const edit = useEdit({
+    now: s && version(s), changes: { ...(s ? {} : tidy({ ...usual, ...first })), ...changes }, log: { queue: queue.value, target: 'schedule ' + name },
+    read: async () => version(await call<Schedule>('GET', one(name))),
+    put: async (fields, guard) => {
+      const now = await call<Schedule>('PUT', one(name), tidy({ ...usual, ...fields } as ScheduleDefinition), guard)
+      say(`${now.name}: ${now.description}`)
+      return version(now)
+    },
+    done: (now) => {
+      setChanges({})
+      setText(undefined)
+      refine({ name: now && name })
+      done()
+    },
+  })
+  const d = { ...usual, ...edit.fields } as ScheduleDefinition
+  const choose = (field: 'spec' | 'tz' | 'missed' | 'overlap') => (e: { currentTarget: { value: string } }) => put({ [field]: e.currentTarget.value })
+  const template = text ?? write(d.template, 2)
+  const parsed = text === undefined ? d.template : templateOf(text)
+  const body = parsed && tidy(d)
   const save = (e: SubmitEvent) => {
     e.preventDefault()
     if (!body) return setWrong('The submission is not valid JSON.')
     setWrong('')
-    void action.run(async () => {
-      const now = await call<Schedule>('PUT', one(name), body, s ? { 'If-Match': s.etag } : { 'If-None-Match': '*' })
-      say(`${now.name}: ${now.description}`)
-      refine({ name: now.name })
-      done()
-    })
+    void edit.save()
+  }
+  const rewrite = (now: string) => {
+    const template = templateOf(now)
+    setText(now)
+    if (template) put({ template })
   }
   const moment = (field: 'start' | 'end', says: string) => (
     <label class="stack tight">{says}<input type="datetime-local" step="1" value={d[field] ? localTime(new Date(d[field])) : ''} onInput={(e) => put({ [field]: fromLocal(e.currentTarget.value) })} /></label>
@@ -64,8 +82,8 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
         <form class="stack" onSubmit={save}>
           <div class="fields">
             {!s && <label class="stack tight">Name<input required pattern="[A-Za-z0-9_.\-]+" maxLength={64} value={name} placeholder="nightly" onInput={(e) => setName(e.currentTarget.value)} /></label>}
-            <label class="stack tight">When<input class="mono" required value={d.spec} onInput={text('spec')} aria-describedby="spec-help" /></label>
-            <label class="stack tight">Time zone<input required value={d.tz} list="zones" onInput={text('tz')} /></label>
+            <label class="stack tight">When<input class="mono" required value={d.spec} onInput={choose('spec')} aria-describedby="spec-help" /></label>
+            <label class="stack tight">Time zone<input required value={d.tz} list="zones" onInput={choose('tz')} /></label>
           </div>
           <datalist id="zones">{zones.map((z) => <option key={z} value={z} />)}</datalist>
           <small id="spec-help">Five fields (minute, hour, day, month, weekday), @hourly to @yearly, @every 90s, or @at 2026-03-29T02:30:00Z.</small>
@@ -75,24 +93,29 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
             <Time name="Jitter" ms={d.jitter_ms ?? 0} set={(ms) => put({ jitter_ms: ms })} hint="longest delay of a tick; a given tick always has the same delay" />
           </div>
           <div class="fields">
-            <label class="stack tight">Ticks missed while down<select value={d.missed} onChange={text('missed')}><option value="once">insert one for them</option><option value="skip">are skipped</option><option value="all">are all inserted later</option></select></label>
+            <label class="stack tight">Ticks missed while down<select value={d.missed} onChange={choose('missed')}><option value="once">insert one for them</option><option value="skip">are skipped</option><option value="all">are all inserted later</option></select></label>
             {d.missed === 'all' && <Time name="Not older than" ms={d.catchup_window_ms ?? 0} set={(ms) => put({ catchup_window_ms: ms })} />}
             {d.missed === 'all' && <label class="stack tight">At most<input type="number" min="1" max="1000" value={d.catchup_limit} onInput={(e) => put({ catchup_limit: Number(e.currentTarget.value) })} /></label>}
-            <label class="stack tight">If the last one still runs<select value={d.overlap} onChange={text('overlap')}><option value="allow">insert anyway</option><option value="skip">skip</option><option value="buffer_one">one waits</option></select></label>
+            <label class="stack tight">If the last one still runs<select value={d.overlap} onChange={choose('overlap')}><option value="allow">insert anyway</option><option value="skip">skip</option><option value="buffer_one">one waits</option></select></label>
           </div>
           <div class="row">
             <label class="check"><input type="checkbox" checked={d.seconds ?? false} onChange={(e) => put({ seconds: e.currentTarget.checked })} />First field: seconds</label>
             <label class="check"><input type="checkbox" checked={d.pause_on_failure ?? false} onChange={(e) => put({ pause_on_failure: e.currentTarget.checked })} />Pause after a failure</label>
             {!s && <label class="check"><input type="checkbox" checked={d.run_on_create ?? false} onChange={(e) => put({ run_on_create: e.currentTarget.checked })} />Insert once now</label>}
           </div>
-          <label class="stack tight">Submission, as JSON<textarea rows={7} spellcheck={false} value={template} onInput={(e) => setTemplate(e.currentTarget.value)} /></label>
-          <div class="row"><button class="main" disabled={action.busy}>{s ? 'Save' : 'Create'}</button><span role="status">{wrong}</span></div>
-          {action.problem && <Failed problem={action.problem} />}
+          <label class="stack tight">Submission, as JSON<textarea rows={7} spellcheck={false} value={template} onInput={(e) => rewrite(e.currentTarget.value)} /></label>
+          <div class="row"><button class="main" disabled={edit.busy}>{s ? 'Save' : 'Create'}</button><span role="status">{wrong}</span></div>
+          <Outcome edit={edit} />
         </form>
       </section>
       <section class="card w5"><Preview d={d} s={s} /></section>
     </>
   )
+}
+
+/** What the text says to insert; undefined while it is no JSON. */
+function templateOf(text: string): ScheduleDefinition['template'] | undefined {
+  try { return read<ScheduleDefinition['template']>(text) } catch { return undefined }
 }
 
 /** Leaves out what says nothing, so that what is copied is no longer than it has to be. */

@@ -68,7 +68,7 @@ export function Schedules() {
       </section>
       {chosen && list.data && !s && <section class="card w12"><Empty command={cli('list')}>There is no schedule “{chosen}” in this queue.</Empty></section>}
       {s && <Lately key={s.name} s={s} />}
-      {(!chosen || s) && may('operate') && <Editor key={s ? `${s.name} ${s.version}` : 'new'} s={s} done={list.again} />}
+      {(!chosen || s) && may('operate') && <Editor key={s?.name ?? 'new'} s={s} done={list.again} />}
       {s && may('operate') && <Backfill key={'backfill ' + s.name} s={s} done={list.again} />}
     </>
   )

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { Problem, call, curl, quern, queuePath } from '../api'
+import { call, curl, type Problem, quern, queuePath } from '../api'
 import { exact, moment, percent, short, shown } from '../format'
 import { write } from '../json'
 import { Table } from '../list'
@@ -8,6 +8,7 @@ import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
+import { Outcome, useEdit, type Version } from '../edit'
 import { Count, Empty, Failed, MetaChips, SubmissionLink, Unscored, Width } from '../parts'
 import { lacks } from '../session'
 import { link, queue, refine, route, say } from '../state'
@@ -26,12 +27,14 @@ export function Strategies() {
   const context = useContextPairs()
   const path = `${queuePath(queue.value)}/strategies`
   const [answer, setAnswer] = useState<Answer>()
+  const [name, setName] = useState('')
+  const [from, setFrom] = useState<From>() // what the edit of a named one began with
   const action = useAction()
   const { said, problem } = useValid(text, path)
   const plugins = useLive<Page<{ name: string }>>('/v1/plugins', 0)
   const named = useLive<Page<NamedStrategy>>(`${path}?limit=100`, 10)
-  const ask = (kind: Answer['kind']) => action.run(async () => {
-    const body = kind === 'compare' ? { a: text, b: other, max: 100, ...context.body } : { strategy: text, max: 20, ...context.body }
+  const ask = (kind: Answer['kind'], b = other) => action.run(async () => {
+    const body = kind === 'compare' ? { a: text, b, max: 100, ...context.body } : { strategy: text, max: 20, ...context.body }
     setAnswer({ kind, of: await call(`POST`, `${path}/${kind}`, body) } as Answer)
   })
   const blocked = action.busy || context.wrong !== undefined
@@ -43,7 +46,7 @@ export function Strategies() {
         <div class="stack">
           <textarea id="strategy-text" rows={3} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
           <StrategyTree text={text} valid={said?.of === text ? said.valid : undefined} path={path} plugins={plugins.data?.items.map((p) => p.name) ?? []} />
-          <Validity text={text} valid={said?.valid} problem={problem} path={path} saved={named.again} />
+          <Validity text={text} valid={said?.valid} problem={problem} path={path} saved={named.again} name={name} setName={setName} from={from} setFrom={setFrom} />
           <ContextField text={context.text} wrong={context.wrong} />
           <div class="row">
             <button class="main" disabled={blocked} onClick={() => ask('explain')}>Explain</button>
@@ -58,7 +61,7 @@ export function Strategies() {
         <header><h2>Named strategies</h2><small>{named.data ? exact(named.data.items.length) : ''}</small></header>
         {named.problem && <Failed problem={named.problem} again={named.again} />}
         {named.data?.items.length === 0 && <Empty command={quern('strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name. You can change a named strategy without changing the consumers that use it.</Empty>}
-        <div class="stack">{named.data?.items.map((s) => <Named key={s.name} s={s} path={path} again={named.again} />)}</div>
+        <div class="stack">{named.data?.items.map((s) => <Named key={s.name} s={s} path={path} again={named.again} edit={() => { setFrom(s); setName(s.name); refine({ text: s.strategy }) }} compare={blocked ? undefined : () => { refine({ other: s.strategy }); void ask('compare', s.strategy) }} />)}</div>
       </section>
       {answer?.kind === 'explain' && <Tree x={answer.of} />}
       {answer?.kind === 'preview' && <Picks x={answer.of} />}
@@ -84,7 +87,7 @@ function useValid(text: string, path: string): { said: { of: string; valid: Vali
   return { said, problem }
 }
 
-function Validity({ text, valid, problem, path, saved }: { text: string; valid: Valid | undefined; problem: Problem | undefined; path: string; saved: () => void }) {
+function Validity({ valid, problem, ...save }: { valid: Valid | undefined; problem: Problem | undefined } & Saved) {
   if (problem) return <Failed problem={problem} />
   if (!valid) return <p class="note" role="status">Checking…</p>
   return (
@@ -92,46 +95,55 @@ function Validity({ text, valid, problem, path, saved }: { text: string; valid: 
       <p><span class="state"><i class="mark done" aria-hidden="true" />Valid</span> · asked in this order:</p>
       <pre class="wrap" tabIndex={0} aria-label="Branches">{valid.branches.map((b, i) => `${i + 1}. ${b}`).join('\n')}</pre>
       <details><summary>As JSON</summary><pre class="wrap" tabIndex={0} aria-label="The strategy as JSON">{write(valid.tree, 2)}</pre></details>
-      <Gate scope="operate"><SaveAs text={text} path={path} saved={saved} /></Gate>
+      <Gate scope="operate"><SaveAs {...save} /></Gate>
     </div>
   )
 }
 
-function SaveAs({ text, path, saved }: { text: string; path: string; saved: () => void }) {
-  const [name, setName] = useState('')
-  const action = useAction()
-  const save = (e: SubmitEvent) => {
-    e.preventDefault()
-    void action.run(async () => {
-      const guard: Record<string, string> = {}
-      try {
-        guard['If-Match'] = (await call<NamedStrategy>('GET', `${path}/${encodeURIComponent(name)}`)).etag
-      } catch (error) {
-        if (!(error instanceof Problem && error.status === 404)) throw error
-        guard['If-None-Match'] = '*'
-      }
-      const now = await call<NamedStrategy>('PUT', `${path}/${encodeURIComponent(name)}`, { strategy: text }, guard)
+interface Saved {
+  text: string; path: string; saved: () => void; name: string; setName: (name: string) => void
+  from: From | undefined; setFrom: (s: From) => void
+}
+
+interface From { name: string; strategy: string; etag: string }
+
+const version = (s: From): Version => ({ fields: { strategy: s.strategy }, etag: s.etag })
+
+function SaveAs({ text, path, saved, name, setName, from, setFrom }: Saved) {
+  const one = `${path}/${encodeURIComponent(name)}`
+  const edit = useEdit({
+    now: from?.name === name ? version(from) : undefined, pinned: true,
+    changes: { strategy: text }, log: { queue: queue.value, target: 'strategy ' + name },
+    read: async () => version(await call<NamedStrategy>('GET', one)),
+    put: async (fields, guard) => {
+      const now = await call<NamedStrategy>('PUT', one, fields, guard)
       say(`${now.name} is at version ${now.version}`)
-      setName('')
+      return version(now)
+    },
+    done: (now, isSaved) => {
+      const strategy = String(now?.fields['strategy'] ?? text)
+      if (now?.etag) setFrom({ name, strategy, etag: now.etag })
+      if (!isSaved) refine({ text: strategy })
       saved()
-    })
-  }
+    },
+  })
   return (
-    <form class="row" onSubmit={save}>
-      <label class="field">Save as <input value={name} onInput={(e) => setName(e.currentTarget.value)} placeholder="nightly" required pattern="[A-Za-z0-9_.\-]+" maxLength={64} /></label>
-      <button disabled={action.busy}>Save</button>
-      {action.problem && <Failed problem={action.problem} />}
+    <form class="row" onSubmit={(e) => { e.preventDefault(); void edit.save() }}>
+      <label class="field">Save as <input value={name} onInput={(e) => { setName(e.currentTarget.value); edit.clear() }} placeholder="nightly" required pattern="[A-Za-z0-9_.\-]+" maxLength={64} /></label>
+      <button disabled={edit.busy}>Save</button>
+      <Outcome edit={edit} />
     </form>
   )
 }
 
-function Named({ s, path, again }: { s: NamedStrategy; path: string; again: () => void }) {
+function Named({ s, path, again, edit, compare }: { s: NamedStrategy; path: string; again: () => void; edit: () => void; compare: (() => void) | undefined }) {
   return (
     <div class="branch">
       <div class="row"><b>{s.name}</b><small>version {s.version}, {moment(s.created_at)}</small></div>
       <code class="mono">{s.strategy}</code>
       <div class="row">
-        <button onClick={() => refine({ text: s.strategy })}>Edit</button>
+        <button aria-label={`Edit ${s.name}`} onClick={edit}>Edit</button>
+        <button aria-label={`Compare to ${s.name}`} disabled={!compare} title="compare what stands in the field Strategy with it" onClick={compare}>Compare</button>
         <Confirm name="Delete" lacks={lacks('operate')} label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} deleted`); again() }}>All its {exact(s.version)} versions are deleted. The server refuses the next reserve that names it.</Confirm>
       </div>
     </div>

@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
 import { call, curl, quern } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
-import { useAction, useLive } from '../live'
+import { useLive } from '../live'
 import { CopyAs } from '../copy'
+import { Outcome, useEdit } from '../edit'
 import { pause } from '../backoff'
 import { Count, Failed, Mark, MetaChips, Progress, State, countedStates, ends } from '../parts'
 import { leftOf, usePace } from '../pace'
@@ -68,23 +69,25 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
 }
 
 function Priority({ s, again }: { s: Sub; again: () => void }) {
-  const action = useAction()
   const [text, setText] = useState('')
-  const save = (e: SubmitEvent) => {
-    e.preventDefault()
-    void action.run(async () => {
-      await call('PATCH', '/v1/submissions/' + s.id, { priority: Number(text) })
-      say(`Priority ${text}, from the next reservation on`, undoOf({ action: 'submission.change', target: 'submission ' + s.id, before: { priority: s.priority ?? 0 } }))
+  const path = '/v1/submissions/' + s.id
+  const version = (of: Sub) => ({ fields: { priority: of.priority ?? 0 } })
+  const edit = useEdit({
+    now: version(s), changes: text === '' ? {} : { priority: Number(text) }, looks: true, log: { target: 'submission ' + s.id },
+    read: async () => version(await call<Sub>('GET', path)),
+    put: async (fields) => version(await call<Sub>('PATCH', path, fields)),
+    done: (_, saved, was) => {
+      if (saved) say(`Priority ${text}, from the next reservation on`, undoOf({ action: 'submission.change', target: 'submission ' + s.id, before: { ...was?.fields } }))
       setText('')
       again()
-    })
-  }
+    },
+  })
   return (
-    <form class="row" onSubmit={save}>
+    <form class="row" onSubmit={(e) => { e.preventDefault(); void edit.save() }}>
       <b>{s.priority ?? 0}</b>
       <input type="number" step="1" aria-label="New priority" value={text} onInput={(e) => setText(e.currentTarget.value)} required />
-      <button disabled={action.busy}>Change</button>
-      {action.problem && <Failed problem={action.problem} />}
+      <button disabled={edit.busy}>Change</button>
+      <Outcome edit={edit} />
     </form>
   )
 }

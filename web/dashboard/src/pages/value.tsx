@@ -17,7 +17,7 @@ import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, M
 import { actorOf } from '../told'
 import { Change, UndoOf, What } from './activity'
 import { HowLong } from './durations'
-import { AtLimit, Edit, NewValue, newer } from './keys'
+import { AtLimit, Edit, newer } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
 
@@ -109,8 +109,7 @@ function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: Va
   return (
     <section class="card w12">
       <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'not set'}, in effect from the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
-      {v && open && <Edit of={of} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
-      {!v && open && <NewValue of={of} find={valueText(value)} done={() => { setOpen(false); again() }} />}
+      {open && <Edit of={of} value={value} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
     </section>
   )
 }
