@@ -174,7 +174,7 @@ func (s *Shard) take(p *Prepared) error {
 
 // carry keeps the state that survives a reload.
 func (s *Shard) carry(p *Prepared) {
-	p.m.Stats.Carry(&p.before.Stats)
+	p.m.Stats.Totals.Carry(&p.before.Stats.Totals)
 	p.m.Endings.Rewatch(&p.before.Endings, p.m.Live)
 	p.parts.carry(&s.parts)
 	s.roster.Rewind()

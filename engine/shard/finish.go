@@ -40,19 +40,31 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 
 // Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written
 // to disk; before it says that a chunk is gone it waits for what ended it to be there.
+//
+// It waits before it changes anything. An extend that is refused must leave each deadline as it was.
 func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
-	var waits commit.Set
-	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
-		dst = m.Extends(items, now, dst)
-		waits = s.untilGone(dst[from:])
-		return nil
-	})
-	if err != nil {
-		return dst, err
-	}
-	if err := cmp.Or(s.writer.wait(waits), s.owned()); err != nil {
-		return dst, err
+	var refused, durable []int
+	for done := false; !done; {
+		var waits commit.Set
+		err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+			if pending := s.writer.pending(); pending != nil {
+				refused = m.Tokens.Refused(items, refused[:0])
+				if slices.ContainsFunc(refused, func(i int) bool {
+					_, is := slices.BinarySearch(durable, i)
+					return !is
+				}) {
+					waits.Add(pending)
+					return nil
+				}
+			}
+			dst, done = m.Extends(items, now, dst), true
+			return nil
+		})
+		if err := cmp.Or(err, s.writer.wait(waits), s.owned()); err != nil {
+			return dst, err
+		}
+		refused, durable = durable, refused
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
@@ -62,6 +74,16 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	var waits commit.Set
+	// What is given back without a delay is given back at once, whatever becomes of the commits. Not so when another
+	// server has the queue: what this one remembers counts no more.
+	failed := func(err error) error {
+		for i := range dst[from:] {
+			if items[i].Delay == 0 && dst[from+i].Outcome == queue.OutcomeOK && queue.CodeOf(err) != queue.CodeMoved {
+				return partly(err)
+			}
+		}
+		return err
+	}
 	for start := 0; start < len(items); start += shell.SliceItems {
 		slice, first := items[start:min(start+shell.SliceItems, len(items))], len(dst)
 		err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
@@ -76,11 +98,11 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 			return nil
 		})
 		if err != nil {
-			return dst, s.writer.outcome(waits, err)
+			return dst, failed(s.writer.outcome(waits, err))
 		}
 	}
 	if err := cmp.Or(s.writer.wait(waits), s.owned()); err != nil {
-		return dst, err
+		return dst, failed(err)
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }

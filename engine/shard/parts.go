@@ -53,8 +53,9 @@ func join(m *machine.Machine) parts {
 		Began:     []func(){p.stops.Began},
 		Opened:    []func(*machine.Record){p.schedules.Opened},
 		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
+		Uncounted: []func(){p.bulks.Uncounted, p.schedules.Uncounted},
 		Replayed:  []func(){p.letters.Replayed, p.rules.Replayed},
-		Offered:   []func(){p.bulks.Replayed, p.schedules.Replayed, p.settings.Replayed},
+		Offered:   []func(){p.schedules.Replayed, p.settings.Replayed},
 		Inserting: []func(*journal.Insert){p.letters.Inserting},
 		Dying:     []func(*machine.Record, uint32, queue.Time){p.letters.Dying},
 		Died:      []func(*machine.Record, uint32, int){p.letters.Died},
@@ -84,5 +85,6 @@ func endedLetters(m *machine.Machine, p *deadletters.Part) recount.Total {
 
 // carry takes over the counters that continue over a reload.
 func (p *parts) carry(old *parts) {
-	p.bulks.Totals, p.schedules.Totals = old.bulks.Totals, old.schedules.Totals
+	p.bulks.Totals.Add(old.bulks.Totals, queue.BulkCounts{})
+	p.schedules.Totals.Add(&queue.ScheduleCounts{}, &old.schedules.Totals.ScheduleCounts)
 }

@@ -121,6 +121,7 @@ func (p *Prepared) load(ctx context.Context) error {
 	if p.before != nil {
 		m.Tokens.Carry(p.before)
 	}
+	defer m.Recovery.Uncounted()
 	return rows.Load(ctx, func(row checkpoint.Row) error {
 		if err := m.Recovery.Load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
@@ -173,6 +174,9 @@ func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 			m.AppliedAt = position
 			p.replayed += int64(len(batch))
 			err = journal.Decode(batch, func(at queue.Time) { m.Now = at }, m)
+			if p.before == nil || position <= p.before.AppliedAt {
+				m.Recovery.Uncounted()
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("journal: batch %d: %w", position, err)

@@ -199,13 +199,18 @@ func (s *sim) disarm() {
 
 // commitFailed says whether a call's commit failed, which only a fault may do, and whether it was written all the same.
 func (s *sim) commitFailed(what string, err error) (failed, written bool) {
+	return s.commitFailedBehind(what, false, err)
+}
+
+// commitFailedBehind is commitFailed for a call that may have done something before its commit: then it is not told that nothing was done.
+func (s *sim) commitFailedBehind(what string, begun bool, err error) (failed, written bool) {
 	if s.faults == nil || s.faults.fired == noFault {
 		s.must(what, err)
 		return false, false
 	}
 	kind := s.faults.fired
 	want := queue.CodeCommitFailed
-	if kind == full {
+	if kind == full && !begun {
 		want = queue.CodeDiskFull
 	}
 	if queue.CodeOf(err) != want || !errors.Is(err, errors.Unwrap(kind.err())) {
@@ -239,17 +244,14 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 	if kind != full {      // reloaded, under an epoch of its own
 		s.epoch++
 		s.m.reload(s.now)
-		s.syncTotals()
 		s.tick()
 	}
-	s.syncTotals()
 }
 
-// syncTotals takes the running totals over: those of a batch whose outcome was unknown are not promised.
+// syncTotals takes over the totals of what the life-cycle worker does: it makes several commits, and the model does not know which failed.
+// What calls do has to be counted exactly, also when it is not known whether the batch was written.
 func (s *sim) syncTotals() {
-	got := s.shard.Stats()
-	s.m.totals = modelTotals{
-		inserted: got.InsertedTotal, reserved: got.ReservedTotal, done: got.DoneTotal, failed: got.FailedTotal, expired: got.ExpiredTotal,
-		lost: got.LostTotal, released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal, forwarded: got.ForwardedTotal, bulk: got.BulkTotal,
-	}
+	got, t := s.shard.Stats(), &s.m.totals
+	t.failed, t.expired, t.lost, t.released = got.FailedTotal, got.ExpiredTotal, got.LostTotal, got.ReleasedTotal
+	t.ended, t.forwarded, t.bulk = got.SubmissionsEndedTotal, got.ForwardedTotal, got.BulkTotal
 }

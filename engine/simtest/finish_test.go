@@ -388,7 +388,11 @@ func (s *sim) releaseSome() {
 	}
 	s.log.add("release %s", describe(items))
 	got, err := s.shard.Release(ctx, call, nil)
-	failed, written := s.commitFailed("release", err)
+	gaveBack := slices.ContainsFunc(items, func(it item) bool {
+		first := slices.IndexFunc(items, func(o item) bool { return o.c == it.c && o.standing == holds })
+		return it.standing == holds && call[first].Delay == 0
+	})
+	failed, written := s.commitFailedBehind("release", gaveBack, err)
 	if !failed {
 		s.sameLength(len(got), len(items))
 	}

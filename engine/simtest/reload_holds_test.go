@@ -197,3 +197,32 @@ func TestDegradedAfterFailedCommits(t *testing.T) {
 		t.Errorf("after a commit that came through: %v", err)
 	}
 }
+
+// A consumer gives a chunk back with a delay, and takes it up again with the same token when the delay is over. A reload keeps that
+// reservation: what was written is that it was given back before.
+func TestReloadKeepsWhatWasTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	b, f := faultyBox(t, relaxed())
+	sub := mustInsert(t, b, prefixed(1))
+	held := mustReserve(t, b, "OldestFirst", 1)[0].Token
+	if _, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held, Delay: 1000}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.pass(time.Minute)
+	b.shard.Worker.Tick()
+	taken, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held, Timeout: 60_000, Consumer: "w"}}, nil)
+	if err != nil || taken[0].Outcome != queue.OutcomeOK {
+		t.Fatalf("extend of a chunk that was given back and is ready: got %+v and %v", taken, err)
+	}
+	failCommit(t, b, f)
+	if chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, 0); err != nil || chunk.State != queue.ChunkReserved {
+		t.Errorf("after a reload the chunk is %+v and %v, want reserved", chunk, err)
+	}
+	f.arm(unknownWritten, 0) // given back once more, in secret
+	if _, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held, Delay: 1000}}, nil); queue.CodeOf(err) != queue.CodeCommitFailed {
+		t.Fatal(err)
+	}
+	if chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, 0); err != nil || chunk.State != queue.ChunkWaiting {
+		t.Errorf("after a release that landed in secret the chunk is %+v and %v, want waiting", chunk, err)
+	}
+}

@@ -184,3 +184,56 @@ func (c *ledger) audit(t *testing.T) {
 		}
 	}
 }
+
+// A batch that landed although its commit failed counts in the totals, as what it did is there; one that did not land counts in none.
+func TestReloadCountsWhatLanded(t *testing.T) {
+	t.Parallel()
+	b, f := faultyBox(t, relaxed())
+	mustInsert(t, b, prefixed(9))
+	held := mustReserve(t, b, "OldestFirst", 4)
+	want := b.shard.Stats()
+	for _, how := range []fault{unknownWritten, unknownLost, unknownWritten} {
+		landed := uint64(0)
+		if how == unknownWritten {
+			landed = 1
+		}
+		for _, call := range []struct {
+			what string
+			do   func() error
+			add  func()
+		}{
+			{"an insert", func() error {
+				n := prefixed(5)
+				_, _, err := b.shard.Insert(ctx, &n)
+				return err
+			}, func() {
+				want.InsertedTotal += 5 * landed
+				want.SubmissionsInsertedTotal += landed
+			}},
+			{"a complete", func() error {
+				_, err := b.shard.Complete(ctx, []queue.CompleteItem{{Token: held[0].Token}}, nil)
+				return err
+			}, func() { want.DoneTotal += landed }},
+			{"a fail", func() error {
+				_, err := b.shard.Fail(ctx, []queue.FailItem{{Token: held[1].Token}}, nil)
+				return err
+			}, func() { want.FailedTotal += landed }},
+		} {
+			f.arm(how, 0)
+			if err := call.do(); queue.CodeOf(err) != queue.CodeCommitFailed {
+				t.Fatalf("%s whose commit is unknown: got %v, want %s", call.what, err, queue.CodeCommitFailed)
+			}
+			call.add()
+			got := b.shard.Stats()
+			if got.InsertedTotal != want.InsertedTotal || got.SubmissionsInsertedTotal != want.SubmissionsInsertedTotal ||
+				got.DoneTotal != want.DoneTotal || got.FailedTotal != want.FailedTotal || got.ReservedTotal != want.ReservedTotal {
+				t.Errorf("after %s that %s, the totals are %+v, want %+v", call.what, faultNames[how], got.Stats, want.Stats)
+			}
+		}
+		held = held[2:]
+		if how == unknownLost { // it is still to be done
+			held = mustReserve(t, b, "OldestFirst", 2)
+			want.ReservedTotal += 2
+		}
+	}
+}

@@ -375,7 +375,7 @@ func TestReload(t *testing.T) {
 	before, _ := x.Get(id)
 	row, old := x.part.Row(uint64(id)), x.part
 	x.Reload(x.join)
-	x.part.Replayed()
+	x.part.Uncounted()
 	after, there := x.Get(id)
 	if !there || after.Counts != before.Counts || after.Walk != before.Walk || after.Priority != -3 || after.Rate != 9 || after.Actor != "ana" {
 		t.Fatalf("after the reload: %+v, want %+v", after, before)

@@ -64,8 +64,8 @@ func (b *Bulk) info(queueName string) queue.Bulk {
 	}
 }
 
-// Replayed is called when all is replayed: that does not count as done since the server's start.
-func (p *Part) Replayed() { p.Totals = queue.BulkCounts{} }
+// Uncounted forgets what a replay has counted until now: the life before did it.
+func (p *Part) Uncounted() { p.Totals = queue.BulkCounts{} }
 
 // Row is the operation as the store keeps it.
 func (p *Part) Row(key uint64) []byte {

@@ -47,11 +47,12 @@ func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 		old.Revoked(r.ID, slot, queue.RevokedRule)
 		return
 	}
-	t := r.Tries[h.Index]
-	if t != nil && t.Reason == journal.Snoozed && t.sequence == h.Sequence && t.epoch == h.Epoch {
+	t, before := r.Tries[h.Index], was.Tries[h.Index]
+	// An extend may have taken up what its token gave back long ago. The machine before knows of that one.
+	if t.snoozedBy(&h) && !(before.snoozedBy(&h) && before.NotBefore == t.NotBefore) {
 		return // its consumer gave it back, and that was written
 	}
-	if t.count() != was.Tries[h.Index].count() { // the end of this very try was written
+	if t.count() != before.count() { // the end of this very try was written
 		if t != nil && (t.Reason == journal.Expired || t.Reason == journal.Lost) {
 			old.Revoked(r.ID, slot, queue.RevokedExpired)
 		}
@@ -77,6 +78,11 @@ func Retake(m *Machine, r *Record, h reserver.Hold, consumer string, seen queue.
 	m.Holds.Saw(m.Holds.At(m.Holds.Add(&r.Holds, h, consumer)), seen)
 }
 
+// snoozedBy says whether the consumer of a reservation gave the chunk back with a delay.
+func (t *Try) snoozedBy(h *reserver.Hold) bool {
+	return t != nil && t.Reason == journal.Snoozed && t.sequence == h.Sequence && t.epoch == h.Epoch
+}
+
 // count is how many tries of a chunk were counted.
 func (t *Try) count() uint16 {
 	if t == nil {
@@ -85,13 +91,38 @@ func (t *Try) count() uint16 {
 	return t.Attempts
 }
 
-// Carry keeps the running totals over a reload.
-func (c *Stats) Carry(old *Stats) {
-	c.Inserted, c.Reserved, c.Done, c.Failed = old.Inserted, old.Reserved, old.Done, old.Failed
-	c.Expired, c.Released, c.Submissions, c.SubmissionEnd = old.Expired, old.Released, old.Submissions,
-		old.SubmissionEnd
-	c.EndedAs, c.Damaged = old.EndedAs, old.Damaged
-	c.Commits, c.CommitBytes = old.Commits, old.CommitBytes
-	c.Forwarded, c.Arrived, c.Aged = old.Forwarded, old.Arrived, old.Aged
-	c.Acts = old.Acts
+// Uncounted forgets what a replay has counted until now. At a start that is what earlier lives did. At a reload it is
+// what the machine before has counted. That one knows nothing of a batch that landed although its commit failed, so
+// what such a batch did stays counted, and Carry adds it.
+func (p *recovery) Uncounted() {
+	m := p.m
+	m.Stats.Totals = Totals{}
+	for _, uncounted := range m.Joined.Uncounted {
+		uncounted()
+	}
+}
+
+// Carry adds what the machine before has counted, at a reload.
+func (c *Totals) Carry(old *Totals) {
+	c.Inserted += old.Inserted
+	c.Reserved += old.Reserved
+	c.Done += old.Done
+	c.Failed += old.Failed
+	c.Aged += old.Aged
+	c.Damaged += old.Damaged
+	c.Forwarded += old.Forwarded
+	c.Arrived += old.Arrived
+	c.Expired += old.Expired
+	c.Released += old.Released
+	c.Submissions += old.Submissions
+	c.SubmissionEnd += old.SubmissionEnd
+	c.Commits += old.Commits
+	c.CommitBytes += old.CommitBytes
+	for kind, n := range old.Acts {
+		c.Acts[kind].Done += n.Done
+		c.Acts[kind].Stale += n.Stale
+	}
+	for state, n := range old.EndedAs {
+		c.EndedAs[state] += n
+	}
 }

@@ -5,6 +5,7 @@ package machine
 // mark the reservation as finishing until the op is on the disk.
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -53,40 +54,17 @@ func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {
 		t := &items[i].Token
-		timeout := items[i].Timeout
-		// The queue's timeout as it is now, not as it was at the reservation: an operator who raises it wants that
-		// for work in progress.
-		if timeout == 0 {
-			timeout = queue.Time(m.Settings.ReservationTimeout / time.Millisecond)
+		r, slot, s, refusal := m.Tokens.extendable(t)
+		if refusal == nil && s != Holder {
+			slot, refusal = m.Tokens.takeUp(r, t, s, items[i].Consumer, now)
 		}
-		r, slot, s := m.Tokens.Resolve(t)
-		if s == free || s == onShelf {
-			// A rule with the effect `revoke` took the chunk back. Its consumer must not get it again by extending.
-			if taken, is := m.Joined.Rules.TakenBack(r); is {
-				dst = append(dst, taken)
-				continue
-			}
-		}
-		if s == onShelf {
-			marks.Hit("a shelved chunk is taken up by the consumer that had it")
-			m.Suspects.lendOut(r, t.Index, r.Tries[t.Index], now)
-			s = free
-		}
-		if s == free && m.Backlog.TakeChunk(r.Sub, t.Index) {
-			m.Ready(r, -1)
-			m.Suspects.taken(r, t.Index)
-			marks.Hit("a chunk is held again by an extend after a crash")
-			slot = m.Holds.Add(&r.Holds, reserver.Hold{
-				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.Attempt(t.Index),
-				Counted:  true,
-				Reserved: now, Deadline: now,
-			}, items[i].Consumer)
-			s = Holder
-		}
-		if s != Holder || m.Holds.At(slot).State == reserver.Expiring {
-			dst = append(dst, Answer(extendStanding(s)))
+		if refusal != nil {
+			dst = append(dst, *refusal)
 			continue
 		}
+		// The queue's timeout as it is now, not as it was at the reservation: an operator who raises it wants that
+		// for work in progress.
+		timeout := cmp.Or(items[i].Timeout, queue.Time(m.Settings.ReservationTimeout/time.Millisecond))
 		// The deadline may also move back: a consumer that asks for less than it has gets less. No reservation lasts
 		// longer than MaxReservation from its beginning, however often it is extended.
 		deadline := min(now+timeout, m.Holds.At(slot).Reserved.Add(m.Settings.MaxReservation))
@@ -95,6 +73,52 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		dst = append(dst, queue.Result{Deadline: deadline})
 	}
 	return dst
+}
+
+// Refused appends to dst the places of the items that Extends would not extend now. It changes nothing.
+func (p *tokens) Refused(items []queue.ExtendItem, dst []int) []int {
+	for i := range items {
+		if _, _, _, refusal := p.extendable(&items[i].Token); refusal != nil {
+			dst = append(dst, i)
+		}
+	}
+	return dst
+}
+
+// extendable finds what a token holds (Holder), or may take up again (free, onShelf); else why not.
+func (p *tokens) extendable(t *queue.Token) (r *Record, slot uint32, s standing, refusal *queue.Result) {
+	m := p.m
+	r, slot, s = p.Resolve(t)
+	switch {
+	case s == free || s == onShelf:
+		// A rule with the effect `revoke` took the chunk back. Its consumer must not get it again by extending.
+		if taken, is := m.Joined.Rules.TakenBack(r); is {
+			refusal = &taken
+		}
+	case s != Holder || m.Holds.At(slot).State == reserver.Expiring:
+		refusal = new(Answer(extendStanding(s)))
+	}
+	return r, slot, s, refusal
+}
+
+// takeUp has a chunk be held again under a token from before a restart.
+func (p *tokens) takeUp(r *Record, t *queue.Token, s standing, consumer string,
+	now queue.Time) (uint32, *queue.Result) {
+	m := p.m
+	if s == onShelf {
+		marks.Hit("a shelved chunk is taken up by the consumer that had it")
+		m.Suspects.lendOut(r, t.Index, r.Tries[t.Index], now)
+	}
+	if !m.Backlog.TakeChunk(r.Sub, t.Index) {
+		return 0, new(Answer(Lost))
+	}
+	m.Ready(r, -1)
+	m.Suspects.taken(r, t.Index)
+	marks.Hit("a chunk is held again by an extend after a crash")
+	return m.Holds.Add(&r.Holds, reserver.Hold{
+		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.Attempt(t.Index), Counted: true,
+		Reserved: now, Deadline: now,
+	}, consumer), nil
 }
 
 // extendStanding: what is finished or finishing cannot be extended. Holder is among them for a reservation that is

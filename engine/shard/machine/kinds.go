@@ -73,8 +73,7 @@ type lifecycle struct {
 	Acting Action             // what the life-cycle worker is at
 }
 
-// Acted counts an action: done, or stale when what it was for had changed meanwhile. A
-// replay ends with new counts.
+// Acted counts an action: done, or stale when what it was for had changed meanwhile.
 func (c *Stats) Acted(k Kind, done bool) {
 	if done {
 		c.Acts[k].Done++

@@ -55,15 +55,20 @@ type Machine struct {
 	Lately *durations.Kept    // Options.Seconds.Lately
 }
 
-// Stats are what the backlog and the reserver do not count themselves. The totals count
-// from the server's start.
+// Stats are what the backlog and the reserver do not count themselves.
 type Stats struct {
+	Totals
+
 	Waiting, Parked, Dead, Operations uint64
 	// of operations, by book those of submissions that rules about values or themselves cover
-	Covered                                       [2]uint64
-	Completed, Skipped                            uint64 // chunks of open submissions
-	EndedLetters                                  uint64 // dead letters of ended submissions
-	Orphaned                                      uint64 // reservations of ended submissions
+	Covered            [2]uint64
+	Completed, Skipped uint64 // chunks of open submissions
+	EndedLetters       uint64 // dead letters of ended submissions
+	Orphaned           uint64 // reservations of ended submissions
+}
+
+// Totals count from the server's start. A reload keeps them: recovery.Uncounted.
+type Totals struct {
 	Inserted, Reserved, Done, Failed              uint64
 	Aged                                          uint64 // dead letters given up because they were too old
 	Damaged                                       uint64 // chunks set aside because their content cannot be read

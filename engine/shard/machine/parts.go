@@ -61,6 +61,7 @@ type Joined struct {
 	Rules Rules          // what the machine asks of an operator's rules
 
 	Began     []func()                  // another life of the shard begins
+	Uncounted []func()                  // what was replayed until now was counted by the life before
 	Replayed  []func()                  // a replay is through; nothing is offered yet
 	Offered   []func()                  // then: all is
 	Inserting []func(s *journal.Insert) // an insert is applied, at a replay perhaps once more

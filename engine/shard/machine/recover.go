@@ -102,7 +102,7 @@ func (p *recovery) remembered(c journal.Completed) error {
 func (p *recovery) Replayed(now queue.Time) {
 	m := p.m
 	m.Replay, p.History, m.Now = false, history{}, now
-	m.Stats = Stats{}
+	m.Stats = Stats{Totals: m.Stats.Totals}
 	for _, replayed := range m.Joined.Replayed {
 		replayed()
 	}

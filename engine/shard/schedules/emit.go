@@ -189,7 +189,8 @@ func Submission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubm
 // scheduleTotals count what became of ticks since the server's start.
 type scheduleTotals struct{ queue.ScheduleCounts }
 
-func (t *scheduleTotals) add(before, after *queue.ScheduleCounts) {
+// Add counts what a change of a schedule's counts adds.
+func (t *scheduleTotals) Add(before, after *queue.ScheduleCounts) {
 	t.Emitted += after.Emitted - before.Emitted
 	t.Missed += after.Missed - before.Missed
 	t.Late += after.Late - before.Late

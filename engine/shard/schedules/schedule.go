@@ -99,7 +99,7 @@ func (p *Part) apply(op *journal.Schedule) error {
 			return fmt.Errorf("shard: the journal is damaged: %w", err)
 		}
 	case journal.ScheduleTick:
-		p.Totals.add(&sch.Counts, &op.Counts)
+		p.Totals.Add(&sch.Counts, &op.Counts)
 		sch.Next, sch.Waiting, sch.Last, sch.LastID, sch.Counts = op.Next, op.Waiting, op.Last, op.LastID, op.Counts
 		sch.Held = false
 	case journal.ScheduleSwitch:
@@ -229,10 +229,11 @@ func (p *Part) Retried(a machine.Action) (mine bool) {
 	return true
 }
 
-// Replayed aims all of them once everything is replayed. What was replayed does not count
-// as done since the server's start.
+// Uncounted forgets what a replay has counted until now: the life before did it.
+func (p *Part) Uncounted() { p.Totals = scheduleTotals{} }
+
+// Replayed aims all of them once everything is replayed.
 func (p *Part) Replayed() {
-	p.Totals = scheduleTotals{}
 	p.emittedBefore()
 	for _, sch := range p.ByName {
 		p.Aim(sch)
