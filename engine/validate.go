@@ -99,7 +99,9 @@ func validBatch(n int) error {
 }
 
 func validCompletes(items []queue.CompleteItem) error {
+	following := 0
 	for i := range items {
+		following += len(items[i].Insert)
 		if n := len(items[i].Output); n > queue.MaxOutputBytes {
 			return queue.Invalid(fmt.Sprintf("/items/%d/output", i),
 				"has %d bytes; at most %d are allowed: keep large results in object storage", n, queue.MaxOutputBytes)
@@ -107,6 +109,10 @@ func validCompletes(items []queue.CompleteItem) error {
 		if err := validFollowing(i, items[i].Insert); err != nil {
 			return err
 		}
+	}
+	if following > queue.MaxInsertions { // the answer has the id of each
+		return queue.Invalid("/items", "bring %d submissions; at most %d are allowed in one call: complete in several",
+			following, queue.MaxInsertions)
 	}
 	return validBatch(len(items))
 }

@@ -90,21 +90,3 @@ func belowItem(err error, pointer string, i, n int) error {
 	}
 	return &moved
 }
-
-// brought fills in, behind the results of completions, what they inserted. It lets go of what they brought: the items
-// are kept for the next call.
-func brought(c echo.Context, results []wire.Result, items []queue.CompleteItem) {
-	for i := range items {
-		list := items[i].Insert
-		items[i].Insert = nil
-		for n := range list {
-			switch err := narrowRefusal(c.Request().Context(), list[n].Err); {
-			case i >= len(results):
-			case results[i].Status == queue.OutcomeOK.String():
-				results[i].Inserted = append(results[i].Inserted, uint64(list[n].Submission.ID))
-			case err != list[n].Err: // the rule is about more than the token covers
-				results[i].Detail = err.Error()
-			}
-		}
-	}
-}

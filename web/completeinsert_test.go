@@ -90,6 +90,15 @@ func TestCompletionsInsertNothing(t *testing.T) {
 			}
 		}
 	}
+	full := make([]api.BatchSubmission, queue.MaxFollowing)
+	for i := range full {
+		full[i] = bringable()
+	}
+	many := slices.Repeat([]api.CompleteItem{{Token: token, Insert: full}}, queue.MaxInsertions/queue.MaxFollowing+1)
+	p := s.refused("POST", queuePath("", "/reservations/complete"), api.CompleteRequest{Items: many}, http.StatusUnprocessableEntity)
+	if len(p.Errors) != 1 || p.Errors[0].Pointer != "/items" {
+		t.Errorf("10,100 submissions in one call: %+v", p)
+	}
 	s.do("POST", queuePath("", "/rules"), api.RuleRequest{Action: api.ActionPause, Effects: api.RuleEffects{Insert: true},
 		Match: api.RuleMatch{Meta: api.Meta{"k": api.Text("paused")}}}, http.StatusCreated, nil)
 	if got := s.completeWith(token, bringable("k", "fine"), bringable("k", "paused")); got.Status != api.StatusRefused ||

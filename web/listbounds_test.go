@@ -54,7 +54,8 @@ func boundedByLimits() map[string]bounded {
 	bulk := bounded{api.BulkOperation{}, value, []int{queue.MaxMetaKeys}, 0}
 	schedule := bounded{api.Schedule{}, queue.MaxPauseReasonBytes, []int{100}, 6 * queue.MaxScheduleBytes}
 	version := bounded{api.PluginVersion{}, 1 << 10, []int{8}, manifest.MaxBytes}
-	finished := bounded{api.ResultsResponse{}, sentence, []int{queue.MaxBatch}, 0}
+	// As many ids as results, because a call may insert as many submissions as it may have items.
+	finished := bounded{api.ResultsResponse{}, sentence, []int{queue.MaxBatch, queue.MaxInsertions / queue.MaxBatch}, 0}
 	preview := bounded{api.PreviewResponse{}, value, []int{engine.MaxPreview, queue.MaxMetaKeys}, strategies}
 	diagnosis := bounded{api.Diagnosis{}, value, []int{top, 1}, top * 6 * strategy.MaxBytes}
 	// Its only list has the delays of its own back-off.
