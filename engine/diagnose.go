@@ -30,7 +30,7 @@ type Diagnosis struct {
 
 // DiagnoseValue tells why the chunks of a value of a meta key move or do not. One that no open submission has is no error.
 func (p Questions) DiagnoseValue(ctx context.Context, entry queue.MetaEntry) (Diagnosis, error) {
-	if err := validEntry(entry); err != nil {
+	if err := validTarget(queue.ValueTarget{MetaEntry: entry}); err != nil {
 		return Diagnosis{}, err
 	}
 	d, plans := p.used()

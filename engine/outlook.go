@@ -102,11 +102,8 @@ func (p *paced) part() forecast.Part {
 }
 
 // limit is how many chunks of a value may be in flight: by an operator, or by the strategies.
-func (o *outlook) limit(entry queue.MetaEntry, set map[queue.MetaValue]ValueSettings) uint32 {
-	most := uint32(queue.NoLimit)
-	if settings, is := set[entry.Value]; is {
-		most = settings.Limit
-	}
+func (o *outlook) limit(entry queue.MetaEntry, set *values) uint32 {
+	most := set.limit(entry)
 	if limit, is := o.limits[entry.Key]; is {
 		most = min(most, limit)
 	}
@@ -117,15 +114,14 @@ func (o *outlook) limit(entry queue.MetaEntry, set map[queue.MetaValue]ValueSett
 func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue, now queue.Time) {
 	q.values.mu.RLock()
 	defer q.values.mu.RUnlock()
-	set := q.values.byKey[key]
-	if _, limited := o.limits[key]; !limited && len(set) == 0 {
+	if _, limited := o.limits[key]; !limited && q.values.none(key) {
 		return
 	}
 	here := behind{key: key}
 	for i := range counted {
 		count := &counted[i]
 		entry := queue.MetaEntry{Key: key, Value: count.Value}
-		limit := o.limit(entry, set)
+		limit := o.limit(entry, &q.values)
 		switch {
 		case limit == queue.NoLimit:
 			continue

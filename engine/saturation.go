@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -25,18 +26,16 @@ func (s *saturation) over(now queue.Time) bool { return now.Sub(s.seen) > HeatSt
 func (s *saturations) look(key queue.MetaKey, counted []backlog.ValueCount, set *values, now queue.Time) {
 	set.mu.RLock()
 	defer set.mu.RUnlock()
-	limits := set.byKey[key]
-	if len(limits) == 0 {
+	if set.none(key) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, count := range counted {
-		settings, is := limits[count.Value]
-		if !is || !settings.saturated(count.InFlight) {
+		entry := queue.MetaEntry{Key: key, Value: count.Value}
+		if !saturated(count.InFlight, set.limit(entry)) {
 			continue
 		}
-		entry := queue.MetaEntry{Key: key, Value: count.Value}
 		known, is := s.of[entry]
 		if !is {
 			known.since = now
@@ -60,11 +59,15 @@ func (s *saturations) forget(now queue.Time) {
 	}
 }
 
-// drop starts over for a value whose limit was changed.
-func (s *saturations) drop(entry queue.MetaEntry) {
+// drop starts over for the values whose limit was changed.
+func (s *saturations) drop(of queue.ValueTarget) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.of, entry)
+	if of.All {
+		maps.DeleteFunc(s.of, func(entry queue.MetaEntry, _ saturation) bool { return entry.Key == of.Key })
+		return
+	}
+	delete(s.of, of.MetaEntry)
 }
 
 // since is from when on a value has been at its limit; 0 when it is not, or was not looked at.

@@ -26,9 +26,9 @@ func (q *Queue) set(list []journal.Set, all bool) {
 			if settings, err := queue.SettingsOf(set.Settings); err == nil { // else the shard has refused them
 				q.config.Store(&settings)
 			}
-		case journal.SetValue:
-			q.values.set(set.Entry, ValueSettings{ValueSettings: set.Demand, Version: set.Version, Changed: set.Changed})
-			q.frames.full.drop(set.Entry)
+		case journal.SetValue, journal.SetKey:
+			q.values.set(set.Target(), ValueSettings{ValueSettings: set.Demand, Version: set.Version, Changed: set.Changed})
+			q.frames.full.drop(set.Target())
 		case journal.SetStrategy:
 			if named[set.Name] = q.namedOf(set); set.Version == 0 {
 				delete(named, set.Name)

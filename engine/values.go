@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// ValueSettings are what an operator set for one value of a meta key. Versions count from 1; each change makes the next.
-// Version 0: nothing is set.
+// ValueSettings are what an operator set for one value of a meta key, or as the default of all its values. Versions count
+// from 1; each change makes the next. Version 0: nothing is set.
 type ValueSettings struct {
 	queue.ValueSettings
 	Version uint32
@@ -26,8 +26,8 @@ type ValueSettings struct {
 }
 
 // saturated says that the limit is reached by so many chunks in flight.
-func (s *ValueSettings) saturated(inFlight uint64) bool {
-	return s.Limit != queue.NoLimit && strategy.Reached(uint32(inFlight), s.Limit)
+func saturated(inFlight uint64, limit uint32) bool {
+	return limit != queue.NoLimit && strategy.Reached(uint32(inFlight), limit)
 }
 
 // ValueGuard decides whether a change may go on, seeing what is set now. It is called while no other caller can change what is set
@@ -40,44 +40,76 @@ type values struct {
 
 	mu    sync.RWMutex // guards what follows; its holder calls nothing else, so that the shard may ask while it holds its own
 	byKey map[queue.MetaKey]map[queue.MetaValue]ValueSettings
-	count int
+	// what holds for all values of a key, where nothing of their own is set
+	defaults map[queue.MetaKey]ValueSettings
+	count    int // of values and of defaults
 }
 
 func nothingSet() ValueSettings { return ValueSettings{ValueSettings: queue.NoSettings()} }
 
-func (v *values) find(entry queue.MetaEntry) ValueSettings {
+func (v *values) find(of queue.ValueTarget) ValueSettings {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if s, set := v.byKey[entry.Key][entry.Value]; set {
+	if of.All {
+		return v.byDefault(of.Key)
+	}
+	if s, set := v.byKey[of.Key][of.Value]; set {
 		return s
 	}
 	return nothingSet()
 }
 
-// set replaces what is set for one value; version 0 removes it.
-func (v *values) set(entry queue.MetaEntry, s ValueSettings) {
+// byDefault is the default of a key. v.mu is held.
+func (v *values) byDefault(key queue.MetaKey) ValueSettings {
+	if s, set := v.defaults[key]; set {
+		return s
+	}
+	return nothingSet()
+}
+
+// limit is how many chunks of a value may be in flight: its own limit, or that of the default. v.mu is held.
+func (v *values) limit(entry queue.MetaEntry) uint32 {
+	if s, set := v.byKey[entry.Key][entry.Value]; set && s.Limit != queue.NoLimit {
+		return s.Limit
+	}
+	return v.byDefault(entry.Key).Limit
+}
+
+// none says that nothing is set for a key and its values. v.mu is held.
+func (v *values) none(key queue.MetaKey) bool {
+	_, set := v.defaults[key]
+	return !set && len(v.byKey[key]) == 0
+}
+
+// set replaces what is set for one value or for a key; version 0 removes it.
+func (v *values) set(of queue.ValueTarget, s ValueSettings) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	of := v.byKey[entry.Key]
-	before := len(of)
-	switch {
-	case s.Version != 0:
-		if v.byKey == nil {
-			v.byKey = map[queue.MetaKey]map[queue.MetaValue]ValueSettings{}
-		}
-		if of == nil {
-			of = map[queue.MetaValue]ValueSettings{}
-			v.byKey[entry.Key] = of
-		}
-		s.ETag = queue.ETag(s.Version, fmt.Appendf(nil, "%d %d", s.Limit, s.Weight))
-		of[entry.Value] = s
-	default:
-		delete(of, entry.Value)
-		if len(of) == 0 {
-			delete(v.byKey, entry.Key)
-		}
+	s.ETag = queue.ETag(s.Version, fmt.Appendf(nil, "%d %d", s.Limit, s.Weight))
+	if of.All {
+		v.count += replace(&v.defaults, of.Key, s)
+		return
 	}
-	v.count += len(of) - before
+	ofKey := v.byKey[of.Key]
+	v.count += replace(&ofKey, of.Value, s)
+	if v.byKey == nil {
+		v.byKey = map[queue.MetaKey]map[queue.MetaValue]ValueSettings{}
+	}
+	if v.byKey[of.Key] = ofKey; len(ofKey) == 0 {
+		delete(v.byKey, of.Key)
+	}
+}
+
+// replace enters settings, or removes those of version 0, and returns by how many there are more.
+func replace[K comparable](in *map[K]ValueSettings, at K, s ValueSettings) (more int) {
+	if *in == nil {
+		*in = map[K]ValueSettings{}
+	}
+	before := len(*in)
+	if (*in)[at] = s; s.Version == 0 {
+		delete(*in, at)
+	}
+	return len(*in) - before
 }
 
 // of is a copy of what is set for the values of a key.
@@ -91,74 +123,114 @@ func (v *values) of(key queue.MetaKey) map[queue.MetaValue]ValueSettings {
 func (v *values) clear() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.byKey, v.count = nil, 0
+	v.byKey, v.defaults, v.count = nil, nil, 0
 }
 
 // Put sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
 // from the next one on. The same settings as before change nothing. Settings that set nothing are refused: Delete removes.
 func (p Values) Put(ctx context.Context, entry queue.MetaEntry, settings queue.ValueSettings,
 	guard ValueGuard) (v api.ValueCount, created bool, err error) {
-	if err := validValue(entry, settings); err != nil {
-		return v, false, err
-	}
-	stay, err := p.q.stay()
+	return changeValue(p.q, func() (api.ValueCount, bool, error) {
+		created, err := p.put(ctx, queue.ValueTarget{MetaEntry: entry}, settings, guard)
+		return p.q.value(entry), created, err
+	})
+}
+
+// PutDefault is Put for all values of a key for which nothing of their own is set.
+func (p Values) PutDefault(ctx context.Context, key queue.MetaKey, settings queue.ValueSettings,
+	guard ValueGuard) (k api.MetaKey, created bool, err error) {
+	return changeValue(p.q, func() (api.MetaKey, bool, error) {
+		created, err := p.put(ctx, allOf(key), settings, guard)
+		return p.q.countValues(key), created, err
+	})
+}
+
+func allOf(key queue.MetaKey) queue.ValueTarget {
+	return queue.ValueTarget{MetaEntry: queue.MetaEntry{Key: key}, All: true}
+}
+
+// changeValue makes a change while no one else changes what is set for values.
+func changeValue[T any](q *Queue, change func() (T, bool, error)) (now T, created bool, err error) {
+	stay, err := q.stay()
 	if err != nil {
-		return v, false, err
+		return now, false, err
 	}
 	defer stay()
-	p.q.values.change.Lock()
-	defer p.q.values.change.Unlock()
-	now := p.q.values.find(entry)
+	q.values.change.Lock()
+	defer q.values.change.Unlock()
+	return change()
+}
+
+func (p Values) put(ctx context.Context, of queue.ValueTarget, settings queue.ValueSettings,
+	guard ValueGuard) (created bool, err error) {
+	if err := validValue(of, settings); err != nil {
+		return false, err
+	}
+	now := p.q.values.find(of)
 	if guard != nil {
 		err = guard(now)
 	}
 	switch {
 	case err != nil:
-		return v, false, err
+		return false, err
 	case now.ValueSettings == settings && now.Version != 0:
-		return p.q.value(entry), false, nil
+		return false, nil
 	case now.Version == 0 && p.q.values.count >= queue.MaxSetValues:
-		return v, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d "+
+		return false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d "+
 			"values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
 	}
 	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(p.q.e.options.Now())}
-	if err := p.put(ctx, "value.set", entry, now, next); err != nil {
-		return v, false, err
-	}
-	return p.q.value(entry), now.Version == 0, nil
+	return now.Version == 0, p.set(ctx, "set", of, now, next)
 }
 
 // Delete removes what is set for a value, durably: it is not limited any more and weighs as much as any other.
 // CodeUnknownValue: nothing is set.
 func (p Values) Delete(ctx context.Context, entry queue.MetaEntry, guard ValueGuard) error {
-	if err := validEntry(entry); err != nil {
-		return err
-	}
-	stay, err := p.q.stay()
-	if err != nil {
-		return err
-	}
-	defer stay()
-	p.q.values.change.Lock()
-	defer p.q.values.change.Unlock()
-	now := p.q.values.find(entry)
-	if guard != nil {
-		if err := guard(now); err != nil {
-			return err
-		}
-	}
-	if now.Version == 0 {
-		return &queue.Error{Code: queue.CodeUnknownValue,
-			Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value.Quoted(), entry.Key)}
-	}
-	return p.put(ctx, "value.delete", entry, now, nothingSet())
+	return p.remove(ctx, queue.ValueTarget{MetaEntry: entry}, guard)
 }
 
-// put has the shard go by what is set for a value from now on.
-func (p Values) put(ctx context.Context, action string, entry queue.MetaEntry, before, after ValueSettings) error {
-	return p.q.shard.Settings.Put(&journal.Set{
-		Kind: journal.SetValue, Entry: entry, Version: after.Version, Changed: after.Changed, Demand: after.ValueSettings,
-	}, before.state(), after.state(), p.q.act(ctx, "", action, entry.Key+"="+entry.Value.Quoted()))
+// DeleteDefault removes what is set for all values of a key, durably. CodeUnknownValue: nothing is set.
+func (p Values) DeleteDefault(ctx context.Context, key queue.MetaKey, guard ValueGuard) error {
+	return p.remove(ctx, allOf(key), guard)
+}
+
+func (p Values) remove(ctx context.Context, of queue.ValueTarget, guard ValueGuard) error {
+	if err := validTarget(of); err != nil {
+		return err
+	}
+	_, _, err := changeValue(p.q, func() (none struct{}, created bool, err error) {
+		now := p.q.values.find(of)
+		if guard != nil {
+			err = guard(now)
+		}
+		switch {
+		case err != nil:
+			return none, false, err
+		case now.Version == 0:
+			return none, false, &queue.Error{Code: queue.CodeUnknownValue, Message: "Nothing is set for " + nameOf(of) + "."}
+		}
+		return none, false, p.set(ctx, "delete", of, now, nothingSet())
+	})
+	return err
+}
+
+// nameOf is a target as sentences name it.
+func nameOf(of queue.ValueTarget) string {
+	if of.All {
+		return fmt.Sprintf("all values of %q", of.Key)
+	}
+	return fmt.Sprintf("the value %s of %q", of.Value.Quoted(), of.Key)
+}
+
+// set has the shard go by what is set for a value or a key from now on.
+func (p Values) set(ctx context.Context, verb string, of queue.ValueTarget, before, after ValueSettings) error {
+	set := journal.Set{Kind: journal.SetValue, Entry: of.MetaEntry, Version: after.Version, Changed: after.Changed,
+		Demand: after.ValueSettings}
+	action, target := "value."+verb, of.Key+"="+of.Value.Quoted()
+	if of.All {
+		set.Kind, action, target = journal.SetKey, "key."+verb, of.Key
+	}
+	return p.q.shard.Settings.Put(&set, before.state(), after.state(), p.q.act(ctx, "", action, target))
 }
 
 // state is what is set as the audit log tells of it; nil for nothing.
@@ -179,7 +251,7 @@ func (s ValueSettings) state() any {
 // Get tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,
 // and nothing is set.
 func (p Values) Get(_ context.Context, entry queue.MetaEntry) (v api.ValueCount, err error) {
-	if err := validEntry(entry); err != nil {
+	if err := validTarget(queue.ValueTarget{MetaEntry: entry}); err != nil {
 		return v, err
 	}
 	v = p.q.value(entry)
@@ -190,6 +262,19 @@ func (p Values) Get(_ context.Context, entry queue.MetaEntry) (v api.ValueCount,
 	return v, nil
 }
 
+// Key tells what there is of a meta key, and what is set for all its values. CodeUnknownValue: no open submission has it,
+// and nothing is set for it or for a value of it.
+func (p Values) Key(_ context.Context, key queue.MetaKey) (k api.MetaKey, err error) {
+	if err := validTarget(allOf(key)); err != nil {
+		return k, err
+	}
+	if k = p.q.countValues(key); k.Values == 0 && k.ETag == "" {
+		return k, &queue.Error{Code: queue.CodeUnknownValue,
+			Message: fmt.Sprintf("No open submission has the meta key %q, and nothing is set for it.", key)}
+	}
+	return k, nil
+}
+
 func (q *Queue) value(entry queue.MetaEntry) api.ValueCount {
 	count := q.shard.Values.Get(entry)
 	return q.showValue(entry.Key, &count)
@@ -198,25 +283,33 @@ func (q *Queue) value(entry queue.MetaEntry) api.ValueCount {
 // showValue is a value of a key as the API has it: what was counted of it, and what is set for it.
 func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount) api.ValueCount {
 	entry := queue.MetaEntry{Key: key, Value: count.Value}
-	set := q.values.find(entry)
+	set, byDefault := q.values.find(queue.ValueTarget{MetaEntry: entry}), q.values.find(allOf(key))
 	v := api.ValueCount{
 		Value: count.Value, Ready: count.Available, Paused: count.Paused, Blocked: count.Blocked, InFlight: count.InFlight,
-		Submissions: uint64(count.Submissions), Saturated: set.saturated(count.InFlight), ETag: set.ETag, ChangedAt: set.Changed.API(),
+		Submissions: uint64(count.Submissions), Saturated: saturated(count.InFlight, set.Or(byDefault.ValueSettings).Limit),
+		ETag: set.ETag, ChangedAt: set.Changed.API(),
 	}
 	if since := q.frames.full.since(entry); since != 0 {
 		v.SaturatedSince = new(since.API())
 	}
-	if set.Limit != queue.NoLimit {
-		v.Limit = new(set.Limit)
-	}
-	if set.Weight != 0 {
-		v.Weight = new(float64(set.Weight) / queue.DefaultWeight)
-	}
+	v.Limit, v.Weight = set.shown()
+	v.DefaultLimit, v.DefaultWeight = byDefault.shown()
 	return v
 }
 
-// validValue refuses what cannot be set for a value. Pointers are those of the body of the HTTP face.
-func validValue(entry queue.MetaEntry, s queue.ValueSettings) error {
+// shown are the settings as the API has them: nil for none.
+func (s *ValueSettings) shown() (limit *uint32, weight *float64) {
+	if s.Limit != queue.NoLimit {
+		limit = new(s.Limit)
+	}
+	if s.Weight != 0 {
+		weight = new(float64(s.Weight) / queue.DefaultWeight)
+	}
+	return limit, weight
+}
+
+// validValue refuses what cannot be set. Pointers are those of the body of the HTTP face.
+func validValue(of queue.ValueTarget, s queue.ValueSettings) error {
 	switch {
 	case s == queue.NoSettings():
 		return queue.Invalid("/limit", "and weight are both null, which sets nothing; set one of them, or use DELETE to remove both")
@@ -226,14 +319,14 @@ func validValue(entry queue.MetaEntry, s queue.ValueSettings) error {
 		return queue.Invalid("/weight", "is %g; 0.001 to %d are allowed, or null for none",
 			float64(s.Weight)/queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight)
 	}
-	return validEntry(entry)
+	return validTarget(of)
 }
 
-func validEntry(entry queue.MetaEntry) error {
-	if queue.ValidMetaKey(entry.Key) != nil {
+func validTarget(of queue.ValueTarget) error {
+	if queue.ValidMetaKey(of.Key) != nil {
 		return queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	}
-	if n := len(entry.Value.Text()); n > queue.MaxMetaValueBytes {
+	if n := len(of.Value.Text()); n > queue.MaxMetaValueBytes {
 		return queue.Invalid("/path/value", "is %d bytes long; at most %d are allowed", n, queue.MaxMetaValueBytes)
 	}
 	return nil
@@ -289,7 +382,7 @@ func (p Values) Keys(_ context.Context, after string, limit int) (page Page[api.
 			page.Next = page.Items[limit-1].Key
 			break
 		}
-		if info := p.q.countValues(key); info.Values > 0 {
+		if info := p.q.countValues(key); info.Values > 0 || info.ETag != "" {
 			page.Items = append(page.Items, info)
 		}
 	}
@@ -301,6 +394,7 @@ func (q *Queue) keys() []queue.MetaKey {
 	keys := q.shard.Values.Keys()
 	q.values.mu.RLock()
 	keys = slices.AppendSeq(keys, maps.Keys(q.values.byKey))
+	keys = slices.AppendSeq(keys, maps.Keys(q.values.defaults))
 	q.values.mu.RUnlock()
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -308,7 +402,10 @@ func (q *Queue) keys() []queue.MetaKey {
 
 func (q *Queue) countValues(key queue.MetaKey) api.MetaKey {
 	set := q.values.of(key)
-	info := api.MetaKey{Key: key, Values: uint64(len(set)), ValuesSet: uint64(len(set))}
+	byDefault := q.values.find(allOf(key))
+	info := api.MetaKey{Key: key, Values: uint64(len(set)), ValuesSet: uint64(len(set)), ETag: byDefault.ETag,
+		ChangedAt: byDefault.Changed.API()}
+	info.Limit, info.Weight = byDefault.shown()
 	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
 		if _, is := set[count.Value]; !is {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func known(t *testing.T, e *Engine, queueName, key string) string {
 	var out []string
 	for _, v := range list {
 		entry := queue.MetaEntry{Key: key, Value: v.Value}
-		set := e.queues[queueName].values.find(entry)
+		set := e.queues[queueName].values.find(queue.ValueTarget{MetaEntry: entry})
 		limit := "-"
 		if v.Limit != nil {
 			limit = fmt.Sprint(*v.Limit)
@@ -106,6 +107,79 @@ func TestValuesOutliveARestart(t *testing.T) {
 		t.Errorf("after the restart: got the ETag %s, want one of version 2", v.ETag)
 	}
 	closed(t, e)
+}
+
+// The default of a key holds for each value without settings of its own, also for one that comes later, and outlives a
+// restart. It is shown beside what a value has itself.
+func TestDefaultOfAKey(t *testing.T) {
+	t.Parallel()
+	ctx, dir := context.Background(), t.TempDir()
+	e := openAt(t, dir)
+	defer func() { closed(t, e) }()
+	values := func() Values { return queueAt(e, DefaultQueue).Values }
+	put := func(s queue.ValueSettings) (k api.MetaKey, created bool) {
+		t.Helper()
+		k, created, err := values().PutDefault(ctx, "company", s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k, created
+	}
+	insert(t, e, 9, text("company", "acme"))
+	setValue(t, e, DefaultQueue, text("company", "big"), limited(queue.MaxValueLimit))
+	if k, created := put(queue.ValueSettings{Limit: 2, Weight: 3000}); !created || k.Limit == nil || *k.Limit != 2 ||
+		*k.Weight != 3 || k.Values != 2 || k.ValuesSet != 1 || !strings.HasPrefix(k.ETag, `"1-`) {
+		t.Errorf("the first default: %+v, created %t", k, created)
+	}
+	if _, created := put(queue.ValueSettings{Limit: 2, Weight: 3000}); created {
+		t.Error("the same default again was created")
+	}
+	insert(t, e, 9, text("company", "late"))
+	insert(t, e, 9, text("company", "big"))
+	insert(t, e, 3)
+	if got, want := reservedBy(t, e, "company"), map[string]int{"acme": 2, "late": 2, "big": 9, "": 3}; !maps.Equal(got, want) {
+		t.Errorf("handed out by company: %v, want %v", got, want)
+	}
+	v, err := values().Get(ctx, text("company", "acme"))
+	if err != nil || v.Limit != nil || v.DefaultLimit == nil || *v.DefaultLimit != 2 || *v.DefaultWeight != 3 || !v.Saturated {
+		t.Errorf("acme: %+v, %v; want the default beside no limit of its own, and that it is reached", v, err)
+	}
+	closed(t, e)
+	e = openAt(t, dir)
+	if got := reservedBy(t, e, "company"); len(got) != 0 {
+		t.Errorf("after a restart: %v, want nothing, as the default is reached", got)
+	}
+	if k, err := values().Key(ctx, "company"); err != nil || *k.Limit != 2 {
+		t.Errorf("after a restart: %+v, %v", k, err)
+	}
+	if err := values().DeleteDefault(ctx, "company", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := values().DeleteDefault(ctx, "company", nil); queue.CodeOf(err) != queue.CodeUnknownValue {
+		t.Errorf("a second removal: got %v, want %s", err, queue.CodeUnknownValue)
+	}
+	if got, want := reservedBy(t, e, "company"), map[string]int{"acme": 7, "late": 7}; !maps.Equal(got, want) {
+		t.Errorf("without the default: %v, want the rest: %v", got, want)
+	}
+}
+
+// reservedBy reserves all that can be, and counts it by the value that it has of a key.
+func reservedBy(t *testing.T, e *Engine, key queue.MetaKey) map[string]int {
+	t.Helper()
+	plan, err := queueAt(e, DefaultQueue).Plan([]byte(`"OldestFirst"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := queueAt(e, DefaultQueue).Reserve(context.Background(), ReserveRequest{Max: 100, Plan: plan}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]int{}
+	for i := range got.Reservations {
+		value, _ := got.Reservations[i].Meta.Find(key)
+		by[value.Text()]++
+	}
+	return by
 }
 
 // A queue has values of its own, and takes what is set with it: a new queue of its name has nothing set.
@@ -194,7 +268,7 @@ func TestSetValuesLimit(t *testing.T) {
 	// Filled from below: a hundred thousand durable commits would only take time.
 	q := e.queues[DefaultQueue]
 	for i := range int64(queue.MaxSetValues) {
-		q.values.set(number(fmt.Sprintf("k%d", i%3), i), ValueSettings{ValueSettings: limited(1), Version: 1})
+		q.values.set(queue.ValueTarget{MetaEntry: number(fmt.Sprintf("k%d", i%3), i)}, ValueSettings{ValueSettings: limited(1), Version: 1})
 	}
 	_, _, err := queueAt(e, DefaultQueue).Values.Put(ctx, text("k", "one-more"), limited(1), nil)
 	if queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), "Delete") {

@@ -70,6 +70,8 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("delete-queue", "DELETE", queues+"third", "", "queue.delete", "")
 	do("change-queue", "PATCH", other, `{"settings":{"max_attempts":3}}`, "queue.change", "")
 	do("put-meta-value", "PUT", other+"/meta-keys/company/values/7", `{"limit":5}`, "value.set", "company=7")
+	do("put-meta-key", "PUT", other+"/meta-keys/company", `{"limit":5}`, "key.set", "company")
+	do("delete-meta-key", "DELETE", other+"/meta-keys/company", "", "key.delete", "company")
 	do("delete-meta-value", "DELETE", other+"/meta-keys/company/values/7", "", "value.delete", "company=7")
 	do("put-strategy", "PUT", other+"/strategies/nightly", `{"strategy":"OldestFirst"}`, "strategy.create", "strategy nightly")
 	do("delete-strategy", "DELETE", other+"/strategies/nightly", "", "strategy.delete", "strategy nightly")

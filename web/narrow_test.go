@@ -76,6 +76,7 @@ func (n *neighbours) calls() map[string]call {
 		"start-bulk-operation": `{"action":"cancel","queue":"default","filter":{"meta":{"company":8}}}`,
 		"change-submission":    `{"priority":7}`,
 		"put-meta-value":       `{"limit":1}`,
+		"put-meta-key":         `{"limit":1}`,
 		"put-strategy":         `{"strategy":"Random"}`,
 		"put-schedule":         `{"spec":"@every 1h","template":{"chunks":{"count":1,"prefix":"x"}}}`,
 		"forward-dead-letter":  `{"to":"elsewhere"}`,

@@ -39,6 +39,11 @@ const (
 		"same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with " +
 		"`If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. " +
 		valueAbout
+	putKeyAbout = "Sets the default for all values of the key that have no such setting of their own, also for those " +
+		"that come later. It replaces both settings: one that is absent or null becomes unset. A value's own `limit` " +
+		"or `weight` takes the place of the default, so the limit 2147483647 frees one value. Both take effect with " +
+		"the next reservation. The server does a step for each value of open submissions. If-Match and " +
+		"If-None-Match work as for a value. The first default answers 201."
 )
 
 // metaValues are the handlers of values of meta keys, and of what is set for them.
@@ -52,6 +57,20 @@ func (x metaValues) routes(r *router) {
 	registerIn(r, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the meta keys with the number of their values", about: listKeysAbout}, x.keys)
+	registerIn(r, operation{id: "get-meta-key", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Read a meta key, with the default of its values"}, x.getKey)
+	registerIn(r, operation{id: "put-meta-key", act: act{"key.set", "{key}"}, brings: true, method: "PUT",
+		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
+		tag:     tagQueues,
+		creates: reflect.TypeFor[api.MetaKey](),
+		summary: "Set a default limit and weight for all values of a meta key", about: putKeyAbout}, x.putKey)
+	registerIn(r, operation{id: "delete-meta-key", act: act{"key.delete", "{key}"}, method: "DELETE",
+		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
+		tag:     tagQueues,
+		summary: "Remove the default limit and weight of all values of a meta key",
+		about: "From the next reservation on, only what is set for a value itself holds for it. If-Match works " +
+			"as for PUT."}, x.deleteKey)
 	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with their chunks and settings"}, x.list)
@@ -77,6 +96,47 @@ func (x metaValues) routes(r *router) {
 func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.MetaKey]], error) {
 	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)
+}
+
+// KeyPath names a meta key. It is exported because huma only looks into exported fields. A key needs no
+// escapes: its letters are all plain in a path.
+type KeyPath struct {
+	QueuePath
+	Key string `path:"key" maxLength:"64" doc:"The meta key"`
+}
+
+// A key with a default is known, also when no open submission has it: else no one would find the default again.
+func (x metaValues) getKey(ctx context.Context, q *engine.Queue,
+	in *KeyPath) (*tagged[api.MetaKey], error) {
+	k, err := q.Values.Key(ctx, in.Key)
+	return answeredTagged(k, k.ETag, err)
+}
+
+// putKeyInput has the body of a value, as a default says the same of all values.
+type putKeyInput struct {
+	KeyPath
+	Conditions
+	Body decoded[api.ValueSettings]
+}
+
+func (x metaValues) putKey(ctx context.Context, q *engine.Queue,
+	in *putKeyInput) (*taggedCreation[api.MetaKey], error) {
+	settings, err := valueSettings(&in.Body.value)
+	if err != nil {
+		return nil, err
+	}
+	put, created, err := q.Values.PutDefault(ctx, in.Key, settings, in.keyGuard)
+	return answeredTaggedCreation(put, put.ETag, created, "/v1/queues/"+in.Queue+"/meta-keys/"+in.Key, err)
+}
+
+// A default is removed on a condition, too: another operator may have changed it meanwhile.
+type deleteKeyInput struct {
+	KeyPath
+	Conditions
+}
+
+func (x metaValues) deleteKey(ctx context.Context, q *engine.Queue, in *deleteKeyInput) (*struct{}, error) {
+	return nil, q.Values.DeleteDefault(ctx, in.Key, in.keyGuard)
 }
 
 type listValuesInput struct {
@@ -212,4 +272,9 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 // valueGuard is what the engine asks before it changes what is set.
 func (c *Conditions) valueGuard(now engine.ValueSettings) error {
 	return c.hold("setting for this value", now.Version, now.ETag)
+}
+
+// keyGuard is valueGuard for a default, which its sentences name.
+func (c *Conditions) keyGuard(now engine.ValueSettings) error {
+	return c.hold("default for this key", now.Version, now.ETag)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,17 @@ import (
 
 // keysCommand is the parent of the commands on meta keys and their values.
 func keysCommand(a *app) *cobra.Command {
-	var sort string
+	var (
+		sort      string
+		byDefault bool
+	)
 	keys := resource[api.MetaKey]{
-		parent: "keys", word: "KEY", ofQueue: true, header: []string{"KEY", "VALUES", "SET"},
+		parent: "keys", word: "KEY", ofQueue: true, header: []string{"KEY", "VALUES", "SET", "DEFAULT LIMIT", "DEFAULT WEIGHT"},
 		offer: func(k api.MetaKey) (string, string) { return k.Key, number(k.Values) + " values" },
-		row:   func(k api.MetaKey) []string { return []string{k.Key, number(k.Values), number(k.ValuesSet)} },
-		list: does("list", "List the meta keys of a queue with their number of values",
+		row: func(k api.MetaKey) []string {
+			return []string{k.Key, number(k.Values), number(k.ValuesSet), ifAny(k.Limit, number), ifAny(k.Weight, decimal)}
+		},
+		list: does("list", "List the meta keys of a queue with their number of values, and the defaults of these",
 			func(ctx context.Context, c call) (all[api.MetaKey], error) { return c.MetaKeys(ctx, c.queue), nil }),
 	}
 	values := resource[api.ValueCount]{
@@ -29,7 +35,8 @@ func keysCommand(a *app) *cobra.Command {
 		header: []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"},
 		row: func(v api.ValueCount) []string {
 			return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
-				ifAny(v.Limit, number), ifAny(v.SaturatedSince, moment), ifAny(v.Weight, decimal)}
+				ifAny(cmp.Or(v.Limit, v.DefaultLimit), number), ifAny(v.SaturatedSince, moment),
+				ifAny(cmp.Or(v.Weight, v.DefaultWeight), decimal)}
 		},
 		list: does("values KEY", "List the values of a meta key with ready chunks, chunks in flight, limit and weight, at most 100",
 			func(ctx context.Context, c call) (all[api.ValueCount], error) {
@@ -44,32 +51,49 @@ func keysCommand(a *app) *cobra.Command {
 				return c.Value(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]))
 			})},
 		remove: does("unset KEY VALUE", "Remove the limit and the weight of a value", func(ctx context.Context, c call) (none, error) {
+			if byDefault {
+				return none{}, client.DeleteMetaKey(ctx, c.Client, c.queue, c.args[0], client.Condition{})
+			}
 			return none{}, c.DeleteValue(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]), client.Condition{})
-		}),
+		}).with(func(c *cobra.Command) { orDefault(c, &byDefault) }),
 	}
 	return parent(&cobra.Command{
 		Use: "keys", Short: "List meta keys and values; set limits and weights",
-		Long: "List meta keys and values, and set limits and weights. Write VALUE as for --meta: 123 is the integer, s:123 the " +
-			"text.",
+		Long: "List meta keys and values, and set limits and weights. --default sets them for all values of a key. Write " +
+			"VALUE as for --meta: 123 is the integer, s:123 the text.",
 	}, append(append(keys.commands(a), values.commands(a)...), keysSetCommand(a))...)
 }
 
+// orDefault lets a command be about the default of all values, and then it takes no VALUE.
+func orDefault(c *cobra.Command, byDefault *bool) {
+	c.Flags().BoolVar(byDefault, "default", false, "for all values of KEY that have no such setting of their own; give no VALUE")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if *byDefault {
+			return cobra.ExactArgs(1)(c, args)
+		}
+		return cobra.ExactArgs(2)(c, args)
+	}
+}
+
 func keysSetCommand(a *app) *cobra.Command {
-	var limit, weight string
+	var (
+		limit, weight string
+		byDefault     bool
+	)
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Limit or weigh a value of a meta key; other settings stay",
 		Long: "Limit or weigh a value of a meta key; other settings stay. The limit holds for every reservation of the queue, " +
 			"with any strategy, from\n" +
 			"the next one on. Chunks in flight stay. The weight is the value's share under Fair.",
-		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none",
-		Args:    cobra.ExactArgs(2),
+		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none\n" +
+			"  quern keys set company --default --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
 			if !given("limit") && !given("weight") {
 				return usageError{errors.New("nothing is to be set: give --limit, --weight or both")}
 			}
-			return setValue(a, cmd, args[0], parseMetaValue(args[1]), func(s *api.ValueSettings) (err error) {
+			change := func(s *api.ValueSettings) (err error) {
 				if given("limit") {
 					if s.Limit, err = parseLimit(limit); err != nil {
 						return err
@@ -79,48 +103,99 @@ func keysSetCommand(a *app) *cobra.Command {
 					s.Weight, err = parseWeight(weight)
 				}
 				return err
-			})
+			}
+			if byDefault {
+				return setOn(a, ofKey(cmd.Context(), a.queueName(), args[0]), change)
+			}
+			return setOn(a, ofValue(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1])), change)
 		},
 	})
+	orDefault(c, &byDefault)
 	c.Flags().StringVar(&limit, "limit", "", "limit of chunks in flight: `N` from 0 (hand out nothing), or none")
 	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
 	return c
 }
 
-// setValue changes what is set for a value, on the condition that no other client does meanwhile.
-func setValue(a *app, cmd *cobra.Command, key string, value api.MetaValue, change func(*api.ValueSettings) error) error {
-	var settings api.ValueSettings
-	if err := change(&settings); err != nil { // says what is wrong before anything is asked
+// target is what settings are for: a value of a meta key, or all values of one.
+type target[T any] struct {
+	absent T // as what it is shown when there is nothing of it
+	get    func(*client.Client) (*T, error)
+	put    func(*client.Client, api.ValueSettings, client.Condition) (*T, error)
+	remove func(*client.Client, client.Condition) error
+	set    func(*T) (of api.ValueSettings, etag string)
+	unset  func(*T) // as after a removal
+	fields func(T) [][2]string
+}
+
+func ofValue(ctx context.Context, queue, key string, value api.MetaValue) target[api.ValueCount] {
+	return target[api.ValueCount]{
+		absent: api.ValueCount{Value: value}, fields: valueFields,
+		get: func(c *client.Client) (*api.ValueCount, error) { return c.Value(ctx, queue, key, value) },
+		put: func(c *client.Client, s api.ValueSettings, when client.Condition) (*api.ValueCount, error) {
+			return c.PutValue(ctx, queue, key, value, s, when)
+		},
+		remove: func(c *client.Client, when client.Condition) error {
+			return c.DeleteValue(ctx, queue, key, value, when)
+		},
+		set: func(v *api.ValueCount) (api.ValueSettings, string) {
+			return api.ValueSettings{Limit: v.Limit, Weight: v.Weight}, v.ETag
+		},
+		unset: func(v *api.ValueCount) {
+			v.Limit, v.Weight, v.Saturated, v.SaturatedSince, v.ETag, v.ChangedAt = nil, nil, false, nil, "", api.Time{}
+		},
+	}
+}
+
+func ofKey(ctx context.Context, queue, key string) target[api.MetaKey] {
+	return target[api.MetaKey]{
+		absent: api.MetaKey{Key: key}, fields: keyFields,
+		get: func(c *client.Client) (*api.MetaKey, error) { return client.MetaKey(ctx, c, queue, key) },
+		put: func(c *client.Client, s api.ValueSettings, when client.Condition) (*api.MetaKey, error) {
+			return client.PutMetaKey(ctx, c, queue, key, s, when)
+		},
+		remove: func(c *client.Client, when client.Condition) error {
+			return client.DeleteMetaKey(ctx, c, queue, key, when)
+		},
+		set: func(k *api.MetaKey) (api.ValueSettings, string) {
+			return api.ValueSettings{Limit: k.Limit, Weight: k.Weight}, k.ETag
+		},
+		unset: func(k *api.MetaKey) { k.Limit, k.Weight, k.ETag, k.ChangedAt = nil, nil, "", api.Time{} },
+	}
+}
+
+// setOn changes what is set for a target, on the condition that no other client does meanwhile.
+func setOn[T any](a *app, of target[T], change func(*api.ValueSettings) error) error {
+	if err := change(new(api.ValueSettings)); err != nil { // says what is wrong before anything is asked
 		return err
 	}
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
-	now, err := c.Value(cmd.Context(), a.queueName(), key, value)
+	now, err := of.get(c)
 	switch {
 	case client.CodeOf(err) == api.CodeUnknownValue:
-		now = &api.ValueCount{Value: value}
+		now = &of.absent
 	case err != nil:
 		return err
 	}
-	settings = api.ValueSettings{Limit: now.Limit, Weight: now.Weight}
+	settings, etag := of.set(now)
 	if err := change(&settings); err != nil {
 		return err
 	}
-	when := client.Condition{ETag: now.ETag, Absent: now.ETag == ""}
+	when := client.Condition{ETag: etag, Absent: etag == ""}
 	switch {
 	case settings != api.ValueSettings{}:
-		now, err = c.PutValue(cmd.Context(), a.queueName(), key, value, settings, when)
-	case now.ETag != "": // the last setting goes
-		if err = c.DeleteValue(cmd.Context(), a.queueName(), key, value, when); err == nil {
-			now.Limit, now.Weight, now.Saturated, now.SaturatedSince, now.ETag, now.ChangedAt = nil, nil, false, nil, "", api.Time{}
+		now, err = of.put(c, settings, when)
+	case etag != "": // the last setting goes
+		if err = of.remove(c, when); err == nil {
+			of.unset(now)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return printOne(a, *now, valueFields)
+	return printOne(a, *now, of.fields)
 }
 
 const noSetting = "none" // of --limit and --weight
@@ -150,6 +225,18 @@ func parseWeight(text string) (*float64, error) {
 
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
+func keyFields(k api.MetaKey) [][2]string {
+	return present([][2]string{
+		{"key", k.Key},
+		{"values", number(k.Values)},
+		{"values with settings", number(k.ValuesSet)},
+		{"default limit", ifAny(k.Limit, number)},
+		{"default weight", ifAny(k.Weight, decimal)},
+		{"etag", k.ETag},
+		{"changed", moment(k.ChangedAt)},
+	})
+}
+
 func valueFields(v api.ValueCount) [][2]string {
 	return present([][2]string{
 		{"value", metaText(v.Value)},
@@ -159,6 +246,8 @@ func valueFields(v api.ValueCount) [][2]string {
 		{"limit", ifAny(v.Limit, number)},
 		{"at limit since", ifAny(v.SaturatedSince, moment)},
 		{"weight", ifAny(v.Weight, decimal)},
+		{"default limit", ifAny(v.DefaultLimit, number)},
+		{"default weight", ifAny(v.DefaultWeight, decimal)},
 		{"etag", v.ETag},
 		{"changed", moment(v.ChangedAt)},
 	})

@@ -224,8 +224,15 @@ func (m *model) operate() {
 	if m.r.IntN(3) == 0 {
 		s = queue.NoSettings()
 	}
+	if m.r.IntN(4) == 0 {
+		m.b.Values.SetDefault(key, s)
+		if got := m.b.Values.Default(key); got != s {
+			m.fatalf("the default of %s is %+v, want %+v", key, got, s)
+		}
+		return
+	}
 	m.b.Values.Set(key, value, s)
-	if got := m.b.Values.Settings(key, value); got != s {
+	if got := m.b.Values.Own(queue.MetaEntry{Key: key, Value: value}); got != s {
 		m.fatalf("settings of %s=%v are %+v, want %+v", key, value, got, s)
 	}
 }

@@ -467,6 +467,9 @@ func (m *model) restart() {
 	for entry, s := range m.b.Values.settings {
 		into.Values.Set(entry.Key, entry.Value, s)
 	}
+	for key, s := range m.b.Values.defaults {
+		into.Values.SetDefault(key, s)
+	}
 	for entry, ruling := range m.rules {
 		into.Rules.SetValue(entry, ruling)
 	}

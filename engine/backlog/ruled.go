@@ -45,7 +45,7 @@ func (r *rulings) SetValue(entry queue.MetaEntry, ruling queue.Ruling) {
 	if r.ofValues[entry] == ruling {
 		return
 	}
-	limit := r.values.limitOf(entry)
+	limit := r.values.ownLimit(entry)
 	if ruling == queue.Unruled {
 		delete(r.ofValues, entry)
 	} else {

@@ -13,48 +13,101 @@ import (
 // moves it behind the value's gate.
 func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
 	entry := queue.MetaEntry{Key: key, Value: value}
-	before, limit := v.Settings(key, value), v.limitOf(entry)
+	before, limit := v.Settings(key, value), v.ownLimit(entry)
 	if s == queue.NoSettings() {
 		delete(v.settings, entry)
 	} else {
 		v.settings[entry] = s
 	}
 	v.relimited(entry, limit)
-	if before.Weight != s.Weight {
-		v.frames.reweight(key, value, weightOf(s))
+	if after := v.Settings(key, value); before.Weight != after.Weight {
+		v.frames.reweight(key, value, weightOf(after))
+	}
+}
+
+// SetDefault changes what an operator demands of all values of a key for which Set set nothing,
+// from the next Take on: queue.NoSettings() removes it. It costs a step for each value in use.
+func (v *values) SetDefault(key queue.MetaKey, s queue.ValueSettings) {
+	before := v.Default(key)
+	if s == queue.NoSettings() {
+		delete(v.defaults, key)
+	} else {
+		v.defaults[key] = s
+	}
+	v.countLimit(before.Limit, s.Limit)
+	k := v.keys[key]
+	if k == nil {
+		return
+	}
+	for _, t := range k.terms {
+		if limit := v.limitOf(queue.MetaEntry{Key: key, Value: t.value}); limit != t.limit() {
+			v.relimit(tally{t, strategy.Simultaneous}, limit)
+		}
+		if before.Weight != s.Weight {
+			v.frames.reweight(key, t.value, weightOf(v.Settings(key, t.value)))
+		}
 	}
 }
 
 // limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an
 // operator set, and nothing under a rule.
 func (v *values) limitOf(entry queue.MetaEntry) uint32 {
+	limit := v.ownLimit(entry)
+	if limit == queue.NoLimit {
+		return v.Default(entry.Key).Limit
+	}
+	return limit
+}
+
+// ownLimit is limitOf without the default of the key.
+func (v *values) ownLimit(entry queue.MetaEntry) uint32 {
 	if len(v.rules.ofValues) > 0 && v.rules.ofValues[entry] != queue.Unruled {
 		return 0
 	}
-	return v.Settings(entry.Key, entry.Value).Limit
+	return v.Own(entry).Limit
 }
 
-// relimited is for a value whose limitOf may have changed: it was before.
+// relimited is for a value whose ownLimit may have changed: it was before.
 func (v *values) relimited(entry queue.MetaEntry, before uint32) {
-	after := v.limitOf(entry)
+	after := v.ownLimit(entry)
 	if before == after {
 		return
 	}
+	v.countLimit(before, after)
+	if t := v.find(entry.Key, entry.Value); t != nil {
+		v.relimit(tally{t, strategy.Simultaneous}, v.limitOf(entry))
+	}
+}
+
+// countLimit keeps the number of limits when one changes.
+func (v *values) countLimit(before, after uint32) {
 	if before != queue.NoLimit {
 		v.limited--
 	}
 	if after != queue.NoLimit {
 		v.limited++
 	}
-	if t := v.find(entry.Key, entry.Value); t != nil {
-		v.relimit(tally{t, strategy.Simultaneous}, after)
-	}
 }
 
-// Settings are what Set set last for the value.
+// Settings are what holds for the value: what Set set, and else the default.
 func (v *values) Settings(key queue.MetaKey, value queue.MetaValue) queue.ValueSettings {
+	return v.Own(queue.MetaEntry{Key: key, Value: value}).Or(v.Default(key))
+}
+
+// Own is what Set set last for the value.
+func (v *values) Own(entry queue.MetaEntry) queue.ValueSettings {
 	if len(v.settings) > 0 {
-		if s, set := v.settings[queue.MetaEntry{Key: key, Value: value}]; set {
+		if s, set := v.settings[entry]; set {
+			return s
+		}
+	}
+	return queue.NoSettings()
+}
+
+// Default is what SetDefault set last for the key.
+func (v *values) Default(key queue.MetaKey) queue.ValueSettings {
+	if len(v.defaults) > 0 {
+		if s, set := v.defaults[key]; set {
 			return s
 		}
 	}

@@ -195,7 +195,7 @@ func (s *share) addTenant(value uint32) (number uint32) {
 // weigh gives a tenant the weight that is set for its value.
 func (s *share) weigh(number uint32) {
 	v := &s.of.of.view.Values
-	if s.of.key == nil || number == 0 || len(v.settings) == 0 {
+	if s.of.key == nil || number == 0 || len(v.settings)+len(v.defaults) == 0 {
 		return
 	}
 	if w := weightOf(v.Settings(s.of.key.name, v.list[s.tenants[number].value].value)); w != fair.DefaultWeight {

@@ -56,14 +56,15 @@ type values struct {
 	free     []uint32
 	moved    []gateRef // scratch: gates whose counters passed a number of their bands
 	settings map[queue.MetaEntry]queue.ValueSettings
-	limited  int    // values that have a limit: an operator's, or that of a rule
+	defaults map[queue.MetaKey]queue.ValueSettings
+	limited  int    // values and defaults that have a limit: an operator's, or that of a rule
 	room     uint64 // how often an operator's limit may have got room
 	Rates    rates  // that limit reservations per time
 }
 
 func newValues(subs *submissions, rules *rulings, frames *frames) values {
 	return values{subs: subs, rules: rules, frames: frames, keys: map[queue.MetaKey]*metaKey{},
-		settings: map[queue.MetaEntry]queue.ValueSettings{}}
+		settings: map[queue.MetaEntry]queue.ValueSettings{}, defaults: map[queue.MetaKey]queue.ValueSettings{}}
 }
 
 // intern finds or makes the term. The caller counts its use.

@@ -257,15 +257,19 @@ func anyHeld(t *rapid.T) *Held {
 }
 
 func anySet(t *rapid.T) *Set {
-	s := &Set{Kind: SetKind(rapid.IntRange(0, 2).Draw(t, "kind")), Version: anyUint32(t, "version"), Changed: anyTime(t, "changed")}
+	s := &Set{Kind: SetKind(rapid.IntRange(0, 3).Draw(t, "kind")), Version: anyUint32(t, "version"), Changed: anyTime(t, "changed")}
 	switch s.Kind {
 	case SetQueue:
 		s.Version = max(s.Version, 1)
 		s.Settings = anyText(t, "settings")
-	case SetValue:
-		s.Entry, s.Demand = queue.MetaEntry{Key: "k", Value: queue.IntValue(rapid.Int64().Draw(t, "value"))}, queue.NoSettings()
-		if rapid.Bool().Draw(t, "text") {
+	case SetValue, SetKey:
+		s.Entry, s.Demand = queue.MetaEntry{Key: "k"}, queue.NoSettings()
+		switch {
+		case s.Kind == SetKey:
+		case rapid.Bool().Draw(t, "text"):
 			s.Entry.Value = queue.StringValue(anyText(t, "value"))
+		default:
+			s.Entry.Value = queue.IntValue(rapid.Int64().Draw(t, "value"))
 		}
 		if s.Version > 0 {
 			s.Demand.Weight = uint32(rapid.IntRange(1, queue.MaxWeight).Draw(t, "weight"))

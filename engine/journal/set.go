@@ -10,9 +10,10 @@ const (
 	SetQueue    SetKind = iota // the settings of the queue
 	SetValue                   // limit and weight of a value of a meta key
 	SetStrategy                // a strategy under a name
+	SetKey                     // the default limit and weight of all values of a meta key
 )
 
-func (k SetKind) String() string { return [...]string{"queue", "value", "strategy"}[k] }
+func (k SetKind) String() string { return [...]string{"queue", "value", "strategy", "key"}[k] }
 
 // Set is what an operator sets, from the batch on that has it. It says all that is known
 // of one version, so applying it twice is applying it once.
@@ -22,8 +23,8 @@ type Set struct {
 	Changed queue.Time
 
 	Settings string              // of the queue: as queue.Settings.Row has them
-	Entry    queue.MetaEntry     // the value
-	Demand   queue.ValueSettings // of the value; queue.NoSettings with version 0
+	Entry    queue.MetaEntry     // the value, or the key alone
+	Demand   queue.ValueSettings // of the value or the key; queue.NoSettings with version 0
 	Name     string              // of the strategy
 	Text     string              // of the strategy, canonical; "" with version 0
 }
@@ -32,7 +33,7 @@ type Set struct {
 const setVersion = 1
 
 func (s *Set) fields(c *coder) {
-	octet(c, &s.Kind, SetStrategy)
+	octet(c, &s.Kind, SetKey)
 	unsigned(c, &s.Version)
 	signed(c, &s.Changed)
 	switch s.Kind {
@@ -40,7 +41,16 @@ func (s *Set) fields(c *coder) {
 		c.text(&s.Settings)
 		c.must(s.Version > 0)
 	case SetValue:
-		s.valueFields(c)
+		entry := queue.Meta{s.Entry}
+		meta(c, &entry)
+		if c.must(len(entry) == 1); c.reading && !c.bad {
+			s.Entry = entry[0]
+		}
+		s.demandFields(c)
+	case SetKey:
+		c.text(&s.Entry.Key)
+		c.must(s.Entry.Key != "")
+		s.demandFields(c)
 	case SetStrategy:
 		c.text(&s.Name)
 		c.text(&s.Text)
@@ -48,12 +58,12 @@ func (s *Set) fields(c *coder) {
 	}
 }
 
-func (s *Set) valueFields(c *coder) {
-	entry := queue.Meta{s.Entry}
-	meta(c, &entry)
-	if c.must(len(entry) == 1); c.reading && !c.bad {
-		s.Entry = entry[0]
-	}
+// Target is what a Set of the kinds SetValue and SetKey is for.
+func (s *Set) Target() queue.ValueTarget {
+	return queue.ValueTarget{MetaEntry: s.Entry, All: s.Kind == SetKey}
+}
+
+func (s *Set) demandFields(c *coder) {
 	limited := s.Demand.Limit != queue.NoLimit
 	if c.yes(&limited); limited {
 		atMost(c, &s.Demand.Limit, queue.MaxValueLimit)

@@ -37,7 +37,7 @@ const (
 	MaxStrategies        = 1000 // named ones of a queue: they are compiled and held in memory
 	MaxStrategyVersions  = 100  // the newest of a name: enough to see what changed and go back
 
-	MaxSetValues = 100_000 // values of a queue's meta keys with a limit or weight: all are in memory, some 200 bytes each
+	MaxSetValues = 100_000 // values of a queue's meta keys, and keys, with a limit or weight: all are in memory, some 200 bytes each
 
 	MaxTokens          = 10_000 // access tokens: all are in memory, some 500 bytes each
 	MaxSubjectBytes    = 512    // of a client certificate that stands for a token

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -120,6 +121,21 @@ const (
 
 // NoSettings are those of a value for which nothing is set.
 func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }
+
+// Or is what holds for a value with these settings of its own: where it has none, the default of its key.
+func (s ValueSettings) Or(byDefault ValueSettings) ValueSettings {
+	if s.Limit == NoLimit {
+		s.Limit = byDefault.Limit
+	}
+	s.Weight = cmp.Or(s.Weight, byDefault.Weight)
+	return s
+}
+
+// ValueTarget is what ValueSettings are for: one value of a meta key, or as its default all values of the key.
+type ValueTarget struct {
+	MetaEntry
+	All bool // Value is not set
+}
 
 // Saturated is a value of a meta key that has as many chunks in flight as its limit lets it, or more when the limit came later.
 type Saturated struct {

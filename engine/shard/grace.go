@@ -18,12 +18,17 @@ func (s *Shard) endGrace(m *machine.Machine, now queue.Time, most int) int {
 	if g == nil || g.Until > now {
 		return 0
 	}
-	entries := slices.SortedFunc(maps.Keys(g.Values), func(a, b queue.MetaEntry) int {
+	limited := slices.SortedFunc(maps.Keys(g.Values), func(a, b queue.ValueTarget) int {
+		if a.All != b.All {
+			if a.All {
+				return 1
+			}
+			return -1
+		}
 		return cmp.Or(cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
 	})
-	for _, entry := range entries[:min(most, len(entries))] {
-		m.Backlog.Values.Set(entry.Key, entry.Value, g.Values[entry])
-		delete(g.Values, entry)
+	for _, of := range limited[:min(most, len(limited))] {
+		m.ValueLimits.Free(of)
 	}
 	if len(g.Values) > 0 {
 		return most

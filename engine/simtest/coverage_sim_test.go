@@ -55,7 +55,7 @@ var happens = []string{
 	"consumer attached", "consumer away", "consumer succeeded by another process",
 	"consumer whose process was succeeded attached again",
 	"consumer detached", "consumer released", "consumer told",
-	"settings changed", "value set", "retention over", "checkpoint", "restart", "crash", "crash after a checkpoint", "crash between the steps of a checkpoint",
+	"settings changed", "value set", "default set", "retention over", "checkpoint", "restart", "crash", "crash after a checkpoint", "crash between the steps of a checkpoint",
 	"crash between the rows of a checkpoint", "the store is lost",
 	"bulk started", "bulk redrive", "bulk delete", "bulk forward", "bulk retry", "bulk give_up", "bulk cancel", "bulk reprioritize",
 	"bulk dry run", "bulk unchanged", "bulk refused", "bulk has less to walk over than at its start", "bulk completed", "bulk cancelled in the middle", "restart in the middle of a bulk operation",

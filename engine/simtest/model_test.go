@@ -20,6 +20,7 @@ type model struct {
 	subs     []*modelSub // in the order of their ids
 	keys     map[string]*modelKey
 	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
+	defaults map[queue.MetaKey]queue.ValueSettings   // likewise, for all values of a key
 	rules    []queue.Rule
 	past     []queue.EndedRule
 	graces   []journal.Grace // of rules that were lifted
@@ -99,6 +100,7 @@ type modelHold struct {
 func newModel(settings queue.Settings) *model {
 	return &model{
 		stuck: map[queue.ChunkID]bool{}, settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{},
+		defaults:  map[queue.MetaKey]queue.ValueSettings{},
 		forgotten: map[queue.SubmissionID]bool{}, tally: newTally(),
 	}
 }
@@ -220,12 +222,26 @@ func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
 // withheld says whether a value of the submission has as many chunks in flight as an operator allows.
 func (m *model) withheld(x *modelSub) bool {
 	return slices.ContainsFunc(x.asked.Meta, func(entry queue.MetaEntry) bool {
-		set, is := m.values[entry]
-		if is && m.grace != 0 && set.Limit != queue.NoLimit {
-			return true
-		}
-		return is && m.inFlight(entry.Key, entry.Value) >= set.Limit
+		limit := m.demanded(entry).Limit
+		return limit != queue.NoLimit && (m.grace != 0 || m.inFlight(entry.Key, entry.Value) >= limit)
 	})
+}
+
+// demanded is what operators demand of a value: its own settings, and where it has none the default of its key.
+func (m *model) demanded(entry queue.MetaEntry) queue.ValueSettings {
+	set, is := m.values[entry]
+	if !is {
+		set = queue.NoSettings()
+	}
+	if all, is := m.defaults[entry.Key]; is {
+		if set.Limit == queue.NoLimit {
+			set.Limit = all.Limit
+		}
+		if set.Weight == 0 {
+			set.Weight = all.Weight
+		}
+	}
+	return set
 }
 
 func (x *modelSub) matches(br *strategy.Branch) bool {

@@ -19,6 +19,15 @@ func (b *box) putValue(entry queue.MetaEntry, demand queue.ValueSettings) error 
 	return b.shard.Settings.Put(&set, nil, nil)
 }
 
+// putDefault has an operator set something for all values of a key, or take it back.
+func (b *box) putDefault(key queue.MetaKey, demand queue.ValueSettings) error {
+	set := journal.Set{Kind: journal.SetKey, Changed: b.clock.now(), Entry: queue.MetaEntry{Key: key}, Demand: demand}
+	if demand != queue.NoSettings() {
+		set.Version = 1
+	}
+	return b.shard.Settings.Put(&set, nil, nil)
+}
+
 // setValue is putValue, which has to go well.
 func (b *box) setValue(entry queue.MetaEntry, demand queue.ValueSettings) {
 	b.t.Helper()

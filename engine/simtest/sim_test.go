@@ -217,11 +217,7 @@ func (s *sim) checkDemands() {
 	for _, key := range []string{"a", "b", "c"} {
 		for _, value := range demandedOf {
 			entry := queue.MetaEntry{Key: key, Value: value}
-			want, is := s.m.values[entry]
-			if !is {
-				want = queue.NoSettings()
-			}
-			if got := s.shard.Values.Settings(entry); got != want {
+			if got, want := s.shard.Values.Settings(entry), s.m.demanded(entry); got != want {
 				s.fail("for %s=%s is set %+v, want %+v", key, value, got, want)
 			}
 		}
@@ -236,6 +232,10 @@ func (s *sim) setValue() {
 		set.Limit = pickOf[uint32](s, 0, 1, 2, 3, 7, queue.NoLimit)
 		set.Weight = pickOf[uint32](s, 0, 0, 1, 500, 3000, 1_000_000)
 	}
+	if s.chance(30) {
+		s.setDefault(entry.Key, set)
+		return
+	}
 	s.log.add("set %s=%s to %+v", entry.Key, entry.Value.Text(), set)
 	failed, written := s.commitFailed("set a value", s.putValue(entry, set))
 	s.takeEffect([]func(){func() {
@@ -243,6 +243,18 @@ func (s *sim) setValue() {
 			delete(s.m.values, entry)
 		}
 		s.tally.add("value set", 1)
+	}}, failed, written)
+}
+
+// setDefault has an operator set something for all values of a key, or take it back.
+func (s *sim) setDefault(key queue.MetaKey, set queue.ValueSettings) {
+	s.log.add("set all of %s to %+v", key, set)
+	failed, written := s.commitFailed("set a default", s.putDefault(key, set))
+	s.takeEffect([]func(){func() {
+		if s.m.defaults[key] = set; set == queue.NoSettings() {
+			delete(s.m.defaults, key)
+		}
+		s.tally.add("default set", 1)
 	}}, failed, written)
 }
 

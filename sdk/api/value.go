@@ -1,10 +1,18 @@
 package api
 
-// MetaKey is a meta key of a queue, as GET /v1/queues/{queue}/meta-keys lists it.
+// MetaKey is a meta key of a queue with the default of its values, as GET /v1/queues/{queue}/meta-keys lists it. It is the
+// answer of GET and PUT /v1/queues/{queue}/meta-keys/{key}.
 type MetaKey struct {
 	Key       string `json:"key"`        // The key
 	Values    uint64 `json:"values"`     // Number of values that open submissions or settings have
 	ValuesSet uint64 `json:"values_set"` // Number of values with settings
+	// Default limit of its values: most chunks in flight of each that has no limit of its own; null: none
+	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
+	// Default weight of its values, for those without a weight of their own; null: not set, which counts as 1
+	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
+	// Id of the default, for If-Match; absent if nothing is set
+	ETag      string `json:"etag,omitempty"`
+	ChangedAt Time   `json:"changed_at,omitzero"` // Time of the last setting of the default; absent if nothing is set
 }
 
 // ValueCount is one value of a meta key: what is ready and in flight of it, and what is set for it. It is the answer of GET and
@@ -21,8 +29,12 @@ type ValueCount struct {
 	// Most chunks in flight, for every reservation of the queue; null: no limit
 	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: not set, which counts as 1
-	Weight    *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
-	Saturated bool     `json:"saturated"` // Whether in_flight has reached limit
+	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
+	// Default limit of the key, which holds while limit is null; absent: none
+	DefaultLimit *uint32 `json:"default_limit,omitempty" limit:"0..MaxValueLimit"`
+	// Default weight of the key, which holds while weight is null; absent: not set
+	DefaultWeight *float64 `json:"default_weight,omitempty" limit:"MinWeight..MaxWeight"`
+	Saturated     bool     `json:"saturated"` // Whether in_flight has reached limit, or default_limit
 	// Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is
 	// not at its limit, or it is one of more than 10,000 values and was not examined
 	SaturatedSince *Time `json:"saturated_since" nullable:"true"`
@@ -31,7 +43,8 @@ type ValueCount struct {
 	ChangedAt Time   `json:"changed_at,omitzero"` // Time of the last setting; absent if nothing is set
 }
 
-// ValueSettings is the body of PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}. It replaces both: nil is not set.
+// ValueSettings is the body of PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}, and for all values of a key of PUT
+// /v1/queues/{queue}/meta-keys/{key}. It replaces both: nil is not set.
 type ValueSettings struct {
 	// Most chunks in flight, for every reservation of the queue; null: no limit
 	Limit *uint32 `json:"limit,omitempty" limit:"0..MaxValueLimit" nullable:"true"`

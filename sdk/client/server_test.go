@@ -394,6 +394,22 @@ func TestValuesOnServer(t *testing.T) {
 			t.Errorf("get %q: got %+v, %v", value, got, err)
 		}
 	}
+	byDefault, err := client.PutMetaKey(ctx, c, "default", "company", api.ValueSettings{Limit: new(uint32(9))}, client.Condition{Absent: true})
+	if err != nil || *byDefault.Limit != 9 || byDefault.Weight != nil || byDefault.ETag == "" {
+		t.Fatalf("put a default: got %+v, %v", byDefault, err)
+	}
+	if got, err := client.MetaKey(ctx, c, "default", "company"); err != nil || *got.Limit != 9 || got.ETag != byDefault.ETag {
+		t.Errorf("get a default: got %+v, %v", got, err)
+	}
+	if got, err := c.Value(ctx, "default", "company", values[0]); err != nil || *got.Limit != 0 || *got.DefaultLimit != 9 {
+		t.Errorf("get a value with a default: got %+v, %v", got, err)
+	}
+	if err := client.DeleteMetaKey(ctx, c, "default", "company", client.Condition{ETag: `"9-0000000000000000"`}); client.CodeOf(err) != api.CodePrecondition {
+		t.Errorf("delete of another version: got %v, want %s", err, api.CodePrecondition)
+	}
+	if err := client.DeleteMetaKey(ctx, c, "default", "company", client.Condition{ETag: byDefault.ETag}); err != nil {
+		t.Errorf("delete a default: %v", err)
+	}
 	n := 0
 	for got, err := range c.Values(ctx, "default", "company", "ready") {
 		if err != nil || !slices.Contains(values, got.Value) {

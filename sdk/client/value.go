@@ -15,10 +15,32 @@ func (c *Client) MetaKeys(ctx context.Context, queue string) iter.Seq2[api.MetaK
 	return pages[api.MetaKey](ctx, c, "meta keys", queuePath(queue, "/meta-keys"), nil)
 }
 
+// MetaKey reads a meta key with the default of its values. api.CodeUnknownValue: no open submission has it, and nothing is set
+// for it.
+func MetaKey(ctx context.Context, c *Client, queue, key string) (*api.MetaKey, error) {
+	return get[api.MetaKey](ctx, c, "meta key", keyPath(queue, key))
+}
+
+// PutMetaKey sets a default limit and weight for all values of a meta key that have none of their own, in the place of what was
+// set, like PutValue.
+func PutMetaKey(ctx context.Context, c *Client, queue, key string, settings api.ValueSettings,
+	when Condition) (*api.MetaKey, error) {
+	q := &request{method: http.MethodPut, path: keyPath(queue, key), safe: when.none()}
+	return send[api.MetaKey](ctx, c, "put meta key", when.onto(q), settings)
+}
+
+// DeleteMetaKey removes the default of the values of a meta key. It is tried once, as DeleteQueue is.
+func DeleteMetaKey(ctx context.Context, c *Client, queue, key string, when Condition) error {
+	q := &request{method: http.MethodDelete, path: keyPath(queue, key)}
+	return c.do(ctx, c.cold, "unput meta key", when.onto(q), new(reply))
+}
+
+func keyPath(queue, key string) string { return queuePath(queue, "/meta-keys/"+url.PathEscape(key)) }
+
 // Values lists the values of a meta key with what is ready, in flight and set for each; sort is in_flight (which "" is too) or
 // ready, the largest first.
 func (c *Client) Values(ctx context.Context, queue, key, sort string) iter.Seq2[api.ValueCount, error] {
-	path := queuePath(queue, "/meta-keys/"+url.PathEscape(key)+"/values")
+	path := keyPath(queue, key) + "/values"
 	return pages[api.ValueCount](ctx, c, "values", path, given("sort", sort))
 }
 
@@ -48,5 +70,5 @@ func valuePath(queue, key string, value api.MetaValue) string {
 	if value.IsInt() {
 		text = strconv.FormatInt(value.Int(), 10)
 	}
-	return queuePath(queue, "/meta-keys/"+url.PathEscape(key)+"/values/"+url.PathEscape(text))
+	return keyPath(queue, key) + "/values/" + url.PathEscape(text)
 }

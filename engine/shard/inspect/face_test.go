@@ -135,7 +135,7 @@ func TestExplain(t *testing.T) {
 	a.of(4, 7)
 	a.reserve(`SelectOnly("company", 1, OldestFirst)`, 1)
 	a.rule(queue.Rule{ID: 1, Action: queue.Pause, Match: queue.RuleMatch{Submission: third}})
-	a.Machine.ValueLimits.Set(a.value(4), queue.ValueSettings{Limit: 0, Weight: 1})
+	a.Machine.ValueLimits.Set(queue.ValueTarget{MetaEntry: a.value(4)}, queue.ValueSettings{Limit: 0, Weight: 1})
 	x, err := a.ins.Explain(t.Context(), a.plan(`OrElse(SelectOnly("company", 9, Random), MaxSimultaneous("company", 1, OldestFirst))`), &Question{Max: 2})
 	if err != nil || x.Met != 4 || x.Shown != 4 || x.Grace != 0 || len(x.Branches) != 2 {
 		t.Fatalf("%v: %+v", err, x)

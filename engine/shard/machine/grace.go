@@ -14,7 +14,7 @@ import (
 type grace struct {
 	Began, Until queue.Time
 	// with an operator's limit: the backlog has them at 0 meanwhile
-	Values map[queue.MetaEntry]queue.ValueSettings
+	Values map[queue.ValueTarget]queue.ValueSettings
 	plans  map[*strategy.Plan]*strategy.Plan // without what their limits count
 }
 
@@ -36,7 +36,7 @@ func (p *valueLimits) Restrain(now queue.Time, length time.Duration) {
 
 // newGrace is a restart grace before the values that it holds back are known.
 func newGrace(began, until queue.Time) *grace {
-	return &grace{Began: began, Until: until, Values: map[queue.MetaEntry]queue.ValueSettings{},
+	return &grace{Began: began, Until: until, Values: map[queue.ValueTarget]queue.ValueSettings{},
 		plans: map[*strategy.Plan]*strategy.Plan{}}
 }
 
@@ -69,16 +69,30 @@ func (p *valueLimits) Until() queue.Time {
 	return p.Grace.Until
 }
 
-// Set changes what is demanded of a value.
-func (p *valueLimits) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
+// Set changes what is demanded of a value, or by default of all values of a key.
+func (p *valueLimits) Set(of queue.ValueTarget, settings queue.ValueSettings) {
 	if p.Grace != nil {
-		delete(p.Grace.Values, entry)
+		delete(p.Grace.Values, of)
 		if settings.Limit != queue.NoLimit {
-			p.Grace.Values[entry] = settings
+			p.Grace.Values[of] = settings
 			settings.Limit = 0
 		}
 	}
-	p.backlog.Values.Set(entry.Key, entry.Value, settings)
+	p.demand(of, settings)
+}
+
+// Free ends the restart grace for what is limited.
+func (p *valueLimits) Free(of queue.ValueTarget) {
+	p.demand(of, p.Grace.Values[of])
+	delete(p.Grace.Values, of)
+}
+
+func (p *valueLimits) demand(of queue.ValueTarget, settings queue.ValueSettings) {
+	if of.All {
+		p.backlog.Values.SetDefault(of.Key, settings)
+		return
+	}
+	p.backlog.Values.Set(of.Key, of.Value, settings)
 }
 
 // Shorten ends the restart grace at once, or as soon as one of this length would have
@@ -89,12 +103,16 @@ func (p *valueLimits) Shorten(grace time.Duration) {
 	}
 }
 
-// Settings are what setValue set last.
+// Settings are what holds for a value: what Set set last for it, and else the default of its key.
 func (p *valueLimits) Settings(entry queue.MetaEntry) queue.ValueSettings {
+	own, byDefault := p.backlog.Values.Own(entry), p.backlog.Values.Default(entry.Key)
 	if p.Grace != nil {
-		if settings, kept := p.Grace.Values[entry]; kept {
-			return settings
+		if kept, is := p.Grace.Values[queue.ValueTarget{MetaEntry: entry}]; is {
+			own = kept
+		}
+		if kept, is := p.Grace.Values[queue.ValueTarget{MetaEntry: queue.MetaEntry{Key: entry.Key}, All: true}]; is {
+			byDefault = kept
 		}
 	}
-	return p.backlog.Values.Settings(entry.Key, entry.Value)
+	return own.Or(byDefault)
 }

@@ -1,7 +1,7 @@
 package settings
 
-// Settings of the queue, limits and weights of values, and named strategies are three kinds of one thing: a row
-// with a version. So they share one op (journal.Set), one way to be kept, and one replay.
+// Settings of the queue, limits and weights of values and keys, and named strategies are kinds of one thing: a
+// row with a version. So they share one op (journal.Set), one way to be kept, and one replay.
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ type Part struct {
 	Report func(list []journal.Set, all bool)
 
 	queue      *row // nil: the settings are those that the machine was made with
-	values     map[queue.MetaEntry]*row
+	values     map[queue.ValueTarget]*row
 	strategies map[string][]*row // the newest versions of each, the newest last
 
 	rows map[uint64]*row // by number
@@ -37,7 +37,7 @@ type row struct {
 
 // New is the part of a machine for which nothing is set.
 func New(m *machine.Machine) *Part {
-	return &Part{m: m, values: map[queue.MetaEntry]*row{}, strategies: map[string][]*row{}, rows: map[uint64]*row{}}
+	return &Part{m: m, values: map[queue.ValueTarget]*row{}, strategies: map[string][]*row{}, rows: map[uint64]*row{}}
 }
 
 // Queue is the version of the queue's settings; 0: none was set.
@@ -73,7 +73,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	switch set.Kind {
 	case journal.SetQueue:
 		p.queue = p.keep(p.queue, set)
-	case journal.SetValue:
+	case journal.SetValue, journal.SetKey:
 		p.setValue(set)
 	case journal.SetStrategy:
 		p.setStrategy(set)
@@ -83,13 +83,14 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 
 // Version 0 is the removal.
 func (p *Part) setValue(set *journal.Set) {
-	r := p.values[set.Entry]
+	of := set.Target()
+	r := p.values[of]
 	if set.Version > 0 {
-		p.values[set.Entry] = p.keep(r, set)
+		p.values[of] = p.keep(r, set)
 		return
 	}
 	p.drop(r)
-	delete(p.values, set.Entry)
+	delete(p.values, of)
 }
 
 // setStrategy puts a version beside those before it, of which it keeps the newest; without
@@ -130,8 +131,8 @@ func (p *Part) takeEffect(set *journal.Set) error {
 	if p.m.Replay {
 		return nil
 	}
-	if set.Kind == journal.SetValue {
-		p.m.ValueLimits.Set(set.Entry, set.Demand)
+	if set.Kind == journal.SetValue || set.Kind == journal.SetKey {
+		p.m.ValueLimits.Set(set.Target(), set.Demand)
 	}
 	if p.Report != nil {
 		p.Report([]journal.Set{*set}, false)
@@ -147,8 +148,8 @@ func (p *Part) Replayed() {
 	for _, number := range slices.Sorted(maps.Keys(p.rows)) {
 		set := &p.rows[number].set
 		switch set.Kind {
-		case journal.SetValue:
-			p.m.ValueLimits.Set(set.Entry, set.Demand)
+		case journal.SetValue, journal.SetKey:
+			p.m.ValueLimits.Set(set.Target(), set.Demand)
 		case journal.SetStrategy:
 			if of := p.strategies[set.Name]; of[len(of)-1].number != number {
 				continue
@@ -204,8 +205,8 @@ func (p *Part) Load(key uint64, bytes []byte) error {
 	switch set.Kind {
 	case journal.SetQueue:
 		p.queue = r
-	case journal.SetValue:
-		p.values[set.Entry] = r
+	case journal.SetValue, journal.SetKey:
+		p.values[set.Target()] = r
 	case journal.SetStrategy:
 		of := p.strategies[set.Name]
 		at, _ := place(of, set.Version)

@@ -79,7 +79,7 @@ func TestGet(t *testing.T) {
 	if c := v.Get(number(1)); c.Available != 0 || c.Submissions != 0 || v.Settings(number(1)).Limit != queue.NoLimit {
 		t.Errorf("%+v, set %+v; want nothing", c, v.Settings(number(1)))
 	}
-	s.Machine.ValueLimits.Set(number(1), queue.ValueSettings{Limit: 3})
+	s.Machine.ValueLimits.Set(queue.ValueTarget{MetaEntry: number(1)}, queue.ValueSettings{Limit: 3})
 	s.Insert(&queue.NewSubmission{Meta: queue.Meta{number(1)}, Chunks: queue.Chunks{Count: 2, Prefix: "p/"}})
 	if c := v.Get(number(1)); c.Available != 2 || c.Submissions != 1 || v.Settings(number(1)).Limit != 3 {
 		t.Errorf("%+v, set %+v; want two ready of one submission, and a limit of 3", c, v.Settings(number(1)))

@@ -59,6 +59,8 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'token.create': ['created', 'create'],
   'token.revoke': ['revoked', 'revoke'],
   'token.rotate': ['rotated', 'rotate'],
+  'key.delete': ['removed the default limit and weight of', 'remove the default limit and weight of'],
+  'key.set': ['set the default of', 'set the default of', (is) => limitsOf(is)],
   'value.delete': ['removed the limit and weight of', 'remove the limit and weight of'],
   'value.set': ['set', 'set', (is) => limitsOf(is)],
 }
@@ -91,7 +93,7 @@ function objectOf({ action, queue, target }: Entry, of: Fields): string {
 /** The fields that the sentences of verbs have. A changed limit stays among the details, as those have the old one too. */
 function shownBy({ action, before }: Entry): string[] {
   if (action.startsWith('token.')) return ['name']
-  if (action === 'value.set' && before === undefined) return ['limit', 'weight']
+  if ((action === 'value.set' || action === 'key.set') && before === undefined) return ['limit', 'weight']
   return { 'bulk.start': ['action'], 'dead_letter.forward': ['to'], 'schedule.pause': ['enabled'], 'schedule.resume': ['enabled'] }[action] ?? []
 }
 

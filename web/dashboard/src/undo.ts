@@ -60,6 +60,9 @@ function pluginBefore(name: string, was: InUse, is: InUse): Undo | undefined {
   return { text: `plugin ${clamped(visible(name), 40)}: ${steps.map(([text]) => text).join(', ')} again`, scope: 'plugins', run: async () => { for (const [, run] of steps) await run() } }
 }
 
+/** Sets a limit and a weight as they were. */
+const put = (path: string, was: Fields | undefined) => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null }) : call('DELETE', path))
+
 /** The call that takes a change back, from what the audit log has of it; undefined where there is none. What came after it is overwritten. */
 export function undoOf({ action, queue = '', target = '', before, after }: Done): Undo | undefined {
   const base = queuePath(queue)
@@ -75,12 +78,15 @@ export function undoOf({ action, queue = '', target = '', before, after }: Done)
       const { action: verb, reason } = was as { action: string; reason?: string }
       return { text: `${verb} ${clamped(visible(String(was['match'])), 40)} again`, run: () => call('POST', `${base}/rules`, { action: verb, match, ...(reason ? { reason } : {}) }) }
     }
+    case 'key.set':
+    case 'key.delete':
+      return { text: `${named}: default ${limits(was)} again`, run: () => put(keyPath(queue, target), was) }
     case 'value.set':
     case 'value.delete': {
       const pair = pairOf(target)
       if (!pair) return undefined
       const path = `${keyPath(queue, pair[0])}/values/${encodeURIComponent(valueText(pair[1]))}`
-      return { text: `${named}: ${limits(was)} again`, run: () => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null }) : call('DELETE', path)) }
+      return { text: `${named}: ${limits(was)} again`, run: () => put(path, was) }
     }
     case 'consumer.quiet':
     case 'consumer.drain':

@@ -149,6 +149,12 @@ class Calls:
         """Discard a dead chunk for good. It counts as skipped from then on."""
         self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
+    def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
+        """Remove the default limit and weight of all values of a meta key. From the next reservation on, only what is set for a
+        value itself holds for it. If-Match works as for PUT.
+        """
+        self._bytes(_request("delete meta key", "DELETE", path("/v1/queues/{}/meta-keys/{}", queue, key), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
+
     def delete_meta_value(self, queue: str, key: str, value: Union[str, int], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
         """Remove the limit and weight of a value of a meta key. From the next reservation on, the value has no limit, and its weight
         is 1. If-Match works as for PUT.
@@ -351,6 +357,11 @@ class Calls:
         parks an action that fails again and again, until you retry it or the server restarts.
         """
         found: types.Lifecycle = self._fetch(_request("get lifecycle", "GET", path("/v1/queues/{}/lifecycle", queue), safe=True))
+        return found
+
+    def get_meta_key(self, queue: str, key: str) -> types.MetaKey:
+        """Read a meta key, with the default of its values."""
+        found: types.MetaKey = self._fetch(_request("get meta key", "GET", path("/v1/queues/{}/meta-keys/{}", queue, key), safe=True))
         return found
 
     def get_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.ValueCount:
@@ -680,6 +691,16 @@ class Calls:
         history.
         """
         found: types.Submission = self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, safe=True))
+        return found
+
+    def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
+        """Set a default limit and weight for all values of a meta key. Sets the default for all values of the key that have no such
+        setting of their own, also for those that come later. It replaces both settings: one that is absent or null becomes unset.
+        A value's own `limit` or `weight` takes the place of the default, so the limit 2147483647 frees one value. Both take
+        effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match
+        work as for a value. The first default answers 201.
+        """
+        found: types.MetaKey = self._fetch(_request("put meta key", "PUT", path("/v1/queues/{}/meta-keys/{}", queue, key), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
 
     def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
@@ -1031,6 +1052,12 @@ class AsyncCalls:
         """Discard a dead chunk for good. It counts as skipped from then on."""
         await self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
+    async def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
+        """Remove the default limit and weight of all values of a meta key. From the next reservation on, only what is set for a
+        value itself holds for it. If-Match works as for PUT.
+        """
+        await self._bytes(_request("delete meta key", "DELETE", path("/v1/queues/{}/meta-keys/{}", queue, key), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
+
     async def delete_meta_value(self, queue: str, key: str, value: Union[str, int], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
         """Remove the limit and weight of a value of a meta key. From the next reservation on, the value has no limit, and its weight
         is 1. If-Match works as for PUT.
@@ -1233,6 +1260,11 @@ class AsyncCalls:
         parks an action that fails again and again, until you retry it or the server restarts.
         """
         found: types.Lifecycle = await self._fetch(_request("get lifecycle", "GET", path("/v1/queues/{}/lifecycle", queue), safe=True))
+        return found
+
+    async def get_meta_key(self, queue: str, key: str) -> types.MetaKey:
+        """Read a meta key, with the default of its values."""
+        found: types.MetaKey = await self._fetch(_request("get meta key", "GET", path("/v1/queues/{}/meta-keys/{}", queue, key), safe=True))
         return found
 
     async def get_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.ValueCount:
@@ -1562,6 +1594,16 @@ class AsyncCalls:
         history.
         """
         found: types.Submission = await self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, safe=True))
+        return found
+
+    async def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
+        """Set a default limit and weight for all values of a meta key. Sets the default for all values of the key that have no such
+        setting of their own, also for those that come later. It replaces both settings: one that is absent or null becomes unset.
+        A value's own `limit` or `weight` takes the place of the default, so the limit 2147483647 frees one value. Both take
+        effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match
+        work as for a value. The first default answers 201.
+        """
+        found: types.MetaKey = await self._fetch(_request("put meta key", "PUT", path("/v1/queues/{}/meta-keys/{}", queue, key), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
 
     async def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:

@@ -1552,14 +1552,25 @@ class MaxSimultaneousBlock(TypedDict):
 Meta = dict[str, MetaValue]
 
 
-class MetaKey(TypedDict):
-    """MetaKey: see the server's OpenAPI document."""
+class _MetaKeyRequired(TypedDict):
     #: The key
     key: str
+    #: Default limit of its values: most chunks in flight of each that has no limit of its own; null: none
+    limit: Optional[int]
     #: Number of values that open submissions or settings have
     values: int
     #: Number of values with settings
     values_set: int
+    #: Default weight of its values, for those without a weight of their own; null: not set, which counts as 1
+    weight: Optional[float]
+
+
+class MetaKey(_MetaKeyRequired, total=False):
+    """MetaKey: see the server's OpenAPI document."""
+    #: Time of the last setting of the default; absent if nothing is set
+    changed_at: str
+    #: Id of the default, for If-Match; absent if nothing is set
+    etag: str
 
 
 class MissingNode(TypedDict):
@@ -3711,7 +3722,7 @@ class _ValueCountRequired(TypedDict):
     limit: Optional[int]
     #: Ready chunks with the value
     ready: int
-    #: Whether in_flight has reached limit
+    #: Whether in_flight has reached limit, or default_limit
     saturated: bool
     #: Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is not at its limit,
     #: or it is one of more than 10,000 values and was not examined
@@ -3730,6 +3741,10 @@ class ValueCount(_ValueCountRequired, total=False):
     blocked: int
     #: Time of the last setting; absent if nothing is set
     changed_at: str
+    #: Default limit of the key, which holds while limit is null; absent: none
+    default_limit: int
+    #: Default weight of the key, which holds while weight is null; absent: not set
+    default_weight: float
     #: Id of the settings, for If-Match; absent if nothing is set
     etag: str
     #: Chunks with the value that are ready except for a pause

@@ -443,6 +443,31 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageMetaKey>({ what: "list meta keys", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
+  /** Remove the default limit and weight of all values of a meta key. From the next reservation on, only what is set for a value itself holds for it. If-Match works as for PUT. Needs the scope operate. */
+  deleteMetaKey(queue: string, key: string, options: CallOptions & {
+    /** ETags; one must be that of the newest version. *: a version must exist */
+    ifMatch?: string
+    /** *: none may exist */
+    ifNoneMatch?: string
+  } = {}): Promise<void> {
+    return this.connection.json<void>({ what: "delete meta key", method: "DELETE", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch } })
+  }
+
+  /** Read a meta key, with the default of its values. Needs the scope read. */
+  getMetaKey(queue: string, key: string, options: CallOptions = {}): Promise<MetaKey> {
+    return this.connection.json<MetaKey>({ what: "get meta key", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}`, safe: true, signal: options.signal })
+  }
+
+  /** Set a default limit and weight for all values of a meta key. Sets the default for all values of the key that have no such setting of their own, also for those that come later. It replaces both settings: one that is absent or null becomes unset. A value's own `limit` or `weight` takes the place of the default, so the limit 2147483647 frees one value. Both take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match work as for a value. The first default answers 201. Needs the scope operate. */
+  putMetaKey(queue: string, key: string, body: ValueSettings, options: CallOptions & {
+    /** ETags; one must be that of the newest version. *: a version must exist */
+    ifMatch?: string
+    /** *: none may exist */
+    ifNoneMatch?: string
+  } = {}): Promise<MetaKey> {
+    return this.connection.json<MetaKey>({ what: "put meta key", method: "PUT", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
+  }
+
   /** Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds, for the values that were among those with the most in flight. -1 means unknown, because the value was not among them. Needs the scope read. */
   getKeyTimeseries(queue: string, key: string, options: CallOptions = {}): Promise<KeySeries> {
     return this.connection.json<KeySeries>({ what: "get key timeseries", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/timeseries`, safe: true, signal: options.signal })

@@ -1096,12 +1096,20 @@ export type MaxSimultaneousBlock = {
 export type Meta = { [key: string]: MetaValue }
 
 export type MetaKey = {
+  /** Time of the last setting of the default; absent if nothing is set */
+  changed_at?: string
+  /** Id of the default, for If-Match; absent if nothing is set */
+  etag?: string
   /** The key */
   key: string
+  /** Default limit of its values: most chunks in flight of each that has no limit of its own; null: none */
+  limit: number | null
   /** Number of values that open submissions or settings have */
   values: number
   /** Number of values with settings */
   values_set: number
+  /** Default weight of its values, for those without a weight of their own; null: not set, which counts as 1 */
+  weight: number | null
 }
 
 /** A string or a whole number of 64 bits; "7" and 7 are different values */
@@ -2922,6 +2930,10 @@ export type ValueCount = {
   blocked?: number
   /** Time of the last setting; absent if nothing is set */
   changed_at?: string
+  /** Default limit of the key, which holds while limit is null; absent: none */
+  default_limit?: number
+  /** Default weight of the key, which holds while weight is null; absent: not set */
+  default_weight?: number
   /** Id of the settings, for If-Match; absent if nothing is set */
   etag?: string
   /** Chunks with the value in flight */
@@ -2932,7 +2944,7 @@ export type ValueCount = {
   paused?: number
   /** Ready chunks with the value */
   ready: number
-  /** Whether in_flight has reached limit */
+  /** Whether in_flight has reached limit, or default_limit */
   saturated: boolean
   /** Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is not at its limit, or it is one of more than 10,000 values and was not examined */
   saturated_since: string | null

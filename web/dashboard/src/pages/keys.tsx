@@ -85,18 +85,22 @@ export function newer(streamed: ValueCount | undefined, read: ValueCount): Value
 
 const name = (of: string, v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} href={valueLink(of, valueText(v.value))} /></td>
 
+/** Says where a number comes from that a value has not itself. */
+const byDefault = (own: number | null, all: number | undefined) => (own === null && all !== undefined ? 'the default of the key' : undefined)
+
 function cells(of: string, v: ValueCount, edit: () => void) {
   const share = v.in_flight === 0 ? 0 : percent(v.in_flight, stats.value?.stats.reserved ?? 0) // what all have matters to a value that has some
+  const limit = v.limit ?? v.default_limit ?? null
   return [
     name(of, v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
     <td>
       <div class="gauge">
-        <div class={atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={v.limit === null ? share : percent(v.in_flight, v.limit)} /></div>
-        <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
+        <div class={atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={limit === null ? share : percent(v.in_flight, limit)} /></div>
+        <span title={byDefault(v.limit, v.default_limit)}>{short(v.in_flight)} / {limit === null ? 'no limit' : short(limit)}</span>
       </div>
     </td>,
     <td><AtLimit v={v} /></td>, <td class="r">{share.toFixed(1)} %</td>,
-    <td class="r">{v.weight ?? <span class="note" title="not set, which counts as 1">1</span>}</td>,
+    <td class="r">{v.weight ?? <span class="note" title={byDefault(v.weight, v.default_weight) ?? 'not set, which counts as 1'}>{v.default_weight ?? 1}</span>}</td>,
     <td class="r"><div class="row end"><Held of={of} v={v} how="paused" /><Held of={of} v={v} how="blocked" /><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]
 }
