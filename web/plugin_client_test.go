@@ -58,7 +58,7 @@ func TestPluginsThroughTheClient(t *testing.T) {
 	}
 	f.insert(`{"chunks":{"count":3,"template":"x"}}`)
 	f.reserve(`{"max":1,"strategy":"Plugin(\"p\", OldestFirst)"}`)
-	stats, err := c.PluginStats(ctx, "p")
+	stats, err := c.PluginStats(ctx, "p", "")
 	ok(err)
 	if stats.Batches != 1 || stats.Shadow == nil {
 		t.Errorf("got %+v, want one batch and a shadow", stats)
@@ -88,7 +88,7 @@ func TestPluginsThroughTheClient(t *testing.T) {
 	if tried.Live == nil || tried.Live.Rows != 1 || len(tried.Live.Picks) != 1 {
 		t.Errorf("live candidates: got %+v, want the one that there is", tried.Live)
 	}
-	logs, err := c.PluginLogs(ctx, "p", 0)
+	logs, err := c.PluginLogs(ctx, "p", "", "")
 	ok(err)
 	if len(logs.Lines) != 0 {
 		t.Errorf("got the lines %+v", logs.Lines)

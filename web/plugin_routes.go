@@ -80,19 +80,20 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 		about:   "All settings are replaced: one that is left out gets its default. " + selectAbout}, x.putSettings)
 
 	registerPlugin(r, x, operation{id: "get-plugin-stats", method: "GET", path: one + "/stats", scope: scopeRead,
-		tag: tagPlugins, summary: "Read a plugin's numbers since the start of the server"}, x.stats)
+		tag: tagPlugins, spread: x.statsOfAll, summary: "Read a plugin's numbers since the start of the server",
+		about: nodesSaw}, x.stats)
 	registerPlugin(r, x, operation{id: "list-plugin-scores", method: "GET", path: one + "/scores", scope: scopeRead,
 		tag: tagPlugins, compress: true,
 		summary: "Read how a plugin's versions score live traffic", about: scoresAbout}, x.scores)
 	registerPlugin(r, x, operation{id: "get-plugin-logs", method: "GET", path: one + "/logs", scope: scopeRead,
-		tag: tagPlugins, compress: true,
+		tag: tagPlugins, compress: true, spread: x.logsOfAll,
 		summary: "Read the log of a plugin",
-		about: "The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as " +
-			"`after`."}, x.logs)
+		about: "The last 1,000 lines of each node, the oldest first. For later lines, send `cursor` of this answer, " +
+			"or, of a single node, `next` as `after`. " + nodesSaw}, x.logs)
 	registerPlugin(r, x, operation{id: "list-plugin-recordings", method: "GET", path: one + "/recordings",
 		scope: scopePlugins, tag: tagPlugins, summary: "List the recorded batches",
 		about: "The server records one batch in 10,000, and every batch that faulted. It keeps the latest of both " +
-			"in memory."}, x.recordings)
+			"in memory. " + nodeSaw}, x.recordings)
 	r.raw(operation{id: "get-plugin-recording", method: "GET", path: one + "/recordings/{id}", scope: scopePlugins,
 		tag:     tagPlugins,
 		summary: "Download a recorded batch", about: "A .qbatch file, which `quern plugin run` replays."},

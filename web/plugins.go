@@ -32,10 +32,13 @@ const (
 		"present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the " +
 		"difference to the order without it. `recording` scores a recorded batch again and compares the scores bit " +
 		"for bit. " + releaseAbout
+	nodesSaw = "In a cluster the answer is about all nodes, unless `node` names one; `missing` names those that did " +
+		"not answer."
 	scoresAbout = "One entry per open version and configuration, those in use first: its batches and " +
 		"failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The " +
 		"sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers " +
-		"start at zero when the server opens a version: at a start, and after five minutes out of use."
+		"start at zero when the server opens a version: at a start, and after five minutes out of use. " + nodeSaw
+	nodeSaw = "In a cluster each node has its own; without `node` they are those of the node that answers."
 )
 
 // PluginPath names a plugin. It is exported because huma only looks into exported fields.
@@ -46,7 +49,7 @@ type PluginPath struct {
 // PluginSeen names a plugin as one node sees it at work. Exported like PluginPath.
 type PluginSeen struct {
 	PluginPath
-	Node string `query:"node" maxLength:"64" doc:"Name of the node to ask; absent: the node that answers"`
+	Node string `query:"node" maxLength:"64" doc:"Name of the node to ask"`
 }
 
 // PluginVersionPath names a version of a plugin.
@@ -307,12 +310,19 @@ func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginS
 
 type pluginLogsInput struct {
 	PluginSeen
-	After uint64 `query:"after" doc:"Only lines after this number"`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
+	After  uint64 `query:"after" doc:"Only lines after this number, of one node"`
+	Cursor string `query:"cursor" maxLength:"6000" doc:"Only lines after those of the answer that had this cursor"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
 }
 
-func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
+func (x pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 	in *pluginLogsInput) (*output[api.PluginLogs], error) {
+	places, err := logPlaces(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	node := x.nodes.name()
+	in.After = max(in.After, places[node])
 	lines, dropped, err := c.Observations.Logs(in.Name, in.After, in.Limit)
 	if err != nil {
 		return nil, err
@@ -321,10 +331,14 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 	// as before when there is none: a client that follows the log asks again with what it has.
 	number := func(l *api.PluginLogLine) string { return strconv.FormatUint(l.Number, 10) }
 	out := api.PluginLogs{Dropped: dropped, Next: in.After}
+	for i := range lines {
+		lines[i].Node = node
+	}
 	out.Lines, _, err = pageOf(lines, "", number, asIs)
 	if n := len(out.Lines); n > 0 {
 		out.Next = out.Lines[n-1].Number
 	}
+	out.Cursor = logCursor(map[string]uint64{node: out.Next})
 	return answered(out, err, asIs)
 }
 

@@ -193,6 +193,14 @@ func (f *forwarding) whole(c echo.Context) bool {
 	return f.nodes != nil && f.auth.hops.of(c.Request()) == nil
 }
 
+// name is this node's; empty: the server is alone.
+func (f *forwarding) name() string {
+	if f.nodes == nil {
+		return ""
+	}
+	return f.nodes.Self()
+}
+
 // everywhere are the parts of all nodes of the cluster that live, this one first.
 func (f *forwarding) everywhere(c echo.Context) (parts []*part) {
 	query := c.QueryParams()

@@ -328,6 +328,25 @@ func TestNodesShareWhatTheyHave(t *testing.T) {
 			t.Errorf("the numbers of the plugin at %s: %s, %v; want it used: %v", at, text, err, used)
 		}
 	}
+	var of [3]api.PluginStats // of a, of b, of both
+	for i, which := range []string{"?node=a", "?node=b", ""} {
+		if err := json.Unmarshal([]byte(must("GET", url+"/v1/plugins/order/stats"+which, "")), &of[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := of[2]; got.Batches != of[0].Batches+of[1].Batches || got.Fallbacks != of[0].Fallbacks+of[1].Fallbacks || got.Missing != nil {
+		t.Errorf("the numbers of the plugin are %+v, want the sum of %+v and %+v", got, of[0], of[1])
+	}
+	for _, at := range []string{url, other} {
+		var logs api.PluginLogs
+		if err := json.Unmarshal([]byte(must("GET", at+"/v1/plugins/order/logs?cursor=a:0", "")), &logs); err != nil ||
+			logs.Cursor != "a:0,b:0" || len(logs.Lines)+len(logs.Missing) > 0 {
+			t.Errorf("the log of a plugin that says nothing, at %s: %+v, %v; want both nodes in its cursor", at, logs, err)
+		}
+	}
+	if status, _, _, text := answer(t, "GET", url+"/v1/plugins/order/logs?after=7", ""); status != 422 {
+		t.Errorf("the number of a line without its node: %d %s", status, text)
+	}
 	if status, _, _, text := answer(t, "GET", url+"/v1/plugins/order/logs?node=none", ""); status != 422 {
 		t.Errorf("the log of a node that is none: %d %s", status, text)
 	}

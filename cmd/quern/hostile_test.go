@@ -138,7 +138,7 @@ func TestPluginBehaviour11EndlessPlugins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := b.PluginStats(b.Context(), name)
+		stats, err := b.PluginStats(b.Context(), name, "")
 		if err != nil {
 			t.Fatal(err)
 		}

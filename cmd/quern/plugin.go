@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -211,11 +212,12 @@ func (f *selectFlags) selection(args []string) (s api.PluginSelection, err error
 
 func pluginLogsCommand(a *app) *cobra.Command {
 	var follow bool
+	var node string
 	c := &cobra.Command{
 		Use: "logs NAME", Short: "Show what a plugin logged", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			for after := uint64(0); ; {
-				logs, err := c.PluginLogs(ctx, args[0], after)
+			for cursor, missing := "", ""; ; {
+				logs, err := c.PluginLogs(ctx, args[0], node, cursor)
 				if follow && ctx.Err() != nil {
 					return nil // being interrupted is how following ends
 				}
@@ -229,9 +231,14 @@ func pluginLogsCommand(a *app) *cobra.Command {
 						}
 						continue
 					}
-					say(a.out, "%s %-5s %s %s\n", line.Time.Format(time.RFC3339), line.Level, line.Version, line.Text)
+					say(a.out, "%s %-5s %s %s%s\n", line.Time.Format(time.RFC3339), line.Level, line.Version, ofNode(line.Node), line.Text)
 				}
-				after = logs.Next
+				if now := strings.Join(logs.Missing, ", "); now != missing {
+					if missing = now; now != "" {
+						say(a.err, "These nodes do not answer, so their lines are missing: %s\n", now)
+					}
+				}
+				cursor = logs.Cursor
 				if len(logs.Lines) > 0 {
 					continue
 				}
@@ -249,7 +256,16 @@ func pluginLogsCommand(a *app) *cobra.Command {
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSONL)
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines")
+	c.Flags().StringVar(&node, "node", "", "only of this node of the cluster (default: of all)")
 	return c
+}
+
+// ofNode begins the text of a line of a node; nothing if the server is alone.
+func ofNode(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name + ": "
 }
 
 func useText(u *api.PluginUse) string {

@@ -38,13 +38,13 @@ func TestPluginLogsFollow(t *testing.T) {
 		}
 	}
 	read(32)
-	stats, err := b.PluginStats(t.Context(), "loud")
+	stats, err := b.PluginStats(t.Context(), "loud", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for before := stats.Batches; stats.Batches == before; { // what is left of a window is used up first
 		b.one(`Plugin("loud", window=16, NewestFirst)`)
-		if stats, err = b.PluginStats(t.Context(), "loud"); err != nil {
+		if stats, err = b.PluginStats(t.Context(), "loud", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

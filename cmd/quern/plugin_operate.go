@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -109,13 +110,16 @@ func settingsFields(s api.PluginSettings) [][2]string {
 }
 
 func pluginStatsCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
+	var node string
+	c := a.serverCommand(&cobra.Command{
 		Use: "stats NAME", Short: "Show a plugin's numbers since the start of the server", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			stats, err := c.PluginStats(ctx, args[0])
+			stats, err := c.PluginStats(ctx, args[0], node)
 			return printAnswer(a, stats, err, pluginStatsFields)
 		}),
 	})
+	c.Flags().StringVar(&node, "node", "", "only of this node of the cluster (default: of all)")
+	return c
 }
 
 func pluginStatsFields(s api.PluginStats) [][2]string {
@@ -136,6 +140,9 @@ func pluginStatsFields(s api.PluginStats) [][2]string {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		fields = append(fields, [2]string{"faults for " + kind, count(s.Faults[kind])})
+	}
+	if len(s.Missing) > 0 {
+		fields = append(fields, [2]string{"without nodes", strings.Join(s.Missing, ", ")})
 	}
 	if s.LastFault != "" {
 		fields = append(fields, [2]string{"last fault", s.LastFault})

@@ -187,6 +187,7 @@ type PluginStats struct {
 	LogsDropped      uint64             `json:"logs_dropped"`         // Lines dropped by the limits
 	Breaker          PluginBreaker      `json:"breaker"`              // Breaker of the active version
 	Shadow           *PluginShadow      `json:"shadow,omitempty"`     // Comparison with the shadow
+	Missing          []string           `json:"missing,omitempty"`    // Nodes of the cluster that did not answer
 }
 
 // PluginScores say how a version scored live traffic with one configuration since it was opened: of a sample of the windows, the last
@@ -235,7 +236,10 @@ type PluginShadow struct {
 type PluginLogs struct {
 	Lines   []PluginLogLine `json:"lines"`   // Lines, the oldest first
 	Dropped uint64          `json:"dropped"` // Number of lines dropped by the limits
-	Next    uint64          `json:"next"`    // Number of the last line, for `after`
+	// Number of the last line, for `after`; 0 if the lines are of several nodes
+	Next    uint64   `json:"next"`
+	Cursor  string   `json:"cursor"`            // For later lines of the same nodes
+	Missing []string `json:"missing,omitempty"` // Nodes of the cluster that did not answer
 }
 
 // PluginLogLine is one of them.
@@ -246,6 +250,7 @@ type PluginLogLine struct {
 	SHA256  string `json:"sha256"`               // First 8 digits of the version's sha256
 	Level   string `json:"level" names:"levels"` // Severity
 	Text    string `json:"text"`                 // Text of the line
+	Node    string `json:"node,omitempty"`       // Node that it ran on; absent: the server is alone
 }
 
 // PluginRecording is a batch that was kept.

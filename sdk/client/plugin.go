@@ -131,9 +131,9 @@ func (c *Client) DryRunPlugin(ctx context.Context, name, version string, d api.P
 	return ask[api.PluginTried](ctx, c, "dry run", versionPath(name, version, "/dry-run"), d)
 }
 
-// PluginStats reads a plugin's numbers since the start of the server.
-func (c *Client) PluginStats(ctx context.Context, name string) (*api.PluginStats, error) {
-	return get[api.PluginStats](ctx, c, "plugin stats", pluginPath(name, "/stats"))
+// PluginStats reads a plugin's numbers since the start of the server. node is the node of a cluster to ask; "": all.
+func (c *Client) PluginStats(ctx context.Context, name, node string) (*api.PluginStats, error) {
+	return get[api.PluginStats](ctx, c, "plugin stats", queried(pluginPath(name, "/stats"), given("node", node)))
 }
 
 // PluginScores lists how the open versions of a plugin scored live traffic, those in use first.
@@ -141,9 +141,10 @@ func (c *Client) PluginScores(ctx context.Context, name string) iter.Seq2[api.Pl
 	return pages[api.PluginScores](ctx, c, "plugin scores", pluginPath(name, "/scores"), nil)
 }
 
-// PluginLogs reads the lines that a plugin logged behind a number, which is the Next of the answer before.
-func (c *Client) PluginLogs(ctx context.Context, name string, after uint64) (*api.PluginLogs, error) {
-	path := pluginPath(name, "/logs?after="+strconv.FormatUint(after, 10))
+// PluginLogs reads the lines that a plugin logged since the answer that had this cursor; "": all that are kept. node is
+// the node of a cluster to ask; "": all.
+func (c *Client) PluginLogs(ctx context.Context, name, node, cursor string) (*api.PluginLogs, error) {
+	path := queried(pluginPath(name, "/logs"), given("node", node, "cursor", cursor))
 	return get[api.PluginLogs](ctx, c, "plugin logs", path)
 }
 

@@ -110,8 +110,8 @@ export interface PluginLive {
   gained: number[]; lost: number[]; active_gained?: number[]; active_lost?: number[]; active_overlap?: number; active_tau?: number
 }
 export interface PluginTried { report: PluginReport; live?: PluginLive; replay?: { rows: number; scored: boolean; identical: boolean; different: number } }
-export interface PluginLogLine { number: number; time: string; version: string; sha256: string; level: string; text: string }
-export interface PluginLogs { lines: PluginLogLine[]; dropped: number; next: number }
+export interface PluginLogLine { number: number; time: string; version: string; sha256: string; level: string; text: string; node?: string }
+export interface PluginLogs { lines: PluginLogLine[]; dropped: number; next: number; missing?: string[] }
 export interface PluginRecording { id: string | number; time: string; version: string; rows: number; size: number; fault?: string }
 
 export interface Attempt { ended_at: string; consumer?: string; held_ms: number; expired?: boolean; error?: string }

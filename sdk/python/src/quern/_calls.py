@@ -377,9 +377,12 @@ class Calls:
         found: types.Plugin = self._fetch(_request("get plugin", "GET", path("/v1/plugins/{}", name), safe=True))
         return found
 
-    def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
-        """Read the log of a plugin. The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`."""
-        found: types.PluginLogs = self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "limit": limit}), safe=True))
+    def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, cursor: Optional[str] = None, limit: Optional[int] = None) -> types.PluginLogs:
+        """Read the log of a plugin. The last 1,000 lines of each node, the oldest first. For later lines, send `cursor` of this
+        answer, or, of a single node, `next` as `after`. In a cluster the answer is about all nodes, unless `node` names one;
+        `missing` names those that did not answer.
+        """
+        found: types.PluginLogs = self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "cursor": cursor, "limit": limit}), safe=True))
         return found
 
     def get_plugin_module(self, name: str, version: str) -> bytes:
@@ -391,7 +394,9 @@ class Calls:
         return self._bytes(_request("get plugin recording", "GET", path("/v1/plugins/{}/recordings/{}", name, id), safe=True))
 
     def get_plugin_stats(self, name: str, *, node: Optional[str] = None) -> types.PluginStats:
-        """Read a plugin's numbers since the start of the server."""
+        """Read a plugin's numbers since the start of the server. In a cluster the answer is about all nodes, unless `node` names
+        one; `missing` names those that did not answer.
+        """
         found: types.PluginStats = self._fetch(_request("get plugin stats", "GET", query(path("/v1/plugins/{}/stats", name), {"node": node}), safe=True))
         return found
 
@@ -544,7 +549,7 @@ class Calls:
 
     def list_plugin_recordings(self, name: str, *, node: Optional[str] = None) -> Iterator[types.PluginRecording]:
         """List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of
-        both in memory.
+        both in memory. In a cluster each node has its own; without `node` they are those of the node that answers.
         """
         return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {"node": node})
 
@@ -552,7 +557,8 @@ class Calls:
         """Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its
         batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The
         sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero
-        when the server opens a version: at a start, and after five minutes out of use.
+        when the server opens a version: at a start, and after five minutes out of use. In a cluster each node has its own;
+        without `node` they are those of the node that answers.
         """
         return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {"node": node})
 
@@ -1280,9 +1286,12 @@ class AsyncCalls:
         found: types.Plugin = await self._fetch(_request("get plugin", "GET", path("/v1/plugins/{}", name), safe=True))
         return found
 
-    async def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, limit: Optional[int] = None) -> types.PluginLogs:
-        """Read the log of a plugin. The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`."""
-        found: types.PluginLogs = await self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "limit": limit}), safe=True))
+    async def get_plugin_logs(self, name: str, *, node: Optional[str] = None, after: Optional[int] = None, cursor: Optional[str] = None, limit: Optional[int] = None) -> types.PluginLogs:
+        """Read the log of a plugin. The last 1,000 lines of each node, the oldest first. For later lines, send `cursor` of this
+        answer, or, of a single node, `next` as `after`. In a cluster the answer is about all nodes, unless `node` names one;
+        `missing` names those that did not answer.
+        """
+        found: types.PluginLogs = await self._fetch(_request("get plugin logs", "GET", query(path("/v1/plugins/{}/logs", name), {"node": node, "after": after, "cursor": cursor, "limit": limit}), safe=True))
         return found
 
     async def get_plugin_module(self, name: str, version: str) -> bytes:
@@ -1294,7 +1303,9 @@ class AsyncCalls:
         return await self._bytes(_request("get plugin recording", "GET", path("/v1/plugins/{}/recordings/{}", name, id), safe=True))
 
     async def get_plugin_stats(self, name: str, *, node: Optional[str] = None) -> types.PluginStats:
-        """Read a plugin's numbers since the start of the server."""
+        """Read a plugin's numbers since the start of the server. In a cluster the answer is about all nodes, unless `node` names
+        one; `missing` names those that did not answer.
+        """
         found: types.PluginStats = await self._fetch(_request("get plugin stats", "GET", query(path("/v1/plugins/{}/stats", name), {"node": node}), safe=True))
         return found
 
@@ -1447,7 +1458,7 @@ class AsyncCalls:
 
     def list_plugin_recordings(self, name: str, *, node: Optional[str] = None) -> AsyncIterator[types.PluginRecording]:
         """List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of
-        both in memory.
+        both in memory. In a cluster each node has its own; without `node` they are those of the node that answers.
         """
         return self._pages("list plugin recordings", path("/v1/plugins/{}/recordings", name), {"node": node})
 
@@ -1455,7 +1466,8 @@ class AsyncCalls:
         """Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its
         batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The
         sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero
-        when the server opens a version: at a start, and after five minutes out of use.
+        when the server opens a version: at a start, and after five minutes out of use. In a cluster each node has its own;
+        without `node` they are those of the node that answers.
         """
         return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {"node": node})
 

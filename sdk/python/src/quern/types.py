@@ -2178,8 +2178,7 @@ class PluginLive(_PluginLiveRequired, total=False):
     active_tau: float
 
 
-class PluginLogLine(TypedDict):
-    """PluginLogLine: see the server's OpenAPI document."""
+class _PluginLogLineRequired(TypedDict):
     #: Severity
     level: Literal["debug", "info", "warn", "error"]
     #: Number of the line; each line has the next number
@@ -2194,14 +2193,27 @@ class PluginLogLine(TypedDict):
     version: str
 
 
-class PluginLogs(TypedDict):
-    """PluginLogs: see the server's OpenAPI document."""
+class PluginLogLine(_PluginLogLineRequired, total=False):
+    """PluginLogLine: see the server's OpenAPI document."""
+    #: Node that it ran on; absent: the server is alone
+    node: str
+
+
+class _PluginLogsRequired(TypedDict):
+    #: For later lines of the same nodes
+    cursor: str
     #: Number of lines dropped by the limits
     dropped: int
     #: Lines, the oldest first
     lines: list[PluginLogLine]
-    #: Number of the last line, for `after`
+    #: Number of the last line, for `after`; 0 if the lines are of several nodes
     next: int
+
+
+class PluginLogs(_PluginLogsRequired, total=False):
+    """PluginLogs: see the server's OpenAPI document."""
+    #: Nodes of the cluster that did not answer
+    missing: list[str]
 
 
 class PluginPick(TypedDict):
@@ -2389,6 +2401,8 @@ class PluginStats(_PluginStatsRequired, total=False):
     """PluginStats: see the server's OpenAPI document."""
     #: The last fault in words
     last_fault: str
+    #: Nodes of the cluster that did not answer
+    missing: list[str]
     #: Comparison with the shadow
     shadow: PluginShadow
 

@@ -152,21 +152,23 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "deactivate plugin", method: "POST", path: `/v1/plugins/${part(name)}/deactivate`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read the log of a plugin. The last 1,000 lines, the oldest first. For later lines, send `next` of this answer as `after`. Needs the scope read. */
+  /** Read the log of a plugin. The last 1,000 lines of each node, the oldest first. For later lines, send `cursor` of this answer, or, of a single node, `next` as `after`. In a cluster the answer is about all nodes, unless `node` names one; `missing` names those that did not answer. Needs the scope read. */
   getPluginLogs(name: string, options: CallOptions & {
-    /** Name of the node to ask; absent: the node that answers */
+    /** Name of the node to ask */
     node?: string
-    /** Only lines after this number */
+    /** Only lines after this number, of one node */
     after?: number
+    /** Only lines after those of the answer that had this cursor */
+    cursor?: string
     /** Most lines */
     limit?: number
   } = {}): Promise<PluginLogs> {
-    return this.connection.json<PluginLogs>({ what: "get plugin logs", method: "GET", path: `/v1/plugins/${part(name)}/logs`, safe: true, signal: options.signal, query: { node: options.node, after: options.after, limit: options.limit } })
+    return this.connection.json<PluginLogs>({ what: "get plugin logs", method: "GET", path: `/v1/plugins/${part(name)}/logs`, safe: true, signal: options.signal, query: { node: options.node, after: options.after, cursor: options.cursor, limit: options.limit } })
   }
 
-  /** List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of both in memory. Needs the scope plugins. */
+  /** List the recorded batches. The server records one batch in 10,000, and every batch that faulted. It keeps the latest of both in memory. In a cluster each node has its own; without `node` they are those of the node that answers. Needs the scope plugins. */
   listPluginRecordings(name: string, options: CallOptions & {
-    /** Name of the node to ask; absent: the node that answers */
+    /** Name of the node to ask */
     node?: string
   } = {}): AsyncIterableIterator<PluginRecording> {
     return pages(() => this.connection.json<PagePluginRecording>({ what: "list plugin recordings", method: "GET", path: `/v1/plugins/${part(name)}/recordings`, safe: true, signal: options.signal, query: { node: options.node } }))
@@ -193,9 +195,9 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "rollback plugin", method: "POST", path: `/v1/plugins/${part(name)}/rollback`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero when the server opens a version: at a start, and after five minutes out of use. Needs the scope read. */
+  /** Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero when the server opens a version: at a start, and after five minutes out of use. In a cluster each node has its own; without `node` they are those of the node that answers. Needs the scope read. */
   listPluginScores(name: string, options: CallOptions & {
-    /** Name of the node to ask; absent: the node that answers */
+    /** Name of the node to ask */
     node?: string
   } = {}): AsyncIterableIterator<PluginScores> {
     return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal, query: { node: options.node } }))
@@ -217,9 +219,9 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "shadow plugin", method: "POST", path: `/v1/plugins/${part(name)}/shadow`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Read a plugin's numbers since the start of the server. Needs the scope read. */
+  /** Read a plugin's numbers since the start of the server. In a cluster the answer is about all nodes, unless `node` names one; `missing` names those that did not answer. Needs the scope read. */
   getPluginStats(name: string, options: CallOptions & {
-    /** Name of the node to ask; absent: the node that answers */
+    /** Name of the node to ask */
     node?: string
   } = {}): Promise<PluginStats> {
     return this.connection.json<PluginStats>({ what: "get plugin stats", method: "GET", path: `/v1/plugins/${part(name)}/stats`, safe: true, signal: options.signal, query: { node: options.node } })

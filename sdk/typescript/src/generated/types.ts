@@ -1586,6 +1586,8 @@ export type PluginLive = {
 export type PluginLogLine = {
   /** Severity */
   level: "debug" | "info" | "warn" | "error"
+  /** Node that it ran on; absent: the server is alone */
+  node?: string
   /** Number of the line; each line has the next number */
   number: number
   /** First 8 digits of the version's sha256 */
@@ -1599,11 +1601,15 @@ export type PluginLogLine = {
 }
 
 export type PluginLogs = {
+  /** For later lines of the same nodes */
+  cursor: string
   /** Number of lines dropped by the limits */
   dropped: number
   /** Lines, the oldest first */
   lines: PluginLogLine[]
-  /** Number of the last line, for `after` */
+  /** Nodes of the cluster that did not answer */
+  missing?: string[]
+  /** Number of the last line, for `after`; 0 if the lines are of several nodes */
   next: number
 }
 
@@ -1764,6 +1770,8 @@ export type PluginStats = {
   logs_dropped: number
   /** Pages of 64 KiB of the largest sandbox */
   memory_pages: number
+  /** Nodes of the cluster that did not answer */
+  missing?: string[]
   /** Mean nanoseconds per candidate */
   ns_per_candidate: number
   /** Comparison with the shadow */

@@ -18,7 +18,7 @@ export function Logs({ name, dropped }: { name: string; dropped: number }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Log</h2><small>{list.data ? `${exact(list.data.lines.length)} lines kept${dropped > 0 ? `, ${exact(dropped)} dropped over the limits` : ''}` : ''}</small></div>
+        <div class="row"><h2>Log</h2><small>{list.data ? `${exact(list.data.lines.length)} lines kept${dropped > 0 ? `, ${exact(dropped)} dropped over the limits` : ''}${list.data.missing ? `, without those of ${list.data.missing.join(', ')}` : ''}` : ''}</small></div>
         <div class="row">
           <label class="field">From level <select value={levels[least]} onChange={(e) => refine({ level: e.currentTarget.value === 'debug' ? undefined : e.currentTarget.value })}>{levels.map((l) => <option key={l}>{l}</option>)}</select></label>
           <CopyAs cli={quern('plugin', 'logs', name)} curl={curl('GET', path)} />
@@ -28,7 +28,7 @@ export function Logs({ name, dropped }: { name: string; dropped: number }) {
       {list.data && lines.length === 0 && <Empty>{list.data.lines.length === 0 ? 'No log lines since the server started.' : 'No lines of this level or above.'}</Empty>}
       {lines.length > 0 && (
         <div class="log" tabIndex={0} role="log" aria-label="Log" aria-live="off">
-          {lines.map((l) => <div key={l.number} class={'line ' + l.level}><time>{moment(l.time)}</time><b>{l.level}</b><span class="note">{l.version}</span><span>{l.text}</span></div>)}
+          {lines.map((l) => <div key={`${l.node} ${l.number}`} class={'line ' + l.level}><time>{moment(l.time)}</time><b>{l.level}</b><span class="note">{l.version}{l.node && ` ${l.node}`}</span><span>{l.text}</span></div>)}
         </div>
       )}
     </section>

@@ -1,0 +1,203 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// A plugin runs on each node that serves a queue whose strategy names it, and each node keeps what it saw there. A call
+// that names no node is answered with what all of them saw.
+//
+// Each node numbers its own lines. So a reader of several logs has a place in each, and its cursor holds all of them:
+//
+//	a:12,b:3   of node a everything up to line 12, of node b up to line 3, of others nothing yet
+//	:12        a server that is alone
+
+// seen are the parts of the nodes that answered, and the names of those that did not. done: the call has its answer,
+// because this node refused its part or because it names the node that is to answer.
+func seen[T any](f *forwarding, c echo.Context) (parts []T, missing []string, done bool, err error) {
+	if c.QueryParam("node") != "" {
+		return nil, nil, true, nil
+	}
+	all := f.everywhere(c)
+	if refused := f.askAll(c, all); refused != nil {
+		return nil, nil, true, refused.relay(c)
+	}
+	for _, p := range all {
+		var one T
+		if p.err == nil && p.status == http.StatusOK {
+			if err := json.Unmarshal(p.text, &one); err != nil {
+				return nil, nil, true, fmt.Errorf("web: what %s saw of a plugin: %w", p.name(), err)
+			}
+			parts = append(parts, one)
+			continue
+		}
+		if p.at.Node == "" {
+			return nil, nil, true, p.failure(f, c)
+		}
+		missing = append(missing, p.at.Node)
+	}
+	return parts, missing, false, nil
+}
+
+// statsOfAll adds the numbers of all nodes up. Means are weighted by what they are means of.
+func (x pluginHandlers) statsOfAll(c echo.Context) (bool, error) {
+	parts, missing, done, err := seen[api.PluginStats](x.nodes, c)
+	if done {
+		return c.Response().Committed, err
+	}
+	all := parts[0]
+	for i := range parts[1:] {
+		addStats(&all, &parts[1+i])
+	}
+	all.Missing = missing
+	return true, c.JSON(http.StatusOK, all)
+}
+
+func addStats(all, one *api.PluginStats) {
+	all.NsPerCandidate = mean(all.NsPerCandidate, all.Candidates, one.NsPerCandidate, one.Candidates)
+	all.FuelPerCandidate = mean(all.FuelPerCandidate, all.Candidates, one.FuelPerCandidate, one.Candidates)
+	all.Batches += one.Batches
+	all.Candidates += one.Candidates
+	all.Skipped += one.Skipped
+	all.Unwritten += one.Unwritten
+	all.Fallbacks += one.Fallbacks
+	addCounts(&all.FallbackReasons, one.FallbackReasons)
+	addCounts(&all.Faults, one.Faults)
+	addCounts(&all.Counters, one.Counters)
+	all.LastFault = cmp.Or(all.LastFault, one.LastFault)
+	all.CPUShare += one.CPUShare
+	all.MemoryPages = max(all.MemoryPages, one.MemoryPages)
+	all.Instances += one.Instances
+	all.LogsDropped += one.LogsDropped
+	if all.Breaker.State == "closed" { // the first one that is not: an operator looks for those
+		all.Breaker = one.Breaker
+	}
+	switch a, b := all.Shadow, one.Shadow; {
+	case a == nil:
+		all.Shadow = b
+	case b != nil && a.SHA256 == b.SHA256:
+		a.Overlap, a.Tau = mean(a.Overlap, a.Batches, b.Overlap, b.Batches), mean(a.Tau, a.Batches, b.Tau, b.Batches)
+		a.Batches += b.Batches
+		a.Dropped += b.Dropped
+		addCounts(&a.Faults, b.Faults)
+	}
+}
+
+// mean is that of two means, each of so many values.
+func mean(a float64, of uint64, b float64, ofB uint64) float64 {
+	if of+ofB == 0 {
+		return 0
+	}
+	return (a*float64(of) + b*float64(ofB)) / float64(of+ofB)
+}
+
+func addCounts[N uint64 | float64](to *map[string]N, from map[string]N) {
+	for name, n := range from {
+		if *to == nil {
+			*to = map[string]N{}
+		}
+		(*to)[name] += n
+	}
+}
+
+// logsOfAll merges the lines of all nodes by their times. The lines of one node stay in their order, also if its clock
+// was set back.
+func (x pluginHandlers) logsOfAll(c echo.Context) (bool, error) {
+	if after := c.QueryParam("after"); after != "" && after != "0" && c.QueryParam("node") == "" {
+		return true, queue.Invalid("/query/after", "is the number of a line of one node: name the node, "+
+			"or send `cursor` of the answer before")
+	}
+	parts, missing, done, err := seen[api.PluginLogs](x.nodes, c)
+	if done {
+		return c.Response().Committed, err
+	}
+	limit, err := strconv.Atoi(cmp.Or(c.QueryParam("limit"), "1000")) // each part had it too
+	if err != nil {
+		return true, err
+	}
+	out, err := joinLogs(parts, c.QueryParam("cursor"), limit)
+	if err != nil {
+		return true, err
+	}
+	out.Missing = missing
+	return true, c.JSON(http.StatusOK, out)
+}
+
+// joinLogs makes one answer of those of nodes to a call with a cursor. The place of a node that did not answer stays.
+func joinLogs(parts []api.PluginLogs, cursor string, limit int) (out api.PluginLogs, err error) {
+	places, err := logPlaces(cursor)
+	if err != nil {
+		return out, err
+	}
+	for i := range parts {
+		out.Dropped += parts[i].Dropped
+		of, err := logPlaces(parts[i].Cursor)
+		if err != nil {
+			return out, err
+		}
+		maps.Copy(places, of)
+		if lines := parts[i].Lines; len(lines) > 0 { // it is read as far as its lines are in the answer
+			places[lines[0].Node] = lines[0].Number - 1
+		}
+	}
+	out.Lines, _, err = pageOf(mergeLogs(parts, limit), "", func(*api.PluginLogLine) string { return "" }, asIs)
+	for i := range out.Lines {
+		places[out.Lines[i].Node] = out.Lines[i].Number
+	}
+	out.Cursor = logCursor(places)
+	return out, err
+}
+
+func mergeLogs(parts []api.PluginLogs, limit int) (merged []api.PluginLogLine) {
+	for len(merged) < limit {
+		var next *api.PluginLogs
+		for i := range parts {
+			if p := &parts[i]; len(p.Lines) > 0 && (next == nil || p.Lines[0].Time.Before(next.Lines[0].Time.Time)) {
+				next = p
+			}
+		}
+		if next == nil {
+			break
+		}
+		merged, next.Lines = append(merged, next.Lines[0]), next.Lines[1:]
+	}
+	return merged
+}
+
+// logPlaces are how far the log of each node was read, as a cursor has it.
+func logPlaces(cursor string) (map[string]uint64, error) {
+	places := map[string]uint64{}
+	if cursor == "" {
+		return places, nil
+	}
+	for entry := range strings.SplitSeq(cursor, ",") {
+		node, text, _ := strings.Cut(entry, ":")
+		number, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, queue.Invalid("/query/cursor", "is not the `cursor` of an answer")
+		}
+		places[node] = number
+	}
+	return places, nil
+}
+
+func logCursor(places map[string]uint64) string {
+	var entries []string
+	for node, number := range places {
+		entries = append(entries, node+":"+strconv.FormatUint(number, 10))
+	}
+	slices.Sort(entries)
+	return strings.Join(entries, ",")
+}

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// The lines of several nodes are merged by their times. Those of one node stay in their order although its clock goes back, and none is
+// lost or told twice, however short the pages are.
+func TestMergedLogs(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, seed))
+	logs := map[string][]api.PluginLogLine{"a": nil, "b": nil, "c": nil}
+	total := 0
+	for node := range logs {
+		now := time.Unix(1_700_000_000, 0)
+		for n := range 1 + r.IntN(30) {
+			now = now.Add(time.Duration(r.IntN(2000)-300) * time.Millisecond)
+			logs[node] = append(logs[node], api.PluginLogLine{Node: node, Number: uint64(n + 1), Time: api.At(now)})
+			total++
+		}
+	}
+	for _, limit := range []int{1, 2, 7, 1000} {
+		told, cursor := map[string]uint64{}, ""
+		for pages, n := 0, 0; n < total; pages++ {
+			if pages > 100*total {
+				t.Fatalf("limit %d: %d of %d lines after %d pages; cursor %q", limit, n, total, pages, cursor)
+			}
+			places, err := logPlaces(cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var parts []api.PluginLogs
+			for _, node := range []string{"a", "b", "c"} {
+				if r.IntN(4) == 0 {
+					continue // it does not answer: its place in the cursor stays
+				}
+				lines := slices.Clone(logs[node][places[node]:])
+				part := api.PluginLogs{Lines: lines[:min(limit, len(lines))]}
+				part.Cursor = logCursor(map[string]uint64{node: places[node] + uint64(len(part.Lines))})
+				parts = append(parts, part)
+			}
+			out, err := joinLogs(parts, cursor, limit)
+			if err != nil || len(out.Lines) > limit {
+				t.Fatalf("limit %d: %d lines, %v", limit, len(out.Lines), err)
+			}
+			for _, line := range out.Lines {
+				if told[line.Node]++; line.Number != told[line.Node] {
+					t.Fatalf("limit %d: line %d of %s is told as its number %d", limit, line.Number, line.Node, told[line.Node])
+				}
+				n++
+			}
+			cursor = out.Cursor
+		}
+		if want := fmt.Sprintf("a:%d,b:%d,c:%d", len(logs["a"]), len(logs["b"]), len(logs["c"])); cursor != want {
+			t.Errorf("limit %d: the last cursor is %q, want %q", limit, cursor, want)
+		}
+	}
+	if _, err := logPlaces("a:x"); err == nil {
+		t.Error("a cursor that is none is taken")
+	}
+}
+
+// Numbers of nodes are added up, and their means are weighted.
+func TestAddedPluginStats(t *testing.T) {
+	t.Parallel()
+	all := api.PluginStats{Batches: 1, Candidates: 10, NsPerCandidate: 100, Breaker: api.PluginBreaker{State: "closed"}, MemoryPages: 3}
+	addStats(&all, &api.PluginStats{Batches: 2, Candidates: 30, NsPerCandidate: 20, Faults: map[string]uint64{"trap": 2}, LastFault: "x",
+		Breaker: api.PluginBreaker{State: "open"}, MemoryPages: 2, Instances: 1, Shadow: &api.PluginShadow{SHA256: "s", Batches: 1, Overlap: 1}})
+	addStats(&all, &api.PluginStats{Faults: map[string]uint64{"trap": 1, "fuel": 1}, Breaker: api.PluginBreaker{State: "closed"},
+		Shadow: &api.PluginShadow{SHA256: "s", Batches: 3, Overlap: 0.5}})
+	if all.Batches != 3 || all.Candidates != 40 || all.NsPerCandidate != 40 || all.Faults["trap"] != 3 || all.Faults["fuel"] != 1 ||
+		all.LastFault != "x" || all.Breaker.State != "open" || all.MemoryPages != 3 || all.Instances != 1 ||
+		all.Shadow == nil || all.Shadow.Batches != 4 || all.Shadow.Overlap != 0.625 {
+		t.Errorf("added up: %+v, shadow %+v", all, all.Shadow)
+	}
+}
