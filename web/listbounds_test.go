@@ -83,6 +83,7 @@ func boundedByLimits() map[string]bounded {
 		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues, 40, 5}, 0}, // the points of a sparkline, alarms
 		"get-queue":           oneQueue, "put-queue": oneQueue, "change-queue": oneQueue,
 		"list-nodes":         {api.Page[api.Node]{}, 2048, []int{64, queue.MaxQueues / 64}, 0}, // cluster.MaxURL, cluster.MaxNodes; a queue has one owner
+		"get-plugin-stats":   {api.PluginStats{}, 64, []int{64}, 0},                            // cluster.MaxNodes: those that did not answer
 		"list-consumers":     {api.Page[api.Consumer]{}, queue.MaxConsumerBytes, []int{page}, 0},
 		"list-meta-keys":     {api.Page[api.MetaKey]{}, queue.MaxMetaKeyBytes, []int{page}, 0},
 		"list-meta-values":   {api.Page[api.ValueCount]{}, value, []int{page}, 0},
