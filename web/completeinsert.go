@@ -34,6 +34,8 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 		return b, missingScope(token, scopeProduce)
 	}
 	b.items = items
+	// An insert call counts what its submissions take in memory. Here they come in another call's body,
+	// and take as much.
 	if b.done, err = x.bodies.holdDecoded(c.Request(), int64(count)*insertionBytes); err != nil {
 		return bringing{}, err
 	}
@@ -49,7 +51,8 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 	return b, nil
 }
 
-// end lets go of all that was brought: the memory of the items is kept for another call.
+// end lets go of all that was brought. The memory of the items is kept for another call, and a list of
+// submissions that stayed in it would be inserted by the next caller who completes a chunk at that place.
 func (b *bringing) end() {
 	if b.done == nil {
 		return

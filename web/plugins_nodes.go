@@ -65,6 +65,9 @@ func (x pluginHandlers) statsOfAll(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, all)
 }
 
+// addStats adds what one more node saw. A reader asks what the plugin costs the cluster, and whether it
+// fails anywhere. So processor time and instances are added, because each node spends its own. Memory per
+// instance is not: the largest instance says what one more will take.
 func addStats(all, one *api.PluginStats) {
 	all.NsPerCandidate = mean(all.NsPerCandidate, all.Candidates, one.NsPerCandidate, one.Candidates)
 	all.FuelPerCandidate = mean(all.FuelPerCandidate, all.Candidates, one.FuelPerCandidate, one.Candidates)
@@ -84,6 +87,8 @@ func addStats(all, one *api.PluginStats) {
 	if all.Breaker.State == "closed" { // the first one that is not: an operator looks for those
 		all.Breaker = one.Breaker
 	}
+	// Nodes may shadow different versions while a change is on its way to them. Their figures would mix
+	// two programs, so only those of one version are added.
 	switch a, b := all.Shadow, one.Shadow; {
 	case a == nil:
 		all.Shadow = b
@@ -135,7 +140,9 @@ func (x pluginHandlers) logsOfAll(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, out)
 }
 
-// joinLogs makes one answer of those of nodes to a call with a cursor. The place of a node that did not answer stays.
+// joinLogs makes one answer of those of nodes to a call with a cursor. The place of a node
+// that did not answer stays, so that its lines are read once it is back. A line that did not fit into the
+// answer stays unread as well: the place of its node ends before it.
 func joinLogs(parts []api.PluginLogs, cursor string, limit int) (out api.PluginLogs, err error) {
 	places, err := logPlaces(cursor)
 	if err != nil {

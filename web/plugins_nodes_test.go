@@ -11,7 +11,7 @@ import (
 )
 
 // The lines of several nodes are merged by their times. Those of one node stay in their order although its clock goes back, and none is
-// lost or told twice, however short the pages are.
+// lost or merged twice, however short the pages are.
 func TestMergedLogs(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -28,7 +28,7 @@ func TestMergedLogs(t *testing.T) {
 		}
 	}
 	for _, limit := range []int{1, 2, 7, 1000} {
-		told, cursor := map[string]uint64{}, ""
+		merged, cursor := map[string]uint64{}, ""
 		for pages, n := 0, 0; n < total; pages++ {
 			if pages > 100*total {
 				t.Fatalf("limit %d: %d of %d lines after %d pages; cursor %q", limit, n, total, pages, cursor)
@@ -52,8 +52,8 @@ func TestMergedLogs(t *testing.T) {
 				t.Fatalf("limit %d: %d lines, %v", limit, len(out.Lines), err)
 			}
 			for _, line := range out.Lines {
-				if told[line.Node]++; line.Number != told[line.Node] {
-					t.Fatalf("limit %d: line %d of %s is told as its number %d", limit, line.Number, line.Node, told[line.Node])
+				if merged[line.Node]++; line.Number != merged[line.Node] {
+					t.Fatalf("limit %d: line %d of %s is merged as its number %d", limit, line.Number, line.Node, merged[line.Node])
 				}
 				n++
 			}

@@ -98,6 +98,13 @@ func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*
 	return answeredPage(page, err, asIs)
 }
 
+// The limit and the weight of a value are looked for in this order, each by itself:
+//
+//	a rule           the value is paused or blocked, so its limit is 0
+//	its own          PUT /meta-keys/{key}/values/{value}
+//	the default      PUT /meta-keys/{key}
+//	nothing is set   no limit, and the weight 1
+//
 // KeyPath names a meta key. It is exported because huma only looks into exported fields. A key needs no
 // escapes: its letters are all plain in a path.
 type KeyPath struct {
@@ -129,6 +136,7 @@ func (x metaValues) putKey(ctx context.Context, q *engine.Queue,
 	return answeredTaggedCreation(put, put.ETag, created, "/v1/queues/"+in.Queue+"/meta-keys/"+in.Key, err)
 }
 
+// deleteKeyInput has no body: a default is removed whole, as PUT replaces it whole.
 // A default is removed on a condition, too: another operator may have changed it meanwhile.
 type deleteKeyInput struct {
 	KeyPath
@@ -274,7 +282,8 @@ func (c *Conditions) valueGuard(now engine.ValueSettings) error {
 	return c.hold("setting for this value", now.Version, now.ETag)
 }
 
-// keyGuard is valueGuard for a default, which its sentences name.
+// keyGuard is valueGuard for a default, which its sentences name. It runs while nothing else can change the
+// default, so what it compares is what the change replaces.
 func (c *Conditions) keyGuard(now engine.ValueSettings) error {
 	return c.hold("default for this key", now.Version, now.ETag)
 }
