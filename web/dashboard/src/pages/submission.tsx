@@ -14,7 +14,7 @@ import { undoOf } from '../undo'
 import type { Diagnosis, Submission as Sub } from '../types'
 import { ChunkMap } from './chunk-map'
 import { Failures, Outputs } from './submission-lists'
-import { Cancel } from './submissions'
+import { Cancel, Delete } from './submissions'
 import { ChangesOf, Says } from './value'
 
 export function Submission({ id }: { id: string }) {
@@ -25,7 +25,7 @@ export function Submission({ id }: { id: string }) {
     <>
       <div class="head">
         <h1>Submission</h1><span class="mono">{id}</span>{s && <State of={s.state} />}
-        <div class="act">{s?.state === 'open' && <Cancel s={s} done={sub.again} />}<CopyAs cli={quern('get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
+        <div class="act">{s && (s.state === 'open' ? <Cancel s={s} done={sub.again} /> : <Delete s={s} />)}<CopyAs cli={quern('get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
       </div>
       {sub.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
       {s?.state === 'open' && <Says read={diagnosis} letters={{ submission: id }} />}

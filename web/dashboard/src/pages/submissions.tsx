@@ -198,6 +198,17 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
 }
 
 /** Cancels after a question that says what is lost. */
+/** A deleted submission has no page any more, so the list of the others follows. */
+export function Delete({ s }: { s: Submission }) {
+  return (
+    <Confirm name="Delete" danger lacks={lacks('operate')} question={`Delete submission ${s.id} for good?`} run={async () => {
+      await call('DELETE', `/v1/submissions/${s.id}`)
+      say(`Submission ${s.id} deleted`)
+      location.hash = link('submissions')
+    }}>Its meta, contents, outputs, attempts and dead letters are removed. Backups keep what they have. <CopyAs cli={quern('delete', s.id)} curl={curl('DELETE', `/v1/submissions/${s.id}`)} /></Confirm>
+  )
+}
+
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them; if a consumer completes one, the answer is gone.` : ''
   return (
