@@ -195,7 +195,7 @@ func story(e *api.AuditEntry) (name, first string, is bool) {
 	case e.Action == "submission.change":
 		return "priority", `{"priority":0}`, true
 	}
-	return resource, "", slices.Contains([]string{"queue", "value", "strategy", "rule", "schedule", "plugin", "token"}, resource)
+	return resource, "", slices.Contains([]string{"queue", "value", "key", "strategy", "rule", "schedule", "plugin", "token"}, resource)
 }
 
 // checkStories takes all entries, the oldest first, and sees that none is missing between two and that each has what its act needs.
@@ -233,6 +233,8 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 		in = `"version":`
 	case "submission.cancel":
 		before = `{"available":2,"done":0}`
+	case "submission.delete":
+		before = `{"chunks":2,"done":0,"state":"cancelled"}`
 	case "dead_letter.change":
 		before = `{"bytes":1,"sha256":"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d","text":"b"}`
 		in = `"text":"better"`

@@ -347,7 +347,7 @@ func printResults(a *app, tokens []string, results []api.Result) error {
 	}
 	err := printList(a, rows, []string{"TOKEN", "STATUS", "DEADLINE", "DETAIL"}, func(r tokenResult) []string {
 		detail := r.Detail
-		if len(r.Inserted) > 0 {
+		if detail == "" && len(r.Inserted) > 0 {
 			detail = "inserted " + strings.Join(r.Inserted, ", ")
 		}
 		return []string{r.Token, r.Status, moment(r.Deadline), detail}

@@ -199,6 +199,8 @@ func (s *hostileServer) value(schema *jsonSchema, depth int) any {
 			if object[name] = s.value(property, depth+1); object[name] == hostileText {
 				object[name] = "1"
 			}
+		case "inserted":
+			object[name] = []any{"1"}
 		default:
 			object[name] = s.value(property, depth+1)
 		}
@@ -242,7 +244,7 @@ var wholeLines = map[string]string{
 var hostileToken = strings.Repeat("A", 43)
 
 // silent are the commands that print no text from the answer to what they do.
-var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "durations", "health", "keys unset", "lifecycle retry", "map",
+var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "delete", "durations", "health", "keys unset", "lifecycle retry", "map",
 	"plugin delete", "plugin replay", "plugin settings", "queue delete", "rules lift", "schedules delete", "schedules trigger", "stats", "strategy delete", "submit",
 	"token revoke"}
 

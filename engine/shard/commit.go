@@ -160,7 +160,9 @@ func (p *writer) outcome(c commit.Set, cause error) error {
 	}
 	p.kick()
 	some, err := c.Wait()
-	if cause == nil {
+	// A commit of unknown outcome may have done something. The cause of a call that went no further then, because the
+	// shard reloads, says that nothing was done.
+	if cause == nil || queue.CodeOf(err) == queue.CodeCommitFailed {
 		cause = err
 	}
 	if cause != nil && some {

@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -229,12 +228,15 @@ func (s *sim) turnsBefore(p *strategy.Plan, leaf *strategy.Leaf, x *modelSub, mo
 	if _, keyed := x.asked.Meta.Find(leaf.Fewest); keyed { // otherwise nothing counts in flight
 		until = int(s.m.flight(leaf.Branch, x)) + more
 	}
-	others := map[string][]*modelSub{}
+	type value struct { // 1 and "1" are two
+		has bool
+		of  queue.MetaValue
+	}
+	others := map[value][]*modelSub{}
 	for _, y := range s.m.subs {
 		first := slices.IndexFunc(p.Branches, func(b strategy.Branch) bool { return s.m.admits(&b, y) })
 		if v, has := y.asked.Meta.Find(leaf.Fewest); first == leaf.Of && !sameTenant(leaf.Fewest, x, y) {
-			name := fmt.Sprint(has, v)
-			others[name] = append(others[name], y)
+			others[value{has, v}] = append(others[value{has, v}], y)
 		}
 	}
 	for _, list := range others {
