@@ -249,7 +249,7 @@ test('submissions are filtered by address, opened by keyboard, changed and cance
   assert.deepEqual(t.wrong, [])
   // from here on the page may have asked for what is gone
   await t.go('#/submissions/' + id)
-  await t.page.getByRole('button', { name: 'Delete', exact: true }).click()
+  await t.page.getByRole('button', { name: 'Delete…', exact: true }).click()
   await t.page.getByRole('dialog', { name: `Delete submission ${id} for good?` }).getByRole('button', { name: 'Delete' }).click()
   await t.told(`Submission ${id} deleted`)
   await t.page.getByRole('region', { name: 'Submissions' }).waitFor()
