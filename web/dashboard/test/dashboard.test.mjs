@@ -221,7 +221,8 @@ test('strategies are checked while they are written, named, compared; chunks are
 })
 
 test('submissions are filtered by address, opened by keyboard, changed and cancelled', async () => {
-  const { id } = await insert(quern.url, 50, { company: 'only-here', big: 1 })
+  // later: the consumers of this file would finish it while the page is looked at
+  const { id } = await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { company: 'only-here', big: 1 }, chunks: { count: 50, template: 'x' }, run_at: '2100-01-01T00:00:00Z' })
   const t = await open(chromium.b, quern.url)
   await t.go('#/submissions?meta.company=only-here&state=open')
   await t.page.getByRole('link', { name: id }).waitFor()
