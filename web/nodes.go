@@ -9,7 +9,7 @@ import (
 
 const nodesAbout = "Lists the nodes of the cluster by name, each with the queues that it owns. `epoch` is the " +
 	"number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node that answers " +
-	"measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves " +
+	"measures all leases by its own clock, from the last heartbeat that it saw. A node without queues leaves " +
 	"the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null."
 
 // nodes are the handlers of the nodes of a cluster. self has no queues: they are filled in for each answer, as they

@@ -183,7 +183,7 @@ func watchOptions() []option {
 		{
 			"otlp-ratio", "1", "0 to 1",
 			"share of the requests without a trace context for which the server starts a trace; " +
-				"it records a request with one if that says sampled",
+				"a request with a trace context is recorded if its sampled flag is set",
 			setOTLPRatio,
 		},
 		{

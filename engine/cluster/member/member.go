@@ -121,7 +121,7 @@ func (v *View) Live(name string) bool {
 	return there && !p.Done && !v.Silent[name]
 }
 
-// Age is how long ago this node saw the last sign of life of a peer.
+// Age is how long ago this node saw the last heartbeat of a peer.
 func (m *Member) Age(view *View, name string) time.Duration { return m.Now() - view.Last[name] }
 
 // LeaseOf is for how long a peer may still act as an owner without another beat, as far as this node can tell; below 0 it may not.

@@ -51,7 +51,7 @@ test('the page says that its node is gone, and goes on when another one answers 
     await row(t, 'a').getByText('answers this page').waitFor()
     await row(t, 'a').getByText('serves').waitFor()
     await row(t, 'b').getByText('owns no queue').waitFor()
-    assert.match(await row(t, 'a').textContent(), /default.*[0-4]\.\d s.*[0-4]\.\d s/, 'its lease, and how old its last sign of life is')
+    assert.match(await row(t, 'a').textContent(), /default.*[0-4]\.\d s.*[0-4]\.\d s/, 'its lease, and how old its last heartbeat is')
     await sound(t, `nodes-${scheme}-${width}`)
     assert.deepEqual(t.wrong, [])
     await t.close()

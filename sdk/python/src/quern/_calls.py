@@ -542,8 +542,8 @@ class Calls:
     def list_nodes(self) -> Iterator[types.Node]:
         """List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues
         that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node
-        that answers measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves
-        the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null.
+        that answers measures all leases by its own clock, from the last heartbeat that it saw. A node without queues leaves the
+        list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null.
         """
         return self._pages("list nodes", path("/v1/nodes"), {})
 
@@ -1451,8 +1451,8 @@ class AsyncCalls:
     def list_nodes(self) -> AsyncIterator[types.Node]:
         """List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues
         that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node
-        that answers measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves
-        the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null.
+        that answers measures all leases by its own clock, from the last heartbeat that it saw. A node without queues leaves the
+        list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null.
         """
         return self._pages("list nodes", path("/v1/nodes"), {})
 

@@ -1724,8 +1724,8 @@ class NodeQueue(TypedDict):
     """NodeQueue: see the server's OpenAPI document."""
     #: Number of the owner's claim; the next owner's is larger
     epoch: int
-    #: How long the owner may serve without another sign of life, in milliseconds: at most 4500. Below 0, the lease has ended, and
-    #: another node may take the queue over. null: the server is alone, and needs no lease
+    #: How long the owner may serve without another heartbeat, in milliseconds: at most 4500. Below 0, the lease has ended, and another
+    #: node may take the queue over. null: the server is alone, and needs no lease
     lease_ms: Optional[int]
     #: Name of the queue
     queue: str

@@ -95,7 +95,7 @@ export class Calls {
     return this.connection.json<ServerOptions>({ what: "config", method: "GET", path: `/v1/config`, safe: true, signal: options.signal })
   }
 
-  /** List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node that answers measures all leases by its own clock, from the last sign of life that it saw. A node without queues leaves the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null. Needs the scope read. */
+  /** List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node that answers measures all leases by its own clock, from the last heartbeat that it saw. A node without queues leaves the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null. Needs the scope read. */
   listNodes(options: CallOptions = {}): AsyncIterableIterator<Node> {
     return pages(() => this.connection.json<PageNode>({ what: "list nodes", method: "GET", path: `/v1/nodes`, safe: true, signal: options.signal }))
   }

@@ -1249,7 +1249,7 @@ export type Node = {
 export type NodeQueue = {
   /** Number of the owner's claim; the next owner's is larger */
   epoch: number
-  /** How long the owner may serve without another sign of life, in milliseconds: at most 4500. Below 0, the lease has ended, and another node may take the queue over. null: the server is alone, and needs no lease */
+  /** How long the owner may serve without another heartbeat, in milliseconds: at most 4500. Below 0, the lease has ended, and another node may take the queue over. null: the server is alone, and needs no lease */
   lease_ms: number | null
   /** Name of the queue */
   queue: string

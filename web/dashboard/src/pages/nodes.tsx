@@ -10,7 +10,7 @@ import { Clamp } from '../text'
 import type { Node, Page } from '../types'
 
 const path = '/v1/nodes'
-/** What a sign of life lets an owner serve; the rest of a lease says how old the last one is. */
+/** A heartbeat lets an owner serve for so long; what is left of the lease says how old the last heartbeat is. */
 const leaseMs = 4500
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 
@@ -18,7 +18,7 @@ const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 const lease = (n: Node) => Math.min(...n.queues.map((q) => q.lease_ms ?? Infinity))
 
 const State = ({ of, left }: { of: Node; left: number }) => (
-  <span class="state">{left < 0 ? <><Mark of="dead" />silent, its lease has ended</> : of.leaving ? <><Mark of="waiting" />leaving</> : of.queues.length === 0 ? <><Mark of="zero" />owns no queue</> : left < 1000 ? <><Mark of="dead" />no sign of life</> : <><Mark of="done" />serves</>}</span>
+  <span class="state">{left < 0 ? <><Mark of="dead" />silent, its lease has ended</> : of.leaving ? <><Mark of="waiting" />leaving</> : of.queues.length === 0 ? <><Mark of="zero" />owns no queue</> : left < 1000 ? <><Mark of="dead" />no heartbeat</> : <><Mark of="done" />serves</>}</span>
 )
 
 /** The servers of a cluster: which queues each owns, what is left of its lease, and which of them answers this page. */
@@ -42,7 +42,7 @@ export function Nodes() {
         {alone && <p class="alone">This server, <b>{one!.name}</b>, is in no cluster. It serves all queues, since {moment(one!.since)}. <a href="/docs/cluster">Run several servers as a cluster</a>.</p>}
         {items && !alone && (
           <List name="Nodes" items={items} id={(n) => n.name} scope="" marked={self}
-            columns={[{ name: 'Node' }, { name: 'State' }, { name: 'Queues' }, { name: 'Lease', right: true, title: 'how long the node may serve without another sign of life' }, { name: 'Last sign', right: true, title: 'age of its last sign of life, as the node that answers this page sees it' }, { name: 'Since' }]}
+            columns={[{ name: 'Node' }, { name: 'State' }, { name: 'Queues' }, { name: 'Lease', right: true, title: 'how long the node may serve without another heartbeat' }, { name: 'Last heartbeat', right: true, title: 'age of its last heartbeat, as the node that answers this page sees it' }, { name: 'Since' }]}
             cells={(n) => {
               const left = lease(n)
               const owner = Number.isFinite(left)
