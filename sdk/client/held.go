@@ -207,13 +207,14 @@ type call struct {
 // startCall takes what is to be reported, as much as fits into one call, and starts it.
 func (w *worker) startCall() {
 	n := &call{hellos: w.attached.hellos}
-	cost := 0
+	cost, inserts := 0, 0
 	for _, h := range w.outcomes {
 		cost += outputCost(h.output) + len(h.reason) + 100
 		for _, next := range h.chunk.then {
 			cost += len(next)
 		}
-		if len(n.outcomes) > 0 && (cost > w.budget || len(n.outcomes) == batchItems) {
+		inserts += len(h.chunk.then)
+		if len(n.outcomes) > 0 && (cost > w.budget || inserts > api.MaxInsertions || len(n.outcomes) == batchItems) {
 			break
 		}
 		n.outcomes = append(n.outcomes, h)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,8 +40,12 @@ func (w *worker) shrink(n *call, refused *Error) {
 		w.report(refused)
 		return
 	}
-	w.refuse(h, refused, fmt.Sprintf("the output of %d bytes is more than the server takes (1 MiB at most): put it into object storage "+
-		"and return its key", len(h.output)))
+	reason := fmt.Sprintf("the output of %d bytes is more than the server takes (1 MiB at most): put it into object storage "+
+		"and return its key", len(h.output))
+	if len(h.chunk.then) > 0 {
+		reason = "the server refused the output and the submissions that follow: " + cmp.Or(refused.Detail, "they are too large")
+	}
+	w.refuse(h, refused, reason)
 	w.outcomes = append(n.outcomes, w.outcomes...)
 }
 

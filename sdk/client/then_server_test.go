@@ -105,3 +105,43 @@ func TestThenOnServer(t *testing.T) {
 		t.Errorf("dead letter: got %+v %v, want one try that says %q", d, err, says)
 	}
 }
+
+// Completions that bring more submissions than one call may are reported in several.
+func TestThenOfMoreThanACallTakes(t *testing.T) {
+	t.Parallel()
+	const n = 220
+	c := connect(t, serve(t))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s, err := c.Insert(ctx, "default", &api.NewSubmission{Meta: api.Meta{"kind": api.Text("split")},
+		Chunks: api.Chunks{Count: n, Template: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var here sync.WaitGroup
+	here.Add(n)
+	worked := make(chan error, 1)
+	go func() {
+		defer stop()
+		o := client.WorkOptions{Concurrency: n, Strategy: `SelectOnly("kind", "split", Random)`}
+		worked <- c.Work(ctx, o, func(_ context.Context, chunk *client.Chunk) ([]byte, error) {
+			for range 100 {
+				chunk.Then(&api.NewSubmission{Chunks: api.Chunks{Count: 1, Template: "x"}})
+			}
+			here.Done()
+			here.Wait()
+			return nil, nil
+		})
+	}()
+	if s, err := c.Wait(ctx, s.ID); err != nil || s.State != api.StateCompleted {
+		t.Errorf("got %+v %v, want it completed", s, err)
+	}
+	stop()
+	if err := <-worked; err != nil {
+		t.Error(err)
+	}
+	stats, err := c.Stats(t.Context(), "default")
+	if err != nil || stats.SubmissionsInsertedTotal != 1+100*n {
+		t.Errorf("%d submissions were inserted, want %d: %v", stats.SubmissionsInsertedTotal, 1+100*n, err)
+	}
+}

@@ -1,8 +1,10 @@
 // A reserved chunk: what a handler sees of it, and what the worker knows of it.
 import { type Data, type WireBytes, decode, decodeText, encode, head } from './bytes.js'
+import { byteLength, jsonBody } from './connection.js'
 import { GraceError, LostError } from './error.js'
 import { type Failure, failureOf, maxError, snoozeOf } from './failure.js'
 import type { Meta, Reservation, Result } from './generated/types.js'
+import { type InsertOfMany, insertBody } from './insert.js'
 
 /** A piece of work in a handler's hands. */
 export class Chunk {
@@ -18,8 +20,9 @@ export class Chunk {
   readonly key: string | undefined
   readonly #reservation: Reservation
   readonly #cancel: Cancel
+  readonly #following: Following
 
-  constructor(r: Reservation, cancel: Cancel) {
+  constructor(r: Reservation, cancel: Cancel, following: Following) {
     this.submission = r.submission
     this.index = r.index
     this.attempt = r.attempt
@@ -29,6 +32,7 @@ export class Chunk {
     this.key = 'key' in r.content ? r.content.key : undefined
     this.#reservation = r
     this.#cancel = cancel
+    this.#following = following
   }
 
   /** The content; empty when there is a key. */
@@ -50,7 +54,26 @@ export class Chunk {
    */
   get signal(): AbortSignal { return this.#cancel.signal }
 
+  /**
+   * Has a submission inserted into the chunk's queue when the handler returns, in the commit of the completion: the chunk is done and the submission
+   * is there, or neither, whatever crashes meanwhile. It may be called up to 100 times. A submission that the server refuses as wrong fails the chunk
+   * for good; one for which it has no room now fails the try, which is made again after its back-off. A submission without a trace gets the chunk's.
+   *
+   * It is not named then, as what has a method of that name is taken for a promise by await.
+   */
+  thenInsert(work: InsertOfMany): void {
+    const body = insertBody({ ...(this.trace === undefined ? {} : { trace: this.trace }), ...work })
+    this.#following.inserts.push(body)
+    this.#following.bytes += byteLength(jsonBody(body)) + 1
+  }
+
   get #content(): WireBytes { return 'key' in this.#reservation.content ? '' : this.#reservation.content }
+}
+
+/** What is inserted with the completion of a chunk. */
+interface Following {
+  inserts: object[]
+  bytes: number
 }
 
 /** Cancels a handler. Most never look at their signal, so that it is made when one does. */
@@ -75,13 +98,14 @@ class Cancel {
 export type Handler = (chunk: Chunk) => Promise<Data | null | undefined | void> | Data | null | undefined | void
 
 /** What goes to the server of a chunk that is finished. */
-export type Outcome = { token: string } & ({ output?: WireBytes } | Failure)
+export type Outcome = { token: string } & ({ output?: WireBytes; insert?: object[] } | Failure)
 
 /** One reservation in a worker's hands. */
 export class Held {
   readonly token: string
   readonly chunk: Chunk
   readonly #cancel = new Cancel()
+  readonly #following: Following = { inserts: [], bytes: 0 }
   outcome: Outcome | undefined
   /** About how many bytes the outcome takes in a request. */
   cost = 0
@@ -98,7 +122,7 @@ export class Held {
 
   constructor(r: Reservation) {
     this.token = r.token
-    this.chunk = new Chunk(r, this.#cancel)
+    this.chunk = new Chunk(r, this.#cancel, this.#following)
   }
 
   /** Takes the chunk from its handler. */
@@ -114,10 +138,12 @@ export class Held {
 
   /** Takes what the handler returned. */
   complete(output: Data | null | undefined | void): void {
-    if (output === undefined || output === null) this.#report({ token: this.token }, 0)
+    const { inserts, bytes } = this.#following
+    const insert = inserts.length > 0 ? { insert: [...inserts] } : {}
+    if (output === undefined || output === null) this.#report({ token: this.token, ...insert }, bytes)
     else {
       const wire = encode(output)
-      this.#report({ token: this.token, output: wire }, cost(wire))
+      this.#report({ token: this.token, output: wire, ...insert }, cost(wire) + bytes)
     }
   }
 
@@ -133,6 +159,12 @@ export class Held {
     this.#report({ token: this.token, ...failure }, 2 * failure.error.length)
   }
 
+  /** Turns a completion into a failure: the server has no room for what it brings. */
+  retry(reason: string): void {
+    const error = head(reason, maxError)
+    this.#report({ token: this.token, error }, 2 * error.length)
+  }
+
   /** Turns a result that the server does not take into a failure for good, with what the handler threw, if it did. */
   refuse(reason: string): void {
     const thrown = this.failed ? `; the handler's error was: ${this.reason}` : ''
@@ -146,6 +178,8 @@ export class Held {
     this.cost = 100 + cost
   }
 
+  /** How many submissions the completion brings. */
+  get inserts(): number { return (this.outcome && 'insert' in this.outcome && this.outcome.insert?.length) || 0 }
   get failed(): boolean { return this.outcome !== undefined && 'error' in this.outcome }
   /** Why it failed. */
   get reason(): string { return this.outcome && 'error' in this.outcome ? this.outcome.error : '' }

@@ -1,27 +1,16 @@
 // The client: what producers and consumers need, on top of the generated calls.
 import { isFinal } from './addresses.js'
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
-import { type ClientOptions, Connection, backoff, checkMeta, drawKey, jsonBody, pause } from './connection.js'
+import { type ClientOptions, Connection, backoff, drawKey, jsonBody, pause } from './connection.js'
 import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
-import type { InsertManyAnswer, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission } from './generated/types.js'
+import type { InsertManyAnswer, InsertResult, Meta, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission } from './generated/types.js'
+import { type Insert, type InsertOfMany, insertBody, insertHead } from './insert.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
 import { type InsertRequest, Shared } from './shared.js'
 import { type Handler, type WorkOptions, work } from './work.js'
-
-/** Work to insert: chunks in exactly one of three forms, and what strategies see of it. */
-export type Insert = Omit<NewSubmission, 'chunks' | 'attachment'> & {
-  chunks: { count: number; template: string } | { count: number; prefix: string } | { inline: readonly Data[] }
-  attachment?: Data
-}
-
-/** A submission of insertMany. */
-export type InsertOfMany = Insert & {
-  /** As the key of InsertOptions. */
-  idempotency_key?: string
-}
 
 /** Bounds of one call of insertMany. More than a thousand make no insert cheaper, and hold up those who share the commit. */
 const callCount = 1000
@@ -254,16 +243,6 @@ export class Client extends Calls {
   work(options: WorkOptions, handler: Handler): Promise<void> {
     return work(this, this.connection, options, handler)
   }
-}
-
-function insertBody(work: InsertOfMany): object {
-  const { chunks } = work
-  return { ...insertHead(work), chunks: 'inline' in chunks ? { inline: chunks.inline.map(encode) } : chunks }
-}
-
-/** The submission without its chunks. */
-function insertHead({ attachment, meta, chunks: _, ...rest }: Omit<InsertOfMany, 'chunks'> & { chunks?: unknown }): object {
-  return { ...rest, ...(meta ? { meta: checkMeta('meta', meta) } : {}), ...(attachment === undefined ? {} : { attachment: encode(attachment) }) }
 }
 
 /** The error of one submission of many, as a call of its own would have thrown it. */

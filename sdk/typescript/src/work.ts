@@ -48,6 +48,8 @@ type Settings = Required<Omit<WorkOptions, Free>> & Pick<WorkOptions, Free>
 const batchBytes = 700 << 10
 /** How many results go into one call. */
 const batchItems = 5000
+/** How many submissions the completions of one call bring. */
+const batchInserts = 10_000
 /** The most chunks of one reserve: with contents of 1 MiB, in base64, their answer is about the longest string that the runtime holds. */
 const maxReserve = 350
 /** The most chunks that one worker holds: a bound on memory, and on what a crash loses. */
@@ -297,8 +299,14 @@ class Worker {
   /** Takes what is to be reported, as much as fits into one call, and makes it. */
   #call(): void {
     let bytes = 0
+    let inserts = 0
     let n = 0
-    while (n < this.#outcomes.length && n < batchItems && ((bytes += this.#outcomes[n]!.cost) <= this.#budget || n === 0)) n++
+    for (const h of this.#outcomes) {
+      bytes += h.cost
+      inserts += h.inserts
+      if (n > 0 && (bytes > this.#budget || inserts > batchInserts || n === batchItems)) break
+      n++
+    }
     const call: Call = {
       outcomes: this.#outcomes.slice(0, n),
       extends: this.#extends.splice(0, batchItems).filter((h) => this.#held.has(h.token)),
@@ -368,6 +376,10 @@ class Worker {
     for (const h of call.outcomes) {
       const result = h.failed ? answer.fail[fails++]! : answer.complete[completes++]!
       if (result.status !== 'ok' && result.status !== 'already') this.#reportResult(h, result)
+      if (result.status === 'refused') { // the chunk is still ours: what it brings may find room at another try
+        h.retry(result.detail ?? '')
+        this.#outcomes.push(h)
+      }
     }
     call.extends.forEach((h, i) => {
       const result = answer.extend[i]!
@@ -404,7 +416,9 @@ class Worker {
     else if (h.failed) {
       this.#undelivered++
       return this.#report(error)
-    } else this.#refuse(h, error, `the output of about ${h.cost} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key`)
+    } else this.#refuse(h, error, h.inserts > 0
+      ? `the server refused the output and the submissions that follow: ${error.detail || 'they are too large'}`
+      : `the output of about ${h.cost} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key`)
     this.#outcomes = [...call.outcomes, ...this.#outcomes]
   }
 
@@ -592,7 +606,8 @@ function pointedAt(call: Call, error: QuernError): Map<Held, { field: string; de
   const lists: Record<string, Held[]> = { complete: call.outcomes.filter((h) => !h.failed), fail: call.outcomes.filter((h) => h.failed), extend: call.extends, items: call.releases }
   const found = new Map<Held, { field: string; detail: string; result: Result }>()
   for (const { pointer, detail } of error.errors) {
-    const [, list = '', index = '', field = 'result'] = pointer.split('/')
+    const [, list = '', index = '', ...fields] = pointer.split('/')
+    const field = fields.join('/') || 'result'
     const h = lists[list]?.[Number(index || NaN)]
     if (h) found.set(h, { field, detail, result: { status: 'invalid', code: error.code, detail: `the ${field} ${detail}` } })
   }

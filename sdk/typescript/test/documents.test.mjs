@@ -24,6 +24,8 @@ test('the programs of the page compile; the first produces, consumes and collect
   for (const name of ['program0.mjs', 'trees.mjs']) assert.equal(await run(join(made, name)), 'ASH\nBEECH\nCEDAR\n', name)
   const objects = programs.findIndex((code) => code.includes('FileBucket'))
   assert.equal(await run(join(made, `program${objects}.mjs`)), 'completed\n0 6 words\n1 4 words\n')
+  const follows = programs.findIndex((code) => code.includes('thenInsert'))
+  assert.equal(await run(join(made, `program${follows}.mjs`)), 'ASH\n')
   const unique = programs.findIndex((code) => code.includes('on_conflict'))
   assert.equal(await run(join(made, `program${unique}.mjs`)), 'true true 0,5000,60000\ncancelled open\n')
 })

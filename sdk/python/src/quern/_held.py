@@ -25,7 +25,7 @@ Lost = tuple[str, str, str]  # status, code, detail
 class Held:
     """One reservation in a worker's hands."""
 
-    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "token")
+    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "then", "token")
 
     def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
         self.token: str = raw["token"]
@@ -35,6 +35,7 @@ class Held:
         self.result: Lost = ("lost", "", "")  # why
         self.back = False  # to be given back
         self.delay_ms = 0  # of one that goes back: how long it waits
+        self.then: list[bytes] = []  # what is to be inserted with the completion, as JSON
         self.item = b""  # what is to be reported, as JSON
         self.failed = False  # as a failure
         self.refused = False  # what the handler returned or raised was refused, and the failure says so
@@ -49,17 +50,23 @@ class Held:
 
     def complete(self, output: Any) -> None:
         """Note what a handler returned."""
-        if output is None:
-            self.item = b'{"token":"%s"}' % self.token.encode()
-            return
-        if not isinstance(output, (str, bytes, bytearray, memoryview)):
-            raise TypeError(f"the handler returned {type(output).__name__}; return str, bytes or None")
-        try:
-            text = output if isinstance(output, str) else bytes(output).decode()
-            value = write_json(text).encode()
-        except UnicodeDecodeError:
-            value = b'{"base64":"%s"}' % base64.b64encode(output)  # type: ignore[arg-type]
-        self.item = b'{"token":"%s","output":%s}' % (self.token.encode(), value)
+        value = b""
+        if output is not None:
+            if not isinstance(output, (str, bytes, bytearray, memoryview)):
+                raise TypeError(f"the handler returned {type(output).__name__}; return str, bytes or None")
+            try:
+                text = output if isinstance(output, str) else bytes(output).decode()
+                value = b',"output":' + write_json(text).encode()
+            except UnicodeDecodeError:
+                value = b',"output":{"base64":"%s"}' % base64.b64encode(output)  # type: ignore[arg-type]
+        if self.then:
+            value += b',"insert":[%s]' % b",".join(self.then)
+        self.item = b'{"token":"%s"%s}' % (self.token.encode(), value)
+
+    @property
+    def inserts(self) -> int:
+        """How many submissions the completion brings."""
+        return 0 if self.failed else len(self.then)
 
     def fail(self, error: BaseException) -> None:
         """Note what a handler raised: the text, and of what the handler did not raise for us the type and where it came from. This must not
@@ -80,6 +87,10 @@ class Held:
             reason += f"; the handler's error was: {json.loads(self.item)['error']}"
         self.refused = True
         self._failure(reason, True, None)
+
+    def retry(self, reason: str) -> None:
+        """Turn a completion into a failure: the server has no room for what it brings."""
+        self._failure(reason, False, None)
 
     def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
         kept = text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")

@@ -153,12 +153,27 @@ def one_of_many(
     **rest: Any,
 ) -> tuple[str, bytes]:
     """The queue and the JSON of one submission of many."""
+    return queue, following(chunks, count=count, prefix=prefix, template=template, key=new_key() if key is None else key, trace=trace, **rest)
+
+
+def following(
+    chunks: Optional[Iterable[Data]] = None,
+    *,
+    count: Optional[int] = None,
+    prefix: Optional[str] = None,
+    template: Optional[str] = None,
+    key: Optional[str] = None,
+    trace: Optional[str] = None,
+    **rest: Any,
+) -> bytes:
+    """The JSON of a submission that is inserted among others."""
     submission = fields(**rest)
     submission["chunks"] = work(chunks, count, prefix, template)
-    submission["idempotency_key"] = new_key() if key is None else key
+    if key is not None:
+        submission["idempotency_key"] = key
     if trace:
         submission["trace"] = trace
-    return queue, write_json(submission).encode()
+    return write_json(submission).encode()
 
 
 def refused_one(result: Mapping[str, Any], at: str) -> Refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -149,6 +149,18 @@ class Chunk:
     def cancelled(self) -> bool:
         """Whether the work does not count any more: the reservation was lost or revoked, or the grace period of a drain is over."""
         return self._held.cancelled
+
+    def then(self, chunks: Optional[Iterable[Data]] = None, **submission: Any) -> None:
+        """Have a submission inserted into the chunk's queue when the handler returns, in the commit of the completion: the chunk is done
+        and the submission is there, or neither, whatever crashes meanwhile. The arguments are those of :meth:`quern.Client.insert`, but for
+        ``queue``.
+
+        It may be called up to 100 times. A submission that the server refuses as wrong fails the chunk for good; one for which it has no room
+        now fails the try, which is made again after its back-off. A submission without a ``trace`` gets the chunk's."""
+        from ._produce import following
+
+        submission.setdefault("trace", self.trace)
+        self._held.then.append(following(chunks, **submission))
 
     def check(self) -> None:
         """Raise :class:`Cancelled` when the work does not count any more. Handlers that are threads call it now and then."""

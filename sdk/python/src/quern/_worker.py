@@ -23,6 +23,7 @@ from .errors import BadAnswer, Drained, Error, Refused, ReservationLost, Strateg
 
 BATCH_BYTES = 700 << 10  # of results in one call: well below the server's default limit of 1 MiB for a body
 BATCH_ITEMS = 5000
+BATCH_INSERTS = 10_000  # submissions that the completions of one call bring
 MAX_RESERVE = 1000
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
 DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
@@ -329,10 +330,11 @@ class WorkerCore:
         return min(max(free, 0), MAX_RESERVE)
 
     def _start_call(self) -> None:
-        size = n = 0
+        size = inserts = n = 0
         for held in self.outcomes:
             size += len(held.item) + 1
-            if n and (size > self.budget or n == BATCH_ITEMS):
+            inserts += held.inserts
+            if n and (size > self.budget or inserts > BATCH_INSERTS or n == BATCH_ITEMS):
                 break
             n += 1
         extends = [held for held in self.extends[:BATCH_ITEMS] if held in self.held]
@@ -456,6 +458,9 @@ class WorkerCore:
             result = next(results[held.failed])
             if result["status"] not in ("ok", "already"):
                 self._report_result(held, _lost(result))
+            if result["status"] == "refused":  # the chunk is still ours: what it brings may find room at another try
+                held.retry(result.get("detail", ""))
+                self.outcomes.append(held)
         for held, result in zip(call.extends, call.answer["extend"]):
             held.extending = False
             status = result["status"]
@@ -512,8 +517,10 @@ class WorkerCore:
             self.undelivered += 1
             self.shell.report(error)
             return
-        size = len(held.item)
-        self._refuse(held, error, f"the output of about {size} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key")
+        reason = f"the output of about {len(held.item)} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key"
+        if held.then:
+            reason = f"the server refused the output and the submissions that follow: {error.detail or 'they are too large'}"
+        self._refuse(held, error, reason)
         self.outcomes.insert(0, held)
 
     def _set_aside(self, call: Exchange, error: Refused) -> bool:

@@ -1,7 +1,8 @@
 // Submissions whose contents and outputs are objects.
 import { createHash, randomBytes } from 'node:crypto'
 import type { Chunk } from '../chunk.js'
-import type { Client, Insert, InsertOptions } from '../client.js'
+import type { Client, InsertOptions } from '../client.js'
+import type { Insert } from '../insert.js'
 import { drawKey } from '../connection.js'
 import type { Submission } from '../generated/types.js'
 import type { CallOptions } from '../pages.js'
