@@ -226,6 +226,9 @@ func (s *Server) URL(others ...*Server) string {
 	return url
 }
 
+// Dir is where the server has its socket, and in the folder data its data.
+func (s *Server) Dir() string { return s.dir }
+
 // socket is where the server listens.
 func (s *Server) socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
