@@ -31,7 +31,7 @@ func link() {
 			panic(err)
 		}
 		server, err := net.Dial("unix", os.Args[1])
-		if err != nil { // nobody listens there any more
+		if err != nil { // it has ended
 			_ = client.Close()
 			continue
 		}
