@@ -48,6 +48,9 @@ class Recorder:
     def report(self, error: quern.Error) -> None:
         self.reports.append(error)
 
+    def hook(self, held: Held) -> bool:
+        return False
+
 
 def reservation(index: int) -> dict[str, Any]:
     return {"token": f"t{index}", "submission": "7", "index": index, "attempt": 1, "deadline": "2026-01-01T00:00:00.000Z", "content": {"text": "x"}, "meta": {}}

@@ -23,10 +23,11 @@ A consumer::
 
 from . import types
 from ._async_client import AsyncClient
-from ._asyncio import AsyncWorker
+from ._asyncio import AsyncWorker, AsyncWorkers
 from ._client import Client
 from ._core import Call, Event, set_trace_context, trace_context
-from ._threads import Worker
+from ._jobs import submission_of
+from ._threads import Worker, Workers
 from ._ends import End
 from ._values import Chunk, Output, from_wire, to_wire
 from .errors import (
@@ -38,6 +39,7 @@ from .errors import (
     Error,
     Forbidden,
     HandlerFailed,
+    HandlerTimeout,
     Invalid,
     NoAnswer,
     NotFound,
@@ -58,8 +60,8 @@ from .errors import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "AsyncClient", "AsyncWorker", "BadAnswer", "Busy", "Call", "Cancelled", "Chunk", "Client", "Conflict", "Drained", "End", "Error", "Event",
-    "Forbidden", "HandlerFailed", "Invalid", "NoAnswer", "NotFound", "NotTrusted", "Output", "Permanent", "Refused", "ReservationLost",
-    "RetryAfter", "Snooze", "StrategyWithoutEffect", "TimedOut", "TooLarge", "Unauthorized", "Unavailable", "Undelivered", "Worker", "from_wire", "set_trace_context",
-    "to_wire", "trace_context", "types",
+    "AsyncClient", "AsyncWorker", "AsyncWorkers", "BadAnswer", "Busy", "Call", "Cancelled", "Chunk", "Client", "Conflict", "Drained", "End", "Error", "Event",
+    "Forbidden", "HandlerFailed", "HandlerTimeout", "Invalid", "NoAnswer", "NotFound", "NotTrusted", "Output", "Permanent", "Refused", "ReservationLost",
+    "RetryAfter", "Snooze", "StrategyWithoutEffect", "TimedOut", "TooLarge", "Unauthorized", "Unavailable", "Undelivered", "Worker", "Workers", "from_wire", "set_trace_context",
+    "submission_of", "to_wire", "trace_context", "types",
 ]  # fmt: skip

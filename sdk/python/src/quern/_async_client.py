@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import inspect
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Optional, TypeVar, Union
 
-from . import _produce, types
-from ._asyncio import AsyncHandler, AsyncWorker, Stream, Transport
+from . import _jobs, _produce, types
+from ._asyncio import AsyncHandler, AsyncWorker, AsyncWorkers, Stream, Transport
 from ._calls import AsyncCalls, _request
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
+from ._held import Held
 from ._http import Request, Trust
 from ._shared import Shared
-from ._values import Data, Output, from_wire, to_wire
+from ._values import Chunk, Data, Output, from_wire, to_wire
 from ._worker import WorkerOptions
 from .errors import Conflict, Error, refusal
+
+AsyncJobFunction = TypeVar("AsyncJobFunction", bound=Callable[[Any, Chunk], Awaitable[Union[str, bytes, None]]])
 
 
 class AsyncClient(AsyncCalls):
@@ -43,6 +47,7 @@ class AsyncClient(AsyncCalls):
             self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
         self._transport = Transport(self._core)
         self._shared = Shared(self._core, self._transport.waiter)
+        self._jobs: dict[str, _jobs.Job] = {}
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -219,6 +224,42 @@ class AsyncClient(AsyncCalls):
         cancelled: its next ``await`` raises ``asyncio.CancelledError``."""
         options = WorkerOptions(queue, strategy, consumer, context or {}, concurrency, prefetch, timeout, wait, grace, attach, on_error)
         return lambda handler: AsyncWorker(self._transport, options, handler)
+
+    def job(
+        self, name: str, *, concurrency: int = 0, timeout: Optional[float] = None, retry: Optional[_jobs.Retry] = None
+    ) -> Callable[[AsyncJobFunction], AsyncJobFunction]:
+        """Make an async function the handler of a kind of work; see :meth:`quern.Client.job`. After its ``timeout`` it is cancelled."""
+
+        def decorate(function: AsyncJobFunction) -> AsyncJobFunction:
+            if name in self._jobs:
+                raise ValueError(f"the kind {name} has two handlers")
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError("the handler of an AsyncClient's job is an async function; a Client's job takes others")
+            self._jobs[name] = _jobs.Job(name, function, concurrency, timeout, retry)
+            return function  # type: ignore[return-value]  # iscoroutinefunction has narrowed it
+
+        return decorate
+
+    def job_worker(
+        self,
+        *,
+        middleware: Sequence[Callable[[AsyncHandler], AsyncHandler]] = (),
+        on_failure: Optional[Callable[[Chunk, BaseException], Awaitable[None]]] = None,
+        on_dead: Optional[Callable[[Chunk, BaseException], Awaitable[None]]] = None,
+        **options: Any,
+    ) -> AsyncWorkers:
+        """A worker for all kinds that have a handler by now; see :meth:`quern.Client.job_worker`. Middleware and hooks are async functions."""
+
+        async def failed(held: Held) -> None:
+            assert held.error is not None  # it is a failure
+            if on_failure is not None:
+                await on_failure(held.chunk, held.error)
+            if on_dead is not None and await self._transport.run(_jobs.is_dead(self._core, held)):
+                await on_dead(held.chunk, held.error)
+
+        hook = None if on_failure is None and on_dead is None else failed
+        plans = _jobs.plans(self._jobs, WorkerOptions(**options))
+        return AsyncWorkers([AsyncWorker(self._transport, own, _jobs.async_dispatch(jobs, middleware), hook) for own, jobs in plans])
 
     async def _fetch(self, request: Request) -> Any:
         return await self._transport.run(self._core.fetch(request))

@@ -16,7 +16,7 @@ from typing import Any, Optional, TypeVar, Union
 from ._core import Await, Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
 from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
-from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report, signals, sweep, tell_end
+from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, hook_failed, report, signals, sweep, tell_end
 from ._values import Chunk
 from ._worker import HELLO_SECONDS, Exchange, Poll, WorkerCore, WorkerOptions
 from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
@@ -259,34 +259,14 @@ class Stream:
         self._connection.close()
 
 
-class AsyncWorker:
-    """Does the work of a queue in tasks; made by ``AsyncClient.worker``.
+R = TypeVar("R", bound="AsyncRunning")
 
-    ``run`` works until SIGTERM, SIGINT or ``stop``. As an asynchronous context manager it works beside the block until its end. Both end
-    in order: handlers finish, what none has begun goes back, results are reported, the server is told. A handler whose work does not
-    count any more is cancelled.
-    """
 
-    def __init__(self, transport: Transport, options: WorkerOptions, handler: AsyncHandler) -> None:
-        options.check()
-        if not inspect.iscoroutinefunction(handler) and not inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
-            raise TypeError("the handler of an AsyncClient's worker is an async function; a Client's worker takes others")
-        functools.update_wrapper(self, handler)
-        self.options = options
-        self.handler = handler
-        self._transport = transport
-        self._ready: collections.deque[Held] = collections.deque()
-        self._running = 0
-        self._news: collections.deque[tuple[Callable[..., None], Any]] = collections.deque()
-        self._wake: Optional[asyncio.Event] = None
-        self._poll: Optional[asyncio.Task[None]] = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._background: Optional[asyncio.Task[None]] = None
-        self._grace_ends: Optional[float] = None
+class AsyncRunning:
+    """What works in tasks until it is stopped: alone, or beside a block."""
 
-    def __call__(self, chunk: Chunk) -> Awaitable[Union[str, bytes, None]]:
-        """The handler itself, for tests of it."""
-        return self.handler(chunk)
+    options: WorkerOptions
+    _background: Optional[asyncio.Task[None]] = None
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT (where the loop can hear them), ``stop``, or the cancellation of this call, which all end in order. A
@@ -312,11 +292,13 @@ class AsyncWorker:
 
     def stop(self) -> None:
         """End in order. It does not wait for the end; of other threads call it with ``loop.call_soon_threadsafe``."""
-        if self.options.grace is not None and self._grace_ends is None:
-            self._grace_ends = time.monotonic() + self.options.grace
-        self._tell(lambda _: self._core.drain(), None)
+        raise NotImplementedError
 
-    async def __aenter__(self) -> AsyncWorker:
+    async def _run(self) -> None:
+        """Work to the end."""
+        raise NotImplementedError
+
+    async def __aenter__(self: R) -> R:
         self._background = asyncio.ensure_future(self._run_beside())
         await asyncio.sleep(0)  # so that it has begun
         return self
@@ -343,6 +325,41 @@ class AsyncWorker:
         except Exception as failure:
             tell_end(self.options, failure)
             raise
+
+class AsyncWorker(AsyncRunning):
+    """Does the work of a queue in tasks; made by ``AsyncClient.worker``.
+
+    ``run`` works until SIGTERM, SIGINT or ``stop``. As an asynchronous context manager it works beside the block until its end. Both end
+    in order: handlers finish, what none has begun goes back, results are reported, the server is told. A handler whose work does not
+    count any more is cancelled.
+    """
+
+    def __init__(self, transport: Transport, options: WorkerOptions, handler: AsyncHandler, failed: Optional[Callable[[Held], Awaitable[None]]] = None) -> None:
+        options.check()
+        if not inspect.iscoroutinefunction(handler) and not inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
+            raise TypeError("the handler of an AsyncClient's worker is an async function; a Client's worker takes others")
+        functools.update_wrapper(self, handler)
+        self.options = options
+        self.handler = handler
+        self._failed = failed  # hears of failures that the server has recorded
+        self._transport = transport
+        self._ready: collections.deque[Held] = collections.deque()
+        self._running = 0
+        self._news: collections.deque[tuple[Callable[..., None], Any]] = collections.deque()
+        self._wake: Optional[asyncio.Event] = None
+        self._poll: Optional[asyncio.Task[None]] = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._grace_ends: Optional[float] = None
+
+    def __call__(self, chunk: Chunk) -> Awaitable[Union[str, bytes, None]]:
+        """The handler itself, for tests of it."""
+        return self.handler(chunk)
+
+    def stop(self) -> None:
+        """End in order. It does not wait for the end; of other threads call it with ``loop.call_soon_threadsafe``."""
+        if self.options.grace is not None and self._grace_ends is None:
+            self._grace_ends = time.monotonic() + self.options.grace
+        self._tell(lambda _: self._core.drain(), None)
 
     async def _stay_attached(self, core: WorkerCore) -> None:
         try:
@@ -434,7 +451,7 @@ class AsyncWorker:
                     fault = Error("the handler was cancelled by something else than its worker")
                 held.fail(fault)
                 if not held.back:  # it is snoozed otherwise
-                    self._core.failed(HandlerFailed(held.chunk.submission, held.chunk.index, fault))
+                    self._core.failed(HandlerFailed(held.chunk.submission, held.chunk.index, held.error or fault))
         finally:
             self._running -= 1
             self._tell(self._core.finished, held)
@@ -483,3 +500,47 @@ class AsyncWorker:
 
     def report(self, error: Error) -> None:
         report(self._transport.core.notices, self.options, error)
+
+    def hook(self, held: Held) -> bool:
+        if self._failed is None:
+            return False
+        task = asyncio.ensure_future(self._hook(self._failed, held))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _hook(self, failed: Callable[[Held], Awaitable[None]], held: Held) -> None:
+        problem: Optional[Error] = None
+        set_trace_context(held.chunk.trace)
+        try:
+            await failed(held)
+        except Exception as fault:
+            problem = hook_failed(held, fault)
+        finally:
+            self._tell(self._core.hooked, problem)
+
+
+class AsyncWorkers(AsyncRunning):
+    """Several workers that begin and end together; made by ``AsyncClient.job_worker``. It runs and ends as an :class:`AsyncWorker`."""
+
+    def __init__(self, workers: list[AsyncWorker]) -> None:
+        self.options = workers[0].options
+        self._workers = workers
+
+    def stop(self) -> None:
+        """End in order. It does not wait for the end; of other threads call it with ``loop.call_soon_threadsafe``."""
+        for worker in self._workers:
+            worker.stop()
+
+    async def _run(self) -> None:
+        tasks = [asyncio.ensure_future(worker._run()) for worker in self._workers]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            self.stop()  # an operator drained one, or it cannot go on: the others are of this process, too
+            await asyncio.wait(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in (*done, *tasks):
+            await task  # raises what ended it

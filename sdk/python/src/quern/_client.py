@@ -6,18 +6,21 @@ import datetime
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
-from . import _produce, types
+from . import _jobs, _produce, types
 from ._calls import Calls, _request
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
+from ._held import Held
 from ._http import Request, Trust
 from ._shared import Shared
-from ._threads import Handler, Transport, Worker
-from ._values import Data, Output, from_wire, to_wire
+from ._threads import Handler, Transport, Worker, Workers
+from ._values import Chunk, Data, Output, from_wire, to_wire
 from ._worker import WorkerOptions
 from .errors import Conflict, Error, refusal
+
+JobFunction = TypeVar("JobFunction", bound=Callable[[Any, Chunk], Union[str, bytes, None]])
 
 
 class Client(Calls):
@@ -54,6 +57,7 @@ class Client(Calls):
             self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
         self._transport = Transport(self._core)
         self._shared = Shared(self._core, self._transport.waiter)
+        self._jobs: dict[str, _jobs.Job] = {}
 
     def __enter__(self) -> Client:
         return self
@@ -262,6 +266,66 @@ class Client(Calls):
         """
         options = WorkerOptions(queue, strategy, consumer, context or {}, concurrency, prefetch, timeout, wait, grace, attach, on_error)
         return lambda handler: Worker(self._transport, options, handler)
+
+    def job(
+        self, name: str, *, concurrency: int = 0, timeout: Optional[float] = None, retry: Optional[_jobs.Retry] = None
+    ) -> Callable[[JobFunction], JobFunction]:
+        """Make a function the handler of a kind of work: of submissions with ``kind`` in their meta, see :func:`quern.submission_of`.
+
+        ::
+
+            @client.job("resize", timeout=60)
+            def resize(args: Resize, chunk: quern.Chunk) -> str:
+                return f"resized {args.name}"
+
+            client.job_worker(concurrency=8).run()
+
+        The content of a chunk is the JSON of the arguments, which are read as the type of the first parameter: a dataclass, a model of
+        pydantic, or what JSON has. A content that does not fit fails its chunk for good; fields that a dataclass does not have are left out.
+
+        With ``concurrency`` the kind has so many handlers of its own, beside those of the other kinds, and is a consumer of its own. After
+        ``timeout`` seconds ``chunk.check`` and ``chunk.sleep`` raise :class:`HandlerTimeout`; a handler that goes on is not ended.
+        ``retry(chunk, error)`` says of an exception after how many seconds the chunk is tried again, or None: not at all. It is not asked
+        about :class:`Permanent`, :class:`RetryAfter` and :class:`Snooze`. Without it that is up to the submission or the queue, whose limit of
+        attempts always holds."""
+
+        def decorate(function: JobFunction) -> JobFunction:
+            if name in self._jobs:
+                raise ValueError(f"the kind {name} has two handlers")
+            self._jobs[name] = _jobs.Job(name, function, concurrency, timeout, retry)
+            return function
+
+        return decorate
+
+    def job_worker(
+        self,
+        *,
+        middleware: Sequence[Callable[[Handler], Handler]] = (),
+        on_failure: Optional[Callable[[Chunk, BaseException], None]] = None,
+        on_dead: Optional[Callable[[Chunk, BaseException], None]] = None,
+        **options: Any,
+    ) -> Workers:
+        """A worker for all kinds that have a handler by now (see :meth:`job`), and for no others. It takes the arguments of :meth:`worker`;
+        ``strategy`` orders what is selected.
+
+        Each of ``middleware`` takes the next handler and returns one around it; the first is outermost. ``on_failure`` hears of each failed
+        try once the server has recorded it. ``on_dead`` hears as well if there is no further try: if the chunk is now dead, skipped or
+        forwarded. To know that, it costs a read of the chunk after each failed try. What ends otherwise, such as the last attempt of a
+        process that dies, comes as an end of the submission (:meth:`ends`) or as a dead letter. Hooks run in threads beside handlers and each
+        other; a worker whose hooks are slow reserves less."""
+
+        def failed(held: Held) -> None:
+            assert held.error is not None  # it is a failure
+            if on_failure is not None:
+                on_failure(held.chunk, held.error)
+            if on_dead is not None and self._transport.run(_jobs.is_dead(self._core, held)):
+                on_dead(held.chunk, held.error)
+
+        asked = WorkerOptions(**options)
+        if asked.on_error is not None:
+            asked.on_error = _jobs.one_at_a_time(asked.on_error)
+        hook = None if on_failure is None and on_dead is None else failed
+        return Workers([Worker(self._transport, own, _jobs.dispatch(jobs, middleware), hook) for own, jobs in _jobs.plans(self._jobs, asked)])
 
     def _fetch(self, request: Request) -> Any:
         return self._transport.run(self._core.fetch(request))

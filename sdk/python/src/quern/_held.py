@@ -6,11 +6,12 @@ import base64
 import json
 import math
 import os
+import time
 import traceback
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._values import Chunk, write_json
-from .errors import LONGEST_PAUSE, Permanent, RetryAfter, Snooze, shown
+from .errors import LONGEST_PAUSE, Error, Permanent, RetryAfter, Snooze, shown
 
 if TYPE_CHECKING:
     from ._worker import Shell
@@ -25,7 +26,7 @@ Lost = tuple[str, str, str]  # status, code, detail
 class Held:
     """One reservation in a worker's hands."""
 
-    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "then", "token")
+    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "error", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "then", "token", "until")
 
     def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
         self.token: str = raw["token"]
@@ -39,14 +40,22 @@ class Held:
         self.item = b""  # what is to be reported, as JSON
         self.failed = False  # as a failure
         self.refused = False  # what the handler returned or raised was refused, and the failure says so
+        self.error: Optional[BaseException] = None  # what failed, for hooks
+        self.until: Optional[float] = None  # when the handler's own time is over, as time.monotonic has it
         self.age = 0  # quarters of the timeout since it was reserved or extended
         self.extending = False
         self.task: Any = None  # of the shell
         self.shell = shell
 
+    @property
+    def overdue(self) -> bool:
+        """Whether the handler's own time is over."""
+        return self.until is not None and time.monotonic() >= self.until
+
     def wait(self, seconds: float) -> None:
-        """Wait in the handler, until the time is over or the chunk is cancelled."""
-        self.shell.wait(self, seconds)
+        """Wait in the handler, until the time is over, its own or the one it asks for, or the chunk is cancelled."""
+        left = seconds if self.until is None else max(self.until - time.monotonic(), 0.0)
+        self.shell.wait(self, min(seconds, left))
 
     def complete(self, output: Any) -> None:
         """Note what a handler returned."""
@@ -74,7 +83,8 @@ class Held:
         if isinstance(error, Snooze):
             self.back, self.delay_ms = True, math.ceil((pause_of(error) or 0.0) * 1000)
         ours = isinstance(error, (Permanent, RetryAfter, Snooze))
-        text = shown(error) if ours else f"{type(error).__name__}: {shown(error)}{frames_of(error)}"
+        text = shown(error) if ours else told(error)
+        self.error = self.error or error
         self._failure(text, isinstance(error, Permanent), pause_of(error))
 
     def released(self) -> dict[str, Any]:
@@ -86,10 +96,12 @@ class Held:
         if self.failed:
             reason += f"; the handler's error was: {json.loads(self.item)['error']}"
         self.refused = True
+        self.error = self.error or Error(reason)
         self._failure(reason, True, None)
 
     def retry(self, reason: str) -> None:
         """Turn a completion into a failure: the server has no room for what it brings."""
+        self.error = Error(reason)
         self._failure(reason, False, None)
 
     def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
@@ -112,6 +124,11 @@ def pause_of(error: BaseException) -> Optional[float]:
     except Exception:
         return None
     return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_PAUSE)
+
+
+def told(error: BaseException) -> str:
+    """What the server is told of an exception: the type, the text, and where it came from."""
+    return f"{type(error).__name__}: {shown(error)}{frames_of(error)}"
 
 
 def frames_of(error: BaseException) -> str:

@@ -369,31 +369,15 @@ def signals(stop: Callable[[], None]) -> Iterator[list[float]]:
 _STOP = object()  # ends a thread that waits for work
 
 
-class Worker:
-    """Does the work of a queue in threads; made by ``Client.worker``.
+R = TypeVar("R", bound="Running")
 
-    ``run`` works until SIGTERM, SIGINT or ``stop``. As a context manager it works in the background until the end of the block. Both
-    end in order: handlers finish, what none has begun goes back, results are reported, the server is told.
-    """
 
-    def __init__(self, transport: Transport, options: WorkerOptions, handler: Handler) -> None:
-        options.check()
-        functools.update_wrapper(self, handler)
-        self.options = options
-        self.handler = handler
-        self._transport = transport
-        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._scope = Scope()  # of calls and the stream
-        self._polls = Scope()
-        self._cancelled = threading.Condition()
-        self._background: Optional[threading.Thread] = None
-        self._failure: Optional[BaseException] = None
-        self._used = False
+class Running:
+    """What works in threads until it is stopped: in the foreground, or beside a block."""
 
-    def __call__(self, chunk: Chunk) -> Union[str, bytes, None]:
-        """The handler itself, for tests of it."""
-        return self.handler(chunk)
+    options: WorkerOptions
+    _failure: Optional[BaseException] = None
+    _background: Optional[threading.Thread] = None
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT (in the main thread) or ``stop``; a second signal does what it did before. A refusal for good, such
@@ -406,9 +390,13 @@ class Worker:
 
     def stop(self) -> None:
         """End in order, from any thread or signal handler. It does not wait for the end."""
-        self._inbox.put(None)
+        raise NotImplementedError
 
-    def __enter__(self) -> Worker:
+    def _run(self) -> None:
+        """Work to the end."""
+        raise NotImplementedError
+
+    def __enter__(self: R) -> R:
         self._background = threading.Thread(target=self._work_beside, name="quern-worker", daemon=True)
         self._background.start()
         return self
@@ -438,6 +426,35 @@ class Worker:
         self._work()
         if self._failure is not None:
             tell_end(self.options, self._failure)
+
+class Worker(Running):
+    """Does the work of a queue in threads; made by ``Client.worker``.
+
+    ``run`` works until SIGTERM, SIGINT or ``stop``. As a context manager it works in the background until the end of the block. Both
+    end in order: handlers finish, what none has begun goes back, results are reported, the server is told.
+    """
+
+    def __init__(self, transport: Transport, options: WorkerOptions, handler: Handler, failed: Optional[Callable[[Held], None]] = None) -> None:
+        options.check()
+        functools.update_wrapper(self, handler)
+        self.options = options
+        self.handler = handler
+        self._failed = failed  # hears of failures that the server has recorded
+        self._transport = transport
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._scope = Scope()  # of calls and the stream
+        self._polls = Scope()
+        self._cancelled = threading.Condition()
+        self._used = False
+
+    def __call__(self, chunk: Chunk) -> Union[str, bytes, None]:
+        """The handler itself, for tests of it."""
+        return self.handler(chunk)
+
+    def stop(self) -> None:
+        """End in order, from any thread or signal handler. It does not wait for the end."""
+        self._inbox.put(None)
 
     def _run(self) -> None:
         if self._used:
@@ -532,7 +549,7 @@ class Worker:
             held.fail(fault)
             if held.back:
                 return  # snoozed
-            self._inbox.put(("failed", HandlerFailed(held.chunk.submission, held.chunk.index, fault)))
+            self._inbox.put(("failed", HandlerFailed(held.chunk.submission, held.chunk.index, held.error or fault)))
 
     # The Shell of the core.
 
@@ -566,6 +583,47 @@ class Worker:
     def report(self, error: Error) -> None:
         report(self._transport.core.notices, self.options, error)
 
+    def hook(self, held: Held) -> bool:
+        if self._failed is None:
+            return False
+        threading.Thread(target=self._hook, args=[self._failed, held], name="quern-hook", daemon=True).start()
+        return True
+
+    def _hook(self, failed: Callable[[Held], None], held: Held) -> None:
+        problem: Optional[Error] = None
+        set_trace_context(held.chunk.trace)
+        try:
+            failed(held)
+        except BaseException as fault:
+            problem = hook_failed(held, fault)
+        self._inbox.put(("hooked", problem))
+
+
+class Workers(Running):
+    """Several workers that begin and end together; made by ``Client.job_worker``. It runs and ends as a :class:`Worker`."""
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self.options = workers[0].options
+        self._workers = workers
+
+    def stop(self) -> None:
+        """End in order, from any thread or signal handler. It does not wait for the end."""
+        for worker in self._workers:
+            worker.stop()
+
+    def _run(self) -> None:
+        threads = [threading.Thread(target=self._one, args=[worker], name="quern-worker", daemon=True) for worker in self._workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _one(self, worker: Worker) -> None:
+        """When an operator drains one of them, or it cannot go on, the others end, too: they are of this process."""
+        worker._work()
+        self._failure = self._failure or worker._failure
+        self.stop()
+
 
 class _Caller:
     """A thread that runs one procedure after the other and says when each has ended."""
@@ -590,6 +648,15 @@ class _Caller:
                 what.error = Error(f"the worker cannot go on: {type(fault).__name__}: {shown(fault)}")
                 what.error.__cause__ = fault
             self._inbox.put((happened, what))
+
+
+def hook_failed(held: Held, fault: BaseException) -> Error:
+    """What is reported of a hook that raised something."""
+    if type(fault) is Error:  # why there was no call
+        return fault
+    problem = Error(f"a hook failed for the chunk {held.chunk.submission}/{held.chunk.index}: {type(fault).__name__}: {shown(fault)}")
+    problem.__cause__ = fault
+    return problem
 
 
 def report(notices: Notices, options: WorkerOptions, error: Error) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from .errors import BadAnswer, Cancelled
+from .errors import BadAnswer, Cancelled, HandlerTimeout
 
 if TYPE_CHECKING:
     from ._held import Held
@@ -147,8 +147,9 @@ class Chunk:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the work does not count any more: the reservation was lost or revoked, or the grace period of a drain is over."""
-        return self._held.cancelled
+        """Whether the work does not count any more: the reservation was lost or revoked, or the grace period of a drain is over. And whether
+        the timeout of the chunk's kind is over."""
+        return self._held.cancelled or self._held.overdue
 
     def then(self, chunks: Optional[Iterable[Data]] = None, **submission: Any) -> None:
         """Have a submission inserted into the chunk's queue when the handler returns, in the commit of the completion: the chunk is done
@@ -163,9 +164,12 @@ class Chunk:
         self._held.then.append(following(chunks, **submission))
 
     def check(self) -> None:
-        """Raise :class:`Cancelled` when the work does not count any more. Handlers that are threads call it now and then."""
+        """Raise :class:`Cancelled` when the work does not count any more, and :class:`HandlerTimeout` when the timeout of the chunk's kind is
+        over. Handlers that are threads call it now and then."""
         if self._held.cancelled:
             raise Cancelled(f"chunk {self.submission}/{self.index}")
+        if self._held.overdue:
+            raise HandlerTimeout("the handler took too long")
 
     def sleep(self, seconds: float) -> None:
         """Sleep in a handler that is a thread; :class:`Cancelled` is raised as soon as the work does not count any more."""

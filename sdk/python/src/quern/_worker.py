@@ -124,6 +124,9 @@ class Shell(Protocol):
     def report(self, error: Error) -> None:
         """Tell what the worker goes on after."""
 
+    def hook(self, held: Held) -> bool:
+        """Call the hook for a failure that the server has recorded, then :meth:`WorkerCore.hooked`. False: there is no hook."""
+
 
 class WorkerCore:
     """One run of a worker. All methods but the procedures are called by one thread at a time."""
@@ -147,6 +150,7 @@ class WorkerCore:
         self.extends: list[Held] = []
         self.releases: list[Held] = []
         self.early: dict[str, Lost] = {}  # revoked before we knew that we have it
+        self.hooks = 0  # that run
         self.calling = False
         self.asked = 0  # chunks that the call under way may bring
         self.polling = 0  # chunks that the poll under way may bring
@@ -229,6 +233,12 @@ class WorkerCore:
     def failed(self, error: Error) -> None:
         """A handler raised something; its chunk comes to :meth:`finished` as well."""
         self.shell.report(error)
+
+    def hooked(self, error: Optional[Error]) -> None:
+        """A hook ended."""
+        self.hooks -= 1
+        if error is not None:
+            self.shell.report(error)
 
     def unheard(self) -> None:
         """The first hello stays out: begin without it."""
@@ -315,7 +325,7 @@ class WorkerCore:
         if not self.calling and not self.polling and (room := self.room(0)):
             self.polling = room
             self.shell.poll(Poll(room, self.hellos, self.poll_failures))
-        if self.draining and not (self.held or self.outcomes or self.releases or self.calling):
+        if self.draining and not (self.held or self.outcomes or self.releases or self.calling or self.hooks):
             if self.polling:
                 self.shell.stop_poll()
             else:
@@ -323,10 +333,10 @@ class WorkerCore:
 
     def room(self, reported: int) -> int:
         """How many chunks may be asked for: what was not reported yet still counts, so that a server that takes no results gives no work
-        either."""
+        either. So does a failure whose hook runs: a worker whose hooks are slow reserves less."""
         if self.draining or self.awaited:
             return 0
-        free = self.capacity - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling
+        free = self.capacity - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling - self.hooks
         return min(max(free, 0), MAX_RESERVE)
 
     def _start_call(self) -> None:
@@ -458,6 +468,8 @@ class WorkerCore:
             result = next(results[held.failed])
             if result["status"] not in ("ok", "already"):
                 self._report_result(held, _lost(result))
+            elif held.failed and self.shell.hook(held):
+                self.hooks += 1
             if result["status"] == "refused":  # the chunk is still ours: what it brings may find room at another try
                 held.retry(result.get("detail", ""))
                 self.outcomes.append(held)

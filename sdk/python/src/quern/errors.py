@@ -176,6 +176,11 @@ class Cancelled(Exception):
     """Raised by ``Chunk.check`` in a handler whose work does not count any more."""
 
 
+class HandlerTimeout(Exception):
+    """A handler took longer than the timeout of its kind. ``Chunk.check`` raises it in threads; what a handler raises after its time becomes
+    the ``__cause__`` of one."""
+
+
 class Permanent(Exception):
     """A handler raises it when no further try would help: the chunk gets none."""
 
