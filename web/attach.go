@@ -91,7 +91,7 @@ func (x consumers) attach(c echo.Context) error {
 			if x.streams.send(c, []byte(": alive\n\n")) != nil {
 				return nil
 			}
-			// Only behind a write that went through: that is the sign of life of the connection.
+			// Only after a write that went through: it is what shows that the connection lives.
 			attached.Alive()
 		case <-r.Context().Done():
 			return nil

@@ -181,6 +181,8 @@ func (x auditing) exportAudit(c echo.Context, in auditRequest) error {
 		return err
 	}
 	noteLacks(c, page.Lacks)
+	// From here on, a failure can only break the answer off. The last line is then missing its end, and the client
+	// sees that the body is incomplete.
 	return x.streams.lines(c, func(writer *bufio.Writer) error {
 		lines := json.NewEncoder(writer)
 		for {

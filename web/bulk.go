@@ -126,6 +126,7 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 			return r, err
 		}
 	}
+	// The engine refuses states that the action cannot apply to. Here only their names are read.
 	for i, name := range in.States {
 		state, ok := queue.ParseSubmissionState(name)
 		if !ok {
@@ -140,6 +141,8 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 	return r, nil
 }
 
+// listBulksInput has no limit. There are at most 116 operations for each queue: 16 that run, and the last 100 that
+// ended.
 type listBulksInput struct {
 	Cursor
 	Queue string `query:"queue" maxLength:"64" doc:"Only operations of this queue"`

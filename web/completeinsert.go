@@ -23,6 +23,7 @@ type bringing struct {
 // bring reads what completions bring, in the name of the caller. pointer leads to their list.
 func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem,
 	items []queue.CompleteItem) (b bringing, err error) {
+	// Nearly all calls bring nothing, and must not pay for it: they end here, without a lock or an allocation.
 	count := 0
 	for i := range in {
 		count += len(in[i].Insert)
@@ -30,6 +31,7 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 	if count == 0 {
 		return b, nil
 	}
+	// The route asks for the scope consume. What is inserted needs produce as well, as in an insert of its own.
 	if token := x.auth.tokenOf(c.Request()); token != nil && !token.Scopes.Allow(scopeProduce) {
 		return b, missingScope(token, scopeProduce)
 	}
@@ -86,6 +88,7 @@ func belowItem(err error, pointer string, i, n int) error {
 	if !errors.As(err, &p) {
 		return prefixed(err, pointer)
 	}
+	// A copy: the insertion keeps its own error, whose pointers begin at the submission.
 	moved := *p
 	moved.Errors = slices.Clone(p.Errors)
 	for i := range moved.Errors {

@@ -65,6 +65,7 @@ func loadDashboard() (dashboard, error) {
 		if err != nil {
 			return nil, fmt.Errorf("web: dashboard: %w", err)
 		}
+		// A file of another type fails the start, not a browser: nosniff would make it refuse the file.
 		kind := types[path.Ext(entry.Name())]
 		if kind == "" {
 			return nil, fmt.Errorf("web: dashboard: %s is of a kind that is not served", entry.Name())
@@ -78,6 +79,8 @@ func loadDashboard() (dashboard, error) {
 	return out, nil
 }
 
+// send answers 304 to a browser that has the file already. A new server has other ETags, so no window keeps running
+// an old page against it after a reload.
 func (d dashboard) send(c echo.Context, name string) error {
 	file, ok := d[name]
 	if !ok {

@@ -78,7 +78,7 @@ func (x deadLetters) routes(r *router) {
 		act: act{"dead_letter.delete", "submission {submission} chunk {index}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub,
 		tag:     tagDeadLetters,
-		summary: "Discard a dead chunk for good", about: "It counts as skipped from then on."}, x.delete)
+		summary: "Delete a dead letter for good", about: "It counts as skipped from then on."}, x.delete)
 }
 
 // letterFilter are the parameters that say which dead letters are meant.
@@ -176,6 +176,8 @@ func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*o
 		return nil, err
 	}
 	out := &output[api.DeadLetter]{Body: apiDeadLetter(&d)}
+	// The content is a second question, without a lock over both: a letter that was redriven in between is shown as
+	// it was, without its content.
 	content, err := q.DeadLetters.Content(ctx, in.chunk)
 	if err != nil && queue.CodeOf(err) != queue.CodeUnknownDeadLetter { // it was redriven a moment ago
 		return nil, err
@@ -190,6 +192,8 @@ func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*o
 	return out, nil
 }
 
+// redrive, forward and change answer with the submission, because a letter that has left is no longer there to be
+// shown.
 func (x deadLetters) redrive(ctx context.Context, q *engine.Queue, in *DeadPath) (*submissionOutput, error) {
 	if err := q.DeadLetters.Redrive(ctx, in.chunk); err != nil {
 		return nil, err
@@ -224,6 +228,8 @@ type changeDeadInput struct {
 	Body decoded[api.Bytes]
 }
 
+// change replaces the content while the chunk is dead. Redriving is a call of its own, so that an operator can look
+// at it first, and change many before a bulk redrive.
 func (x deadLetters) change(ctx context.Context, q *engine.Queue, in *changeDeadInput) (*submissionOutput, error) {
 	if err := q.DeadLetters.SetContent(ctx, in.chunk, in.Body.value); err != nil {
 		return nil, err

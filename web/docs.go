@@ -247,6 +247,7 @@ func (p *docsPages) getPage(c echo.Context) error {
 	return p.send(c, html, nil)
 }
 
+// send sets the policy of these pages in place of the one that middleware set for answers with data.
 func (p *docsPages) send(c echo.Context, html []byte, err error) error {
 	if err != nil {
 		return err
@@ -287,6 +288,8 @@ func docsOperationOf(op *huma.Operation) docsOperation {
 			out.Bodies = append(out.Bodies, docsBody{Media: media, Schema: refName(s), About: s.Description})
 		}
 	}
+	// An answer without content, such as 204, has a row as well: that it has no body is what its reader wants to
+	// know.
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 		response := op.Responses[status]
 		if status == "default" || status == anyRefusal {
@@ -303,6 +306,7 @@ func docsOperationOf(op *huma.Operation) docsOperation {
 	return out
 }
 
+// docsSchemaOf lists the fields by name, and not in the order of the type: a reader looks one up.
 func docsSchemaOf(name string, s *huma.Schema) docsSchema {
 	out := docsSchema{Name: name, About: s.Description}
 	for _, property := range slices.Sorted(maps.Keys(s.Properties)) {

@@ -12,8 +12,8 @@ package web
 //	            │ place behind the journal's last: a restore took the server back         ──► event gap
 //
 // A tenant must not learn from ids how much others do. Its places are sealed (engine.PlaceSealer):
-// the id of an event is always the same for a place, so that clients can compare, while the id of a
-// sign of life is salted and differs each time.
+// the id of an event is always the same for a place, so that clients can compare. An id without an
+// event is salted and differs each time.
 
 import (
 	"crypto/rand"

@@ -251,6 +251,7 @@ func (a *answers) problemOf(err error) *problem {
 		return newProblem(queue.CodeUnavailable, "The server is stopping.")
 	case errors.Is(err, context.Canceled):
 		return newProblem(codeClientGone, "The client went away before the answer.")
+	// A wait whose time is over ends without an error. What gets here is a client that sends too slowly.
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return newProblem(codeSlow, "The request did not arrive in time.")
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -291,6 +292,7 @@ func routingProblem(err *echo.HTTPError) *problem {
 func (a *answers) refuse(c echo.Context, err error) *problem {
 	p := a.problemOf(err)
 	response := c.Response()
+	// The caller closes the connection. A second status cannot be sent.
 	if response.Committed {
 		return p
 	}

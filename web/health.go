@@ -73,6 +73,8 @@ func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 	if x.waits.stopped() {
 		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
 	}
+	// A check that is aside, such as a queue in quarantine, is shown but does not fail the server: the other queues
+	// serve, and a load balancer must not take them away.
 	for _, check := range x.engine.Ready() {
 		if !check.OK && !check.Aside {
 			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name),
@@ -96,12 +98,14 @@ func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 }
 
 // mayRead says whether the caller has the scope read, and is bound to nothing.
+// The names of checks contain names of queues. A token that is bound to some queues would see those of others.
 func mayRead(ctx context.Context) bool {
 	token := access.Of(ctx).Token
 	return token != nil && token.Scopes.Allow(scopeRead) && !token.Restricted()
 }
 
 // readyParams documents ?verbose.
+// The parameter has no value, as in Kubernetes: ?verbose, and ?verbose=1 for clients that insist on one.
 func readyParams() []*huma.Param {
 	return []*huma.Param{{Name: "verbose", In: "query", AllowEmptyValue: true, Description: "List every check by name",
 		Schema: &huma.Schema{Type: huma.TypeString}}}
@@ -116,6 +120,8 @@ func (x health) getConfig(context.Context, *struct{}) (*output[api.ServerOptions
 }
 
 // metrics serves /metrics in the format the scraper asks for.
+// At most four scrapes run at once. An error in one metric leaves the others in the answer, because a missing scrape
+// would look like a dead server.
 func (x health) metrics() echo.HandlerFunc {
 	handler := promhttp.HandlerFor(x.gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4,
 		ErrorHandling: promhttp.ContinueOnError})

@@ -72,6 +72,7 @@ func heldList() parameters[engine.HeldRequest] {
 		func(r *engine.HeldRequest) *int { return &r.Limit })...)
 }
 
+// A tenant's value joins the filter, so it sees all reservations of its own work.
 func (x held) list(ctx context.Context, q *engine.Queue,
 	in *queueQuery) (*output[api.Page[api.HeldReservation]], error) {
 	var request engine.HeldRequest
@@ -104,6 +105,8 @@ type releaseHeldInput struct {
 	ReleaseQuery
 }
 
+// release tells its caller which consumer had the chunk. That consumer may still complete it, until the next one gets
+// the chunk.
 func (x held) release(ctx context.Context, q *engine.Queue,
 	in *releaseHeldInput) (*output[api.HeldReservation], error) {
 	taken, err := q.Reservations.Release(ctx, in.chunk, in.Actor, in.Reason)

@@ -16,6 +16,8 @@ import (
 const ledgerAbout = "Shares per tenant. `sort` is received (the largest first), behind (furthest behind first) " +
 	"or ahead. No tenant is ever more than a few chunks from an ideal division: STRATEGIES.md has the numbers."
 
+// ledgers lists the Fair blocks in use. Views come and go between two pages, so a ledger may be missed or be new, but
+// none is listed twice.
 func (x queues) ledgers(ctx context.Context, q *engine.Queue, in *listInput) (*output[api.Page[api.Ledger]], error) {
 	list, err := q.Ledgers(ctx)
 	if err != nil {
@@ -26,6 +28,8 @@ func (x queues) ledgers(ctx context.Context, q *engine.Queue, in *listInput) (*o
 	return answeredList(list, in.Cursor, byBranch, asIs)
 }
 
+// getLedgerInput names a ledger by its id. There are no pages: the tenants that are furthest from their share matter,
+// and the three orders have them first. `value` finds any other tenant.
 type getLedgerInput struct {
 	QueuePath
 	Ledger string `path:"ledger" maxLength:"32" doc:"Id of the ledger"`

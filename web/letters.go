@@ -73,11 +73,13 @@ func (s *Server) Letterbox(at, name string) engine.Letterbox {
 	return farLetterbox{s.forwarding, at + "/cluster/letters/" + url.PathEscape(name)}
 }
 
+// farLetterbox is the letterbox of a queue of another node.
 type farLetterbox struct {
 	through *forwarding
 	url     string
 }
 
+// Arrived is asked before the first delivery, and again after each one whose answer was lost.
 func (b farLetterbox) Arrived(ctx context.Context, source uint64) (uint64, error) {
 	text, err := b.call(ctx, http.MethodGet, b.url+"?source="+strconv.FormatUint(source, 10), nil)
 	if err != nil {
@@ -102,6 +104,8 @@ func (b farLetterbox) call(ctx context.Context, method, to string, body io.Reade
 	if err != nil {
 		return nil, err
 	}
+	// No token of a client goes along. The hop is sealed with the cluster's own key, so only nodes can deliver
+	// letters.
 	r.Header.Set(headerHop, b.through.auth.hops.seal(&hop{From: "cluster"}))
 	answer, err := b.through.transport.RoundTrip(r)
 	if err != nil {

@@ -1,5 +1,13 @@
 package web
 
+// The life-cycle worker of a queue over HTTP: what it has to do, how late it is, and which actions it parked. There
+// is one thing to change, retry. The worker finds everything else by itself, so there is no call that makes it run.
+//
+//	due action ─► slice of up to 500 ─► commit ─┬─ done
+//	                                            └─ fails ─► smaller slices ─► alone and fails ─► parked
+//	                                                                                              │
+//	                                     retry, or the next start ◄───────────────────────────────┘
+
 import (
 	"context"
 
@@ -15,7 +23,8 @@ const (
 		"fails again is parked again."
 )
 
-// lifecycle are the handlers of the life-cycle worker.
+// lifecycle are the handlers of the life-cycle worker. Tenants may call none of them: the worker's numbers count the
+// work of all values.
 type lifecycle struct{}
 
 // routes are the part of the table about the life-cycle worker.
@@ -34,6 +43,8 @@ func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*outpu
 	return &output[api.Lifecycle]{q.Lifecycle()}, nil
 }
 
+// retry counts what it takes out of the parked actions. Those that fail again are parked again, so a script that
+// retries in a loop does no harm.
 func (x lifecycle) retry(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Retried], error) {
 	n, err := q.RetryParked(ctx)
 	if err != nil {

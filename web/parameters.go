@@ -70,6 +70,7 @@ func (all parameters[T]) read(raw string, to *T) error {
 	return nil
 }
 
+// queryParam is what the document says of one parameter.
 func queryParam(name, about string, schema *huma.Schema) *huma.Param {
 	return &huma.Param{Name: name, In: "query", Description: about, Schema: schema}
 }
@@ -206,6 +207,7 @@ func pageParameters[T any](cursor func(*T) *string, limit func(*T) *int) paramet
 	}
 }
 
+// The limit has bounds on both sides: a page of 0 items would have a `next` that leads to itself.
 func readLimit[T any](field func(*T) *int) func(to *T, name, given string) error {
 	return func(to *T, name, given string) error {
 		n, err := strconv.Atoi(given)

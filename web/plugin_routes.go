@@ -5,6 +5,9 @@ package web
 //
 // Reading takes the scope read. Whatever makes a program run or gives it away takes plugins: also a download, as a
 // module may be a trade secret, and a dry run, as it runs code with the contents of the request.
+//
+// What adds something to the disk has `brings`, so the server refuses it while the disk is full. Deactivating,
+// rolling back and resetting have not: an operator must be able to get rid of a bad version then, too.
 
 // routes are the part of the table about plugins.
 func (x pluginHandlers) routes(r *router) {
@@ -19,6 +22,7 @@ func (x pluginHandlers) routes(r *router) {
 		summary: "Upload a version of a plugin", about: uploadAbout}, uploadShape, x.upload)
 	registerPlugin(r, x, operation{id: "get-plugin", method: "GET", path: one, scope: scopeRead, tag: tagPlugins,
 		summary: "Read a plugin, with its versions in use and the state of its breaker"}, x.get)
+	// Deleting takes two steps, to deactivate and to delete, so that one slip does not change what consumers get.
 	registerPlugin(r, x, operation{id: "delete-plugin", act: act{"plugin.delete", "plugin {name}"}, method: "DELETE",
 		path: one, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a plugin with all its versions", about: "The plugin must be inactive. If a " +
@@ -47,6 +51,8 @@ func (x pluginHandlers) routes(r *router) {
 }
 
 // useRoutes are the part of the table about which version of a plugin is in use, and what it does.
+// Numbers and logs take the scope read. A recording takes plugins, because its rows are the meta of real candidates,
+// perhaps of several tenants.
 func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string) {
 	registerPlugin(r, x, operation{id: "activate-plugin", act: act{"plugin.activate", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/activate", scope: scopePlugins, tag: tagPlugins,

@@ -4,6 +4,10 @@ package web
 // instrumented, compiled and tried before anything is stored, the last two in a process of
 // its own, because a compiler that is fed hostile input may crash or never end.
 //
+//	body ─► module ─┬─ known bytes ─► 200, no check
+//	                └─ validate ─► instrument ─► [compile ─► dry run] ─► catalogue: ready
+//	                   422 with a pointer for each fault   in a process of its own
+//
 // Uploads count their memory apart from other bodies (bodies.uploads). Else a few slow uploads
 // could take the room of all large inserts.
 

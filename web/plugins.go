@@ -117,6 +117,8 @@ func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *Paging) 
 	return answered(api.Page[api.Plugin]{Items: items, Next: next}, err, asIs)
 }
 
+// pluginOutput is the answer of each change, with the ETag for the next one. So a script can make several changes,
+// and fails if another operator comes between.
 type pluginOutput = tagged[api.Plugin]
 
 func pluginAnswer(p api.Plugin, err error) (*pluginOutput, error) {
@@ -145,6 +147,7 @@ type selectInput struct {
 	Body decoded[api.PluginSelection]
 }
 
+// Activating, shadowing and a canary take the same body: a version, and for a canary a percentage.
 // selected reads the body and the condition of an operation that puts a version to use.
 func (in *selectInput) selected(ctx context.Context) (chosen api.PluginSelection, change plugins.Change, err error) {
 	chosen = in.Body.value
@@ -162,6 +165,8 @@ func configOf(raw json.RawMessage) []byte {
 	return raw
 }
 
+// activate answers when the version scores. Before that, the server tries the configurations that are in use with it,
+// so the call may take a while. A rollback does not: that version has worked with them.
 func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
 	chosen, change, err := in.selected(ctx)
 	if err != nil {
@@ -182,6 +187,7 @@ func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *sele
 	return pluginAnswer(c.Rollout.Shadow(ctx, in.Name, chosen, change))
 }
 
+// The share is drawn by the seed of each reserve, so a recorded call with its seed gets the same version again.
 func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
 	chosen, change, err := in.selected(ctx)
 	if err != nil {
@@ -226,6 +232,7 @@ type Forced struct {
 	Force bool `query:"force" doc:"Delete it even if stored strategies name it; they then use their next branch"`
 }
 
+// deletePluginInput has the condition of all changes, and force.
 type deletePluginInput struct {
 	PluginPath
 	Revision
@@ -303,6 +310,7 @@ func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue,
 	return answered(tried, err, asIs)
 }
 
+// Numbers are of this node. In a cluster, statsOfAll adds those of all nodes (plugins_nodes.go).
 func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginSeen) (*output[api.PluginStats], error) {
 	stats, err := c.Observations.Stats(in.Name)
 	return answered(stats, err, asIs)
@@ -317,6 +325,7 @@ type pluginLogsInput struct {
 
 func (x pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 	in *pluginLogsInput) (*output[api.PluginLogs], error) {
+	// A cursor of a cluster has a place for each node. This node reads its own, and leaves the others to their nodes.
 	places, err := logPlaces(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -342,6 +351,7 @@ func (x pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 	return answered(out, err, asIs)
 }
 
+// A list of recordings has no pages: the server keeps 16 of each kind.
 func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue,
 	in *PluginSeen) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.Observations.Recordings(in.Name)

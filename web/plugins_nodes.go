@@ -108,6 +108,8 @@ func mean(a float64, of uint64, b float64, ofB uint64) float64 {
 	return (a*float64(of) + b*float64(ofB)) / float64(of+ofB)
 }
 
+// addCounts adds counts by name. Nodes have not the same names: a fault that only one of them saw is in its part
+// alone.
 func addCounts[N uint64 | float64](to *map[string]N, from map[string]N) {
 	for name, n := range from {
 		if *to == nil {
@@ -167,6 +169,8 @@ func joinLogs(parts []api.PluginLogs, cursor string, limit int) (out api.PluginL
 	return out, err
 }
 
+// mergeLogs takes the earliest line of all parts, again and again. It compares only the first line of each part, so
+// the lines of a node whose clock was set back stay in their order.
 func mergeLogs(parts []api.PluginLogs, limit int) (merged []api.PluginLogLine) {
 	for len(merged) < limit {
 		var next *api.PluginLogs
@@ -200,6 +204,8 @@ func logPlaces(cursor string) (map[string]uint64, error) {
 	return places, nil
 }
 
+// logCursor writes places in the order of the names, so that equal places give equal cursors, and a client that
+// compares two sees that nothing is new.
 func logCursor(places map[string]uint64) string {
 	var entries []string
 	for node, number := range places {

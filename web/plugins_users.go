@@ -48,6 +48,8 @@ func (f *forwarding) pluginUsers(ctx context.Context, name string) (users []queu
 			looked[name] = true
 		}
 	}
+	// A queue that no node reported may have a strategy that names the plugin. Without this check, a node that is
+	// away would make the deletion look safe.
 	for _, at := range f.nodes.Places() {
 		if !looked[at.Queue] {
 			return nil, &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Whether strategies of the queue "+

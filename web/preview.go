@@ -11,6 +11,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+// preview reserves nothing. The answer has the seed of the random draws: with the same seed and the same state, a
+// second preview has the same picks.
 func (ask questions) preview(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.PreviewRequest]) (*output[api.PreviewResponse], error) {
 	request, err := previewRequest(ctx, q, in)
@@ -69,6 +71,7 @@ func pathsOf(plan *strategy.Plan) []string {
 	return paths
 }
 
+// Branches count from 1 for readers, as in the answers of explain and why.
 func apiPick(p *engine.Previewed, paths []string) api.PreviewPick {
 	return api.PreviewPick{
 		Submission: p.Submission.String(), Index: p.Index, Meta: someMeta(p.Meta), Priority: p.Priority,

@@ -56,7 +56,7 @@ func (x queues) routes(r *router) {
 			"everything " +
 			"in it; an empty queue then replaces the one named default."}, x.delete)
 	register(r, operation{id: "move-queue", act: act{"queue.move", ""}, method: "POST", path: "/v1/queues/{queue}/move",
-		scope: scopeOperate, tag: tagQueues, summary: "Have another node of the cluster serve a queue",
+		scope: scopeOperate, tag: tagQueues, summary: "Move a queue to another node of the cluster",
 		about: "Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up " +
 			"to a second, and then answers 503 with the code moving. This call answers when the other node serves " +
 			"the queue."}, x.move)
@@ -170,10 +170,12 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*creation[api.Queue
 		exists = append(exists, newProblem(codePrecondition,
 			fmt.Sprintf("There is a queue %q already. Its settings stay as they are.", in.Queue)))
 	}
+	// The error for a queue that exists is passed in: only under the lock is it certain that it does.
 	info, created, err := x.engine.PutQueue(ctx, in.Queue, settings, exists...)
 	return answeredCreation(apiQueue(&info), created, "/v1/queues/"+info.Name, prefixed(err, "/settings"))
 }
 
+// deleteQueueInput has no condition. What protects a queue is that it must be empty.
 type deleteQueueInput struct {
 	QueuePath
 	Quarantined bool `query:"quarantined" doc:"Delete a queue in quarantine, with everything in it"`
@@ -194,6 +196,7 @@ func (x queues) change(ctx context.Context, in *queueBody[api.ChangeQueueRequest
 	return answered(info, prefixed(err, "/settings"), apiQueue)
 }
 
+// stats is flat and has no nested lists, so that the configuration of a scaler can name a number by one key.
 func (x queues) stats(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Stats], error) {
 	return &output[api.Stats]{q.Stats().Stats}, nil
 }

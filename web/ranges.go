@@ -30,6 +30,8 @@ func allowedAt(request reflect.Type, pointer string) string {
 }
 
 // limitAt is what the tags say of the field at a pointer into a type of package api.
+// Pointers of a request mirror its types, so the way through the JSON is a way through the fields: a name steps into
+// a struct, an index into the elements of a list.
 func limitAt(of reflect.Type, pointer string) (limit api.Limit) {
 	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		for of.Kind() == reflect.Pointer {

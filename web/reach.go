@@ -71,6 +71,7 @@ func reachOf(path string) reach {
 	return nil
 }
 
+// anyNode is for what each node can answer: it has the catalogue, or answers about itself.
 func anyNode(*engine.Nodes, echo.Context) (*engine.Elsewhere, error) { return nil, nil }
 
 // ofNode is the node that the query names.
@@ -87,6 +88,8 @@ func ofNode(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	name := c.Param("queue")
 	at := n.Elsewhere(name)
+	// Only a PUT of the queue itself creates one. Below it, as in .../strategies/{name}, a queue that does not exist
+	// is an error, which any node can say.
 	if at == nil && c.Request().Method == http.MethodPut && strings.HasSuffix(c.Path(), "/:queue") && !n.Has(name) {
 		at = n.Coordinator()
 	}
@@ -103,6 +106,7 @@ func ofSubmission(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return n.ElsewhereOf(id), nil
 }
 
+// ofBulk is the node of a bulk operation. Its id begins with the shard, like that of a submission.
 func ofBulk(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	id, ok := queue.ParseBulkID(c.Param("id"))
 	if !ok {
@@ -198,6 +202,8 @@ func peek(c echo.Context, into any) error {
 	}
 	c.Set(peekedKey, read)
 	_ = json.Unmarshal(read, into)
+	// What was read comes first, then what is left: of a body over the limit, the handler sees the whole and refuses
+	// it by its size.
 	r.Body = struct {
 		io.Reader
 		io.Closer

@@ -55,6 +55,7 @@ func (x rules) routes(r *router) {
 		summary: "Lift a pause or a block", about: liftRuleAbout}, x.lift)
 }
 
+// listRulesInput has no filter. A queue has at most 10,000 rules in effect, and a reader wants the whole picture.
 type listRulesInput struct {
 	QueuePath
 	Cursor
@@ -119,6 +120,7 @@ func (p *RulePath) locate(e *engine.Engine) (*engine.Queue, error) {
 	return p.QueuePath.locate(e)
 }
 
+// get answers alike for a rule that does not exist and for one that the token does not cover.
 func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*output[api.Rule], error) {
 	rule, err := q.Rules.Get(in.id)
 	if !x.covers(ctx, &rule) { // also where there is none
@@ -185,6 +187,7 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	if !ok {
 		return r, queue.Invalid("/action", "must be pause or block")
 	}
+	// The engine checks the rest, such as that a block has a reason, and names the field with the same pointers.
 	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert,
 		Revoke: in.Effects.Revoke, Until: queue.At(in.Until.Time)}
 	given := 0

@@ -137,6 +137,7 @@ type deleteScheduleInput struct {
 	Conditions
 }
 
+// Deleting a schedule leaves the submissions that it inserted, and lists of submissions still find them by its name.
 func (x schedules) delete(ctx context.Context, q *engine.Queue, in *deleteScheduleInput) (*struct{}, error) {
 	return nil, q.Schedules.Delete(ctx, in.Name, in.scheduleGuard)
 }
@@ -146,6 +147,8 @@ type triggerScheduleInput struct {
 	Key string `header:"Idempotency-Key" doc:"1 to 255 printable ASCII characters, kept for 24 hours"`
 }
 
+// triggerScheduleOutput tells three cases apart, as an insert does: inserted, inserted by an earlier call with this
+// key, and not inserted because another submission holds the unique key.
 type triggerScheduleOutput struct {
 	Status   int
 	Location string `header:"Location" doc:"Path of the submission"`
@@ -189,6 +192,7 @@ type pauseScheduleInput struct {
 	Reason string `query:"reason" maxLength:"500" doc:"Reason, for later readers"`
 }
 
+// Pausing takes no condition: the reason of a second pause replaces the first, and nothing is lost.
 func (x schedules) pause(ctx context.Context, q *engine.Queue, in *pauseScheduleInput) (*tagged[api.Schedule], error) {
 	return answeredSchedule(q.Schedules.Switch(ctx, in.Name, false, in.Reason))
 }

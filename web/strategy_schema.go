@@ -47,6 +47,8 @@ func strategySchemas() map[string]*huma.Schema {
 	}
 	for _, form := range strategy.Forms() {
 		name := form.Name + "Block"
+		// A component per block, and not one object with all fields: a generated type then knows which fields a block
+		// needs.
 		schemas[name] = blockSchema(form)
 		blocks.OneOf = append(blocks.OneOf, refTo(name))
 		blocks.Discriminator.Mapping[form.Type] = refTo(name).Ref
@@ -124,6 +126,7 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 	}
 }
 
+// refTo names a component, so that a client has one type for it wherever it stands.
 func refTo(name string) *huma.Schema { return &huma.Schema{Ref: "#/components/schemas/" + name} }
 
 // closed is an object of which one field is required and no others are known.

@@ -35,6 +35,9 @@ const (
 )
 
 // submissions are the handlers of submissions and their chunks, but for inserts.
+//
+// Their answers are bounded in three ways. Lists have pages. Outputs are a stream of any length, since a submission may
+// have millions of them. Counts by error examine a bounded number of chunks, and say how many.
 type submissions struct {
 	engine  *engine.Engine
 	waiting waiting
@@ -99,6 +102,8 @@ type submissionOutput struct {
 	Body       api.Submission
 }
 
+// getSubmissionInput has the wait in a header and not in the query, as RFC 7240 has it: a cache, or a client that
+// does not know the header, treats the resource as usual.
 type getSubmissionInput struct {
 	SubmissionPath
 	Prefer string `header:"Prefer" doc:"wait=N: answer when the submission ends, or after N seconds (at most 60)" example:"wait=30"`
@@ -186,6 +191,7 @@ type changeInput struct {
 	Body decoded[api.SubmissionChange]
 }
 
+// The priority is a pointer in the body: 0 is a priority, so an absent one must not look like it.
 func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInput) (*submissionOutput, error) {
 	if in.Body.value.Priority == nil {
 		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority,
@@ -317,6 +323,7 @@ func queryValue(pointer, text string) (queue.MetaValue, error) {
 	return queue.StringValue(text), nil
 }
 
+// It is true for 007, +7 and numbers over 64 bits, which ParseInt or its shortest form refuse.
 // looksLikeNumber says whether text has only digits after an optional sign.
 func looksLikeNumber(text string) bool {
 	digits := strings.TrimLeft(text, "+-")

@@ -19,6 +19,8 @@ const (
 		"among those with the most in flight. -1 means unknown, because the value was not among them."
 )
 
+// The number of values with durations of their own is bounded, because each takes histograms. That is why asking
+// about a value begins to measure it, and why the answer says since when.
 const durationsAbout = "From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with this " +
 	"value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a " +
 	"call asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is " +
@@ -48,6 +50,8 @@ func (x queues) durations(ctx context.Context, q *engine.Queue, in *queueQuery) 
 	return &output[api.Durations]{q.Durations(entry)}, nil
 }
 
+// seriesInput asks for a series. A page that polls sends the time of its last point as `after`, and gets only the
+// points that came since.
 type seriesInput struct {
 	QueuePath
 	Step  string `query:"step" enum:"second,minute,hour" default:"second" doc:"Time from point to point"`
@@ -68,6 +72,8 @@ func (x queues) series(_ context.Context, q *engine.Queue, in *seriesInput) (*ou
 // The names are those of the parameter's enum; huma refuses others before a handler runs.
 var seriesSteps = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
 
+// keySeriesInput names a meta key. The request names no values: the answer has those with the most chunks in flight,
+// which are the rows of a heat map.
 type keySeriesInput struct {
 	QueuePath
 	Key string `path:"key" maxLength:"64" doc:"The meta key"`
@@ -82,6 +88,7 @@ func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput
 	list, ends := q.KeySeries(in.Key)
 	out := &output[api.KeySeries]{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second),
 		Ends: api.At(ends), Values: showAll(list, asIs)}}
+	// Before the first reading there is no last step, and the field is left out.
 	if ends.IsZero() {
 		out.Body.Ends = api.Time{}
 	}

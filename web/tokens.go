@@ -138,6 +138,7 @@ func (t *tokens) list(_ context.Context, in *Cursor) (*output[api.Page[api.Token
 	return answeredList(t.tokens.All(), *in, made, apiToken)
 }
 
+// get shows a token without its secret, which the server does not have.
 func (t *tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], error) {
 	token, err := t.tokens.Token(access.ID(in.ID))
 	return answered(token, err, apiToken)
@@ -196,6 +197,8 @@ func whoamiOf(token *access.Token, by *session) api.Whoami {
 	return out
 }
 
+// `previous` says until when the secret before the last rotation works, so an operator sees which rotations are not
+// finished.
 func apiToken(in *access.Token) api.Token {
 	return api.Token{
 		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in),

@@ -29,6 +29,8 @@ func (o ownSpans) Bulk(b *queue.Bulk) engine.Span {
 	return o.begin("bulk "+b.Queue, trace.Internal, b.Queue, b.Action.String(), trace.Text(attrBulk, b.ID.String()))
 }
 
+// begin starts a span without a parent: no request asked for this work. It is nil if the share of traces that the
+// server begins leaves this one out.
 func (o ownSpans) begin(name string, kind trace.Kind, queueName, verb string, more ...trace.Attribute) engine.Span {
 	span := o.tracer.Start(name, kind, trace.Context{})
 	if span == nil {
@@ -39,6 +41,7 @@ func (o ownSpans) begin(name string, kind trace.Kind, queueName, verb string, mo
 	return ownSpan{span}
 }
 
+// ownSpan hides the tracer from the engine, which knows only the interface.
 type ownSpan struct{ span *trace.Span }
 
 func (o ownSpan) Context() string {
@@ -46,6 +49,8 @@ func (o ownSpan) Context() string {
 	return context.String()
 }
 
+// The error is recorded by its code. Its text may have names of submissions or values, which do not belong into a
+// collector.
 func (o ownSpan) End(n int, err error) {
 	o.span.Set(trace.Int(attrCount, int64(n)))
 	if err != nil {

@@ -3,6 +3,15 @@ package web
 // POST /v1/submissions:wait: one call that returns when one, or all, of up to 1,000 submissions
 // have ended. They may be in several queues.
 //
+//	read ─► ids ─► within: covered? ─┬─ no ──► unknown, counts as ended
+//	                                 └─ yes ─► wait, up to a minute ─► report: ended, open, unknown
+//
+//	In a cluster, spread shares the ids out to the nodes of their queues. The first end wakes the call:
+//
+//	call ─┬─► this node ── waits ────────┐
+//	      ├─► node B ───── waits ── end ─┼─► enough: the others are asked again, without waiting ─► joinWaits
+//	      └─► node C ───── waits ────────┘
+//
 // A call that waits costs memory for a minute, so the answer is counted (waitBytes for each id)
 // before it begins to wait, and the parsed body is dropped. Ids that the token does not cover are
 // treated in the same way as ids that do not exist: they are in `unknown`, in the order of the
@@ -72,6 +81,7 @@ func (w waiting) many(c echo.Context) error {
 		return err
 	}
 	ctx, out := c.Request().Context(), api.WaitResponse{Ended: []api.Submission{}}
+	// A call that has no room is refused before it waits: after a minute, its client would have waited for nothing.
 	if err := access.Of(ctx).Answer.Hold(int64(len(ids)) * waitBytes); err != nil {
 		return err
 	}
@@ -110,6 +120,8 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 	if err := peek(c, &looked); err != nil {
 		return false, err
 	}
+	// An id that cannot be read is at no other node. So this node gets the call, and refuses it with the pointer of
+	// the id.
 	at := func(text string) *engine.Elsewhere {
 		id, err := queue.ParseSubmissionID(text)
 		if err != nil {
@@ -315,6 +327,7 @@ func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequ
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
 		return nil, in, queue.Invalid("/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS, queue.MaxWait.Milliseconds())
 	}
+	// The memory for a wait and the order of an answer follow from the ids, so each counts once.
 	seen := make(map[queue.SubmissionID]bool, len(in.IDs))
 	for i, text := range in.IDs {
 		id, err := submissionAt("/ids/"+strconv.Itoa(i), text)
@@ -350,6 +363,7 @@ func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.D
 	if w.waits.stopped() {
 		return ctx, nil
 	}
+	// The check of stopped comes first and again afterwards: a stop between the two also ends the context.
 	err := w.engine.WaitEnds(ctx, ids, wait, all)
 	if err != nil && w.waits.stopped() {
 		return context.WithoutCancel(ctx), nil

@@ -13,11 +13,18 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+// whyInput has the chunk in its path and the strategy in its body. Without a strategy the question is about Random,
+// as a reserve without one would be.
 type whyInput struct {
 	ChunkPath
 	Body decoded[api.WhyRequest]
 }
 
+// why explains one chunk.
+//
+// Unusable is asked before the scores are taken out of the plan: afterwards the plan names no plugin, and no warning
+// could say that one is not active. The leaves, their paths and what was found are parallel lists, all in the order
+// in which a reserve tries the branches.
 func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*output[api.WhyResponse], error) {
 	plan, err := q.PlanFor(ctx, in.Body.value.Strategy)
 	if err != nil {
@@ -46,6 +53,9 @@ const diagnosisAbout = "One sentence, and its parts: the open chunks, counted by
 	"chunks in slices and does other work between them, so under load the counts are of slightly different " +
 	"moments. If there are very many submissions, it examines a part of them, and `examined` says how many. "
 
+// The diagnoses differ in what they may cost. That of a queue is part of the frame that the server makes once a
+// second for all its readers, so a wall of dashboards costs what one does. The other two examine chunks for each
+// call.
 const queueDiagnosisAbout = "One sentence about the whole queue, and its parts: the chunks that wait at limits of " +
 	"values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from " +
 	"counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If " +
@@ -59,6 +69,8 @@ func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue,
 	return answered(d, err, asIs)
 }
 
+// A tenant may ask about its own value only. For any other it gets the answer for a value that does not exist,
+// whether it does or not.
 func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue,
 	in *ValuePath) (*output[api.Diagnosis], error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
@@ -74,6 +86,8 @@ func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue,
 	return diagnosed(ctx, q, &found, err)
 }
 
+// diagnosed is the answer about a submission or a value. For a tenant it leaves out what belongs to others, such as
+// the limits that they share and the rules that cover more than its own work.
 func diagnosed(ctx context.Context, q *engine.Queue, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ func deadEditCommand(a *app) *cobra.Command {
 	var path string
 	c := a.queueCommand(&cobra.Command{
 		Use:   "edit ID/INDEX",
-		Short: "Give a dead letter another inline content, before you redrive it",
+		Short: "Replace the inline content of a dead letter, before you redrive it",
 		Long: "Give a dead letter the content of a file, or of the standard input. `quern dead get -o json` shows the present one. The\n" +
 			"chunk stays dead: redrive or forward it afterwards.",
 		Example: "  quern dead edit 7130316829368545284/12 --file fixed.json",

@@ -23,7 +23,7 @@ type limited struct {
 // flags adds --limit, with its default, and --all.
 func (l *limited) flags(c *cobra.Command, most int, what string) {
 	c.Flags().IntVarP(&l.most, "limit", "n", most, "at most this many "+what+" (0: all)")
-	c.Flags().BoolFunc("all", "all "+what+", as --limit 0", func(string) error {
+	c.Flags().BoolFunc("all", "list all "+what+", like --limit 0", func(string) error {
 		l.most = 0
 		return nil
 	})

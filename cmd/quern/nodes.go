@@ -22,7 +22,7 @@ func nodesCommand(a *app) *cobra.Command {
 		list: does("nodes", "List the nodes of the cluster, and the queues that each owns",
 			func(ctx context.Context, c call) (all[api.Node], error) { return c.Nodes(ctx), nil }).with(func(c *cobra.Command) {
 			c.Long = "List the nodes of the cluster, and the queues that each owns. LEASE says how long a node may serve its " +
-				"queues without\nanother sign of life. A server outside a cluster is listed as one node without a lease."
+				"queues without\nanother heartbeat. A server outside a cluster is listed as one node without a lease."
 		}),
 	}
 	return list.commands(a)[0]
@@ -32,10 +32,10 @@ func nodesCommand(a *app) *cobra.Command {
 func moveCommand(a *app) *cobra.Command {
 	move := resource[api.Moved]{
 		fields: func(m api.Moved) [][2]string { return [][2]string{{"queue", m.Queue}, {"node", m.Node}} },
-		one: []action[*api.Moved]{does("move QUEUE NODE", "Have another node of the cluster serve a queue",
+		one: []action[*api.Moved]{does("move QUEUE NODE", "Move a queue to another node of the cluster",
 			func(ctx context.Context, c call) (*api.Moved, error) { return c.MoveQueue(ctx, c.args[0], c.args[1]) }).with(
 			func(c *cobra.Command) {
-				c.Long = "Have another node of the cluster serve a queue. 'quern nodes' lists the nodes. Reservations, limits and\n" +
+				c.Long = "Move a queue to another node of the cluster. 'quern nodes' lists the nodes. Reservations, limits and\n" +
 					"tokens stay valid. The command returns when the other node serves the queue. After 30 seconds it gives up,\n" +
 					"and the queue stays."
 			})},

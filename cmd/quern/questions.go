@@ -229,8 +229,7 @@ func diagnoseCommand(a *app) *cobra.Command {
 		Short: "Explain why the chunks of a queue, a submission, or a value of a meta key move or not",
 		Long: "Explain in one sentence why the chunks of a submission, or of a value of a meta key, move or not, and list the " +
 			"causes. The answer\n" +
-			"considers rules, limits, and the strategies of reserves in the last hour. Without arguments, it is about the queue, from\n" +
-			"counters.\n" +
+			"considers rules, limits, and the strategies of reserves in the last hour. Without arguments, it is about the whole queue.\n" +
 			"Write VALUE as for --meta: 123 is the integer, s:123 the text.",
 		Example: "  quern diagnose company 7",
 		Args:    cobra.RangeArgs(0, 2),

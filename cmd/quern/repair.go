@@ -53,7 +53,7 @@ chunks to do again, contents, attachments and outputs. Of unreadable parts it na
 its name becomes recovered-NNNN. One that cannot be opened at all is empty afterwards. If access tokens may be lost, requests need one,
 and the next start writes one to the file admin-token.
 
-A backup loses less if it is younger than the damage. Files of another moment or directory are not repaired: put the right ones back.
+A backup loses less if it is younger than the damage. Files from another time or directory are not repaired: put the right ones back.
 
 The exit code is 0 when nothing is lost or damaged any more, else 9.`
 

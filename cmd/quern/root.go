@@ -50,7 +50,7 @@ func (a *app) newRoot() *cobra.Command {
 		Short: "A queue server for very large batches of work",
 		Long: "Quern is a queue server for very large batches of work, and the tools around it.\n\n" +
 			"Start a server with temporary data:             quern dev\n" +
-			"See it at work:                                 quern demo\n" +
+			"Watch a server with made-up work:               quern demo\n" +
 			"Insert the lines of a file as chunks:           quern submit < lines.txt\n" +
 			"Run a command for every chunk:                  quern work -- ./process {}\n\n" + exitCodesHelp,
 		Version:       thisVersion().Version,

@@ -30,11 +30,11 @@ func serveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
-		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then accepts no new calls, answers the waiting " +
-			"ones, commits running\n" +
-			"work, and exits. Another signal at least a second later ends it at once, which loses nothing acknowledged. Once " +
-			"ready, it prints one\n" +
-			"line with its address.",
+		Long: "Run a server on one data directory until SIGTERM, SIGINT or SIGHUP. It then accepts no new calls, answers " +
+			"the waiting ones,\n" +
+			"commits running work, saves the reservations, and exits. Another signal at least a second later ends it at " +
+			"once, which\n" +
+			"loses only the reservations. Once ready, it prints one line with its address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := a.loadConfig(cmd.Flags())

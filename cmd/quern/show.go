@@ -176,9 +176,9 @@ func listCommand(a *app) *cobra.Command {
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only submissions of this schedule")
-	c.Flags().StringVar(&o.before, "created-before", "", "only submissions older than this: a duration such as 24h, or a time")
-	c.Flags().StringVar(&o.after, "created-after", "", "only submissions at most as old: a duration such as 1h, or a time")
-	c.Flags().BoolVar(&o.largest, "largest", false, "open submissions, those with the most chunks left first: 1,000 at most")
+	c.Flags().StringVar(&o.before, "created-before", "", "only submissions inserted before this time, or longer ago than this (24h)")
+	c.Flags().StringVar(&o.after, "created-after", "", "only submissions inserted after this time, or within this duration (1h)")
+	c.Flags().BoolVar(&o.largest, "largest", false, "only open submissions, the ones with the most chunks left first, at most 1,000")
 	o.limit.flags(c, 100, "submissions")
 	return c
 }

@@ -60,7 +60,7 @@ func strategyCommand(a *app) *cobra.Command {
 
 // conditionFlags are the flags that make a change depend on what is there.
 func conditionFlags(c *cobra.Command, when *client.Condition) {
-	c.Flags().StringVar(&when.ETag, "if-match", "", "only when the newest version has this ETag, as 'strategy get' shows it")
+	c.Flags().StringVar(&when.ETag, "if-match", "", "only when the newest version has this ETag, as -o json shows it")
 }
 
 func strategyPutCommand(a *app) *cobra.Command {

@@ -51,7 +51,7 @@ func (o *lineOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.file, "jsonl", "", "insert one submission per line of `FILE`, - for stdin")
 	f.BoolVar(&o.atomic, "atomic", false, "with --jsonl: insert all lines or none")
 	f.StringVar(&o.prefix, "key-prefix", "", "with --jsonl: start of the idempotency keys of the lines; "+
-		"drawn when it is not given, and printed but for --quiet")
+		"random by default, and printed unless --quiet")
 }
 
 // check refuses flags that do not go together. A line says all there is about its submission, so nothing beside it does.

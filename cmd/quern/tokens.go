@@ -74,9 +74,9 @@ func tokenNewCommand(a *app) *cobra.Command {
 		"number is the integer and KEY=s:VALUE the text "+
 		"(default: all)")
 	c.Flags().StringVar(&asked.Subject, "certificate-subject", "",
-		"subject of a client certificate that is to stand for it, such as CN=worker,O=acme, for a server with --tls-client-ca")
+		"subject of a client certificate that stands for the token, such as CN=worker,O=acme, for a server with --tls-client-ca")
 	c.Flags().StringVar(&expires, "expires", "",
-		"when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90d or 12h (default: never)")
+		"when it ends by itself: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 90d or 12h (default: never)")
 	secretFlag(c, &to)
 	return c
 }

@@ -22,8 +22,8 @@ func topCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "top", Short: "Show a queue live in the terminal", Args: cobra.NoArgs,
-		Long: "Show a queue live in the terminal: backlog, rates, rules, and per value of a meta key the chunks in flight and " +
-			"their limit. Without a\n" +
+		Long: "Show a queue live in the terminal: backlog, rates, rules, and for each value of a meta key the chunks in flight and " +
+			"the limit. Without a\n" +
 			"terminal, or with --once, print the screen once, after measuring the rates.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond || every > time.Hour {

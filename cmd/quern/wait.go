@@ -21,7 +21,7 @@ func waitCommand(a *app) *cobra.Command {
 		Long: "Wait until all submissions have ended, or with --any the first of them, and show their states. They may be in " +
 			"several queues. Without\n" +
 			"IDs, read them from stdin, one per line, as submit prints them. With \"-o jsonl\", print each when it ends.\n" +
-			"The exit code is 0 when all that were printed completed, and 6 otherwise.",
+			"The exit code is 0 when all printed submissions completed, and 6 otherwise.",
 		Example: "  quern submit < lines.txt | quern wait\n  quern wait --any -o jsonl 7529572615950696448 7529572616001028096",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			ids, err := waitIDs(a, args)
@@ -34,7 +34,7 @@ func waitCommand(a *app) *cobra.Command {
 			return showEnds(ctx, a, c, ids, first)
 		}),
 	})
-	c.Flags().BoolVar(&first, "any", false, "wait for the first to end only")
+	c.Flags().BoolVar(&first, "any", false, "return when the first has ended")
 	return c
 }
 

@@ -38,7 +38,7 @@ func watchCommand(a *app) *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSONL)
 	a.quietFlag(c)
-	c.Flags().DurationVar(&every, "every", time.Second, "how often to print a queue's numbers, 100ms to 1h")
+	c.Flags().DurationVar(&every, "every", time.Second, "interval between the queue's numbers, 100ms to 1h")
 	return c
 }
 

@@ -79,8 +79,8 @@ func workCommand(a *app) *cobra.Command {
 	f.SetInterspersed(false)
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands to run at once, 1 to 1000")
 	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in which order")
-	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, its alone (default: the host, the process id "+
-		"and something random)")
+	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, which no other process uses (default: the host, the "+
+		"process id and random digits)")
 	o.about.flag(c)
 	f.DurationVar(&o.timeout, "timeout", time.Minute,
 		"how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")

@@ -25,7 +25,7 @@ type Consumer struct {
 	Since    Time // when it attached; 0: it is not attached, nor was a moment ago
 	Away     Time // since when its stream is broken; 0: it is not
 	LostAt   Time // while away: when its reservations end as lost unless it is heard of
-	Seen     Time // its last sign of life; 0: not known
+	Seen     Time // its last call or stream; 0: not known
 	Order    ConsumerOrder
 	Reserved uint64
 	Oldest   Time   // when the oldest of its reservations was made; 0: it has none

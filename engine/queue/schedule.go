@@ -72,7 +72,7 @@ type Schedule struct {
 	Start, End     Time          // ticks from and up to these; 0: unbounded
 	Enabled        bool
 	PauseOnFailure bool // disable it when a submission of it fails, expires or has a dead letter
-	RunOnCreate    bool // emit once when it is made, beside its ticks
+	RunOnCreate    bool // insert its work once at its creation, in addition to its ticks
 }
 
 // scheduleFields is what a schedule has beside its template, in the order in which it is checked. To add one: its field in Schedule, its

@@ -50,7 +50,7 @@ var settings = []*Setting{
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.Retention }, 7*24*time.Hour),
 		Sentence: "How long ended submissions are kept, as long as they have no dead letters",
 	}, {
-		Name: "dead_retention_seconds", Range: seconds(0, MaxRetention, "until they are redriven or discarded"), sparse: true,
+		Name: "dead_retention_seconds", Range: seconds(0, MaxRetention, "until they are redriven, forwarded or deleted"), sparse: true,
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.DeadRetention }, 0),
 		Sentence: "How long dead letters are kept",
 	}, {

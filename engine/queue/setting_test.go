@@ -70,7 +70,7 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		{func(s *Settings) { s.SuspectShare = 1.5 }, "/suspect_share is 1.5; 0 (behind all other work) to 1 (no limit) are allowed"},
 		{func(s *Settings) { s.SuspectShare = math.NaN() }, "/suspect_share is NaN; 0 (behind all other work) to 1 (no limit) are allowed"},
 		{func(s *Settings) { s.Retention = -time.Second }, "/retention_seconds is -1; 0 (for ever) to 315360000 are allowed"},
-		{func(s *Settings) { s.DeadRetention = MaxRetention + time.Second }, "/dead_retention_seconds is 315360001; 0 (until they are redriven or discarded) to 315360000 are allowed"},
+		{func(s *Settings) { s.DeadRetention = MaxRetention + time.Second }, "/dead_retention_seconds is 315360001; 0 (until they are redriven, forwarded or deleted) to 315360000 are allowed"},
 		{func(s *Settings) { s.ConsumerGrace = 2 * time.Hour }, "/consumer_grace_ms is 7200000; 0 (at once) to 3600000 are allowed"},
 		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600000 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86400000 are allowed"},

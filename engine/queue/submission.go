@@ -120,7 +120,7 @@ var submissionFields = []*Field[NewSubmission]{
 	}, {
 		Name: "on_exhausted", Names: exhaustedNames[:],
 		field:    fieldOf(func(n *NewSubmission) *OnExhausted { return &n.OnExhausted }, Inherit),
-		Sentence: "What a chunk out of attempts does; default: the queue's setting",
+		Sentence: "What happens to a chunk that is out of attempts; default: the queue's setting",
 	}, {
 		Name: "retry_backoff", field: fieldOf(func(n *NewSubmission) **Backoff { return &n.RetryBackoff }, (*Backoff)(nil)),
 		Sentence: "The pause after a failed attempt, instead of the queue's",

@@ -152,7 +152,7 @@ func (r *Reserver) HeldBy(name string, after Place, fn func(at Place, h *Hold) b
 	}
 }
 
-// Saw notes that the consumer that holds h gave a sign of life.
+// Saw notes that the consumer that holds h made a call about it.
 func (r *Reserver) Saw(h *Hold, now queue.Time) {
 	of := &r.consumers.table[h.consumer]
 	of.seen = max(of.seen, now)

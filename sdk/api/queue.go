@@ -53,7 +53,7 @@ type QueueSettings struct {
 	RetryBackoff         Backoff `json:"retry_backoff"`
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
-	// how long dead letters are kept; 0: until they are redriven or discarded
+	// how long dead letters are kept; 0: until they are redriven, forwarded or deleted
 	DeadRetentionSeconds int64  `json:"dead_retention_seconds"`
 	DeadLetterQueue      string `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
 	// from the end of a consumer's stream until what it holds is lost

@@ -16,7 +16,7 @@ import (
 type WorkOptions struct {
 	Queue       string   // "" is "default"
 	Strategy    string   // in text form, or as a JSON tree when it begins with '{'; "" is Random
-	Consumer    string   // name of this consumer, its alone; "" is the host's name with something random
+	Consumer    string   // name of this consumer, which no other process uses; "": the host's name and random digits
 	Context     api.Meta // what plugins may know of this consumer
 	Concurrency int      // handlers that run at once; 0 is 1
 	// chunks reserved ahead, beyond those that handlers work on; 0 is as many as handlers finish during a call, at most 1,000, which Work

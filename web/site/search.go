@@ -18,6 +18,7 @@ const (
 // Search is the page of what is found: parts that have all words of the query, those that
 // have them together or in their titles first.
 func (s *Site) Search(query string) ([]byte, error) {
+	// A query is cut before it is shown again: it is in the page's field, and a long one would make a long page.
 	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
 	return s.page(&shown{Title: "Search", Query: query, Found: s.find(query), Search: true})
 }
@@ -54,6 +55,7 @@ func (s *Site) find(query string) (found []Part) {
 			all = append(all, ranked{p, rank})
 		}
 	}
+	// Stable: parts of one rank stay in the order of the pages, which is the order in which one would read them.
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(b.rank, a.rank) })
 	for _, r := range all[:min(len(all), maxFound)] {
 		found = append(found, r.Part)

@@ -31,6 +31,7 @@ const (
 )
 
 // source is where links go to what is no page: the code.
+// The pages of a release link to the newest code, because a binary does not know whether its commit was published.
 const source = "https://github.com/quern-queue/quern/blob/main/"
 
 //	docs/*.md ─ render ─► html ────────────► page.html with the list of all pages ─► pages, by name
@@ -69,6 +70,7 @@ type Site struct {
 // is shown elsewhere.
 type Part struct{ URL, Page, Title, Text string }
 
+// group is a section as the list beside each page shows it.
 type group struct {
 	Title string
 	Pages []link
@@ -96,6 +98,7 @@ func New(files fs.FS, style string, more []Part) (*Site, error) {
 		return nil, fmt.Errorf("site: %w", err)
 	}
 	s := &Site{pages: map[string][]byte{}, shown: parsed, style: template.CSS(style), parts: more}
+	// All documents are read before the first page is made: each page has the titles of all others.
 	listed, err := inOrder(files)
 	if err != nil {
 		return nil, err
@@ -167,6 +170,8 @@ func (s *Site) Home(more template.HTML) ([]byte, error) {
 	return s.page(&shown{Title: s.first.title, Body: template.HTML(s.first.html) + more})
 }
 
+// page fills the template. The style is in the page itself, so a page is one request, and its policy can name the
+// hash of the style.
 func (s *Site) page(content *shown) ([]byte, error) {
 	content.Style, content.Groups = s.style, s.list
 	var out bytes.Buffer
@@ -182,6 +187,7 @@ type rendered struct {
 	parts       []Part
 }
 
+// markdown is GitHub's dialect, as far as the documents use it: the same files are read there.
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
 		extension.Linkify),
@@ -262,6 +268,7 @@ func target(files fs.FS, file, to string) string {
 func (p *rendered) split(tree ast.Node, text []byte, url string) {
 	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
 		said := strings.Join(strings.Fields(words(n, text)), " ")
+		// Each heading begins a part. A search then leads to the place in a long page, not to its top.
 		heading, is := n.(*ast.Heading)
 		switch {
 		case is:

@@ -36,6 +36,8 @@ func appendHead(b []byte, o *Options) []byte {
 	return append(b, `},"spans":[`...)
 }
 
+// appendBatch writes spans and closes what appendHead opened. The head is the same for all batches, so it is made
+// once.
 func appendBatch(b []byte, spans []*Span) []byte {
 	for i, s := range spans {
 		if i > 0 {
@@ -83,6 +85,7 @@ func appendSpan(b []byte, s *Span) []byte {
 	return append(b, '}')
 }
 
+// The ids are hexadecimal: the mapping of OTLP makes this one exception from base64 for bytes.
 // appendContext writes the ids, the state and the flags.
 func appendContext(b []byte, c *Context) []byte {
 	b = append(b, `"traceId":"`...)
@@ -96,6 +99,8 @@ func appendContext(b []byte, c *Context) []byte {
 	return strconv.AppendUint(b, uint64(c.Flags), 10)
 }
 
+// appendAttributes writes the two types of values that Quern has. Whole numbers are texts in JSON, as 64 bits do not
+// fit into its numbers.
 func appendAttributes(b []byte, list []Attribute) []byte {
 	b = append(b, '[')
 	for i := range list {
@@ -114,6 +119,7 @@ func appendAttributes(b []byte, list []Attribute) []byte {
 	return append(b, ']')
 }
 
+// appendTime writes nanoseconds since 1970, as a text for the same reason.
 func appendTime(b []byte, at time.Time) []byte {
 	b = strconv.AppendInt(append(b, '"'), at.UnixNano(), 10)
 	return append(b, '"')

@@ -207,10 +207,14 @@ func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after ti
 		return 0, 0, true, err
 	}
 	defer response.Body.Close()
+	// The body is read, so that the connection can be used for the next batch, and only so far, as it may be
+	// anything.
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return 0, 0, true, err
 	}
+	// A collector that took only a part of a batch answers 200 as well, and says how many it refused. Those are not
+	// sent again: they would be refused again.
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 		return rejected(answer), 0, false, nil

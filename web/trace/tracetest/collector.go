@@ -22,6 +22,7 @@ type Collector struct {
 	// Got has an entry for every request that was answered, as long as there is room.
 	Got chan struct{}
 
+	// report fails the test of the caller. It is a function, so that this package need not import testing.
 	report func(format string, arguments ...any)
 	mu     sync.Mutex
 	count  int
@@ -75,6 +76,7 @@ type request struct {
 	} `json:"resourceSpans"`
 }
 
+// sent is a span as OTLP writes it. Times are texts, because JSON numbers lose nanoseconds.
 type sent struct {
 	TraceID           string      `json:"traceId"`
 	SpanID            string      `json:"spanId"`
@@ -108,6 +110,7 @@ type attribute struct {
 	} `json:"value"`
 }
 
+// text is the value, whatever its type. Tests compare texts.
 func (a attribute) text() string {
 	switch {
 	case a.Value.StringValue != nil:
@@ -149,6 +152,7 @@ func (c *Collector) collect(w http.ResponseWriter, r *http.Request) {
 		c.spans = append(c.spans, spans...)
 		c.mu.Unlock()
 	}
+	// A test that does not wait for requests must not block the sender, so a full channel drops the entry.
 	select {
 	case c.Got <- struct{}{}:
 	default:
@@ -169,6 +173,7 @@ func read(body []byte) (spans []Span, err error) {
 		return nil, err
 	}
 	for _, resource := range in.ResourceSpans {
+		// The first attribute has to be the name of the service: viewers of traces group by it.
 		if list := resource.Resource.Attributes; len(list) == 0 || list[0].Key != "service.name" ||
 			list[0].text() != "quern" {
 			return nil, fmt.Errorf("the resource is %+v", list)
@@ -176,6 +181,8 @@ func read(body []byte) (spans []Span, err error) {
 		for _, scope := range resource.ScopeSpans {
 			for i := range scope.Spans {
 				s := &scope.Spans[i]
+				// A collector drops spans that lack an id, a name or a time, or that end before they begin. It may
+				// not say so.
 				if scope.Scope.Name == "" || !traceID.MatchString(s.TraceID) || !spanID.MatchString(s.SpanID) ||
 					s.ParentSpanID != "" && !spanID.MatchString(s.ParentSpanID) ||
 					s.Name == "" || s.Kind < 1 || s.Kind > 5 || s.StartTimeUnixNano <= 0 ||
@@ -192,6 +199,7 @@ func read(body []byte) (spans []Span, err error) {
 	return spans, nil
 }
 
+// span turns what was sent into what tests compare.
 func (s *sent) span() Span {
 	out := Span{
 		TraceID: s.TraceID, SpanID: s.SpanID, ParentSpanID: s.ParentSpanID, TraceState: s.TraceState, Name: s.Name,

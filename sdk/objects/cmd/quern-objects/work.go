@@ -27,7 +27,7 @@ func (a *app) work(ctx context.Context, args []string) error {
 	var o client.WorkOptions
 	f.IntVar(&o.Concurrency, "concurrency", 1, "commands that run at once")
 	f.StringVar(&o.Strategy, "strategy", "Random", "which chunks, and in what order")
-	f.StringVar(&o.Consumer, "consumer", "", "`NAME` of this consumer, its alone (default: the host and something random)")
+	f.StringVar(&o.Consumer, "consumer", "", "`NAME` of this consumer, which no other process uses (default: the host and random digits)")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies")
 	command, err := a.parse(f, args)
 	if err != nil {

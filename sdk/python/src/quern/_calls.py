@@ -146,7 +146,7 @@ class Calls:
         return found
 
     def delete_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int]) -> None:
-        """Discard a dead chunk for good. It counts as skipped from then on."""
+        """Delete a dead letter for good. It counts as skipped from then on."""
         self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
     def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
@@ -662,9 +662,9 @@ class Calls:
         return (self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
     def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
-        """Have another node of the cluster serve a queue. Reservations, limits and tokens stay valid. A call that comes while the
-        queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node
-        serves the queue.
+        """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue
+        moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves
+        the queue.
         """
         found: types.Moved = self._fetch(_request("move queue", "POST", path("/v1/queues/{}/move", queue), body))
         return found
@@ -1055,7 +1055,7 @@ class AsyncCalls:
         return found
 
     async def delete_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int]) -> None:
-        """Discard a dead chunk for good. It counts as skipped from then on."""
+        """Delete a dead letter for good. It counts as skipped from then on."""
         await self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
     async def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
@@ -1571,9 +1571,9 @@ class AsyncCalls:
         return (await self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
     async def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
-        """Have another node of the cluster serve a queue. Reservations, limits and tokens stay valid. A call that comes while the
-        queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node
-        serves the queue.
+        """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue
+        moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves
+        the queue.
         """
         found: types.Moved = await self._fetch(_request("move queue", "POST", path("/v1/queues/{}/move", queue), body))
         return found

@@ -386,7 +386,7 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     max_failed_chunks: int
     #: Keys and values for strategies
     meta: Meta
-    #: What a chunk out of attempts does; default: the queue's setting
+    #: What happens to a chunk that is out of attempts; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
@@ -1634,7 +1634,7 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     max_failed_chunks: int
     #: Keys and values for strategies
     meta: Meta
-    #: What a chunk out of attempts does; default: the queue's setting
+    #: What happens to a chunk that is out of attempts; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
@@ -1664,7 +1664,7 @@ class NewSubmissionHead(TypedDict, total=False):
     max_failed_chunks: int
     #: Keys and values for strategies
     meta: Meta
-    #: What a chunk out of attempts does; default: the queue's setting
+    #: What happens to a chunk that is out of attempts; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
@@ -2618,7 +2618,7 @@ class QueueNow(TypedDict):
 class _QueueSettingsRequired(TypedDict):
     #: How long an attached consumer may be away before it loses its chunks; 0: at once
     consumer_grace_ms: int
-    #: How long dead letters are kept; 0: until they are redriven or discarded
+    #: How long dead letters are kept; 0: until they are redriven, forwarded or deleted
     dead_retention_seconds: int
     #: Whether the queue refuses inserts; consumers finish the work that it has
     draining: bool
@@ -2662,7 +2662,7 @@ class QueueSettingsInput(TypedDict, total=False):
     consumer_grace_ms: int
     #: The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself
     dead_letter_queue: str
-    #: How long dead letters are kept; 0: until they are redriven or discarded
+    #: How long dead letters are kept; 0: until they are redriven, forwarded or deleted
     dead_retention_seconds: int
     #: Whether the queue refuses inserts; consumers finish the work that it has
     draining: bool
@@ -3243,7 +3243,7 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     max_failed_chunks: int
     #: Keys and values for strategies
     meta: Meta
-    #: What a chunk out of attempts does; default: the queue's setting
+    #: What happens to a chunk that is out of attempts; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
@@ -3592,7 +3592,7 @@ class Submission(_SubmissionRequired, total=False):
     max_failed_chunks: int
     #: Keys and values for strategies
     meta: Meta
-    #: What a chunk out of attempts does; default: the queue's setting
+    #: What happens to a chunk that is out of attempts; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int

@@ -372,7 +372,7 @@ export class Calls {
     return this.connection.json<DeadGroups>({ what: "list dead letter groups", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/groups`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta, cursor: options.cursor } })
   }
 
-  /** Discard a dead chunk for good. It counts as skipped from then on. Needs the scope operate. */
+  /** Delete a dead letter for good. It counts as skipped from then on. Needs the scope operate. */
   deleteDeadLetter(queue: string, submission: string, index: number, options: CallOptions = {}): Promise<void> {
     return this.connection.json<void>({ what: "delete dead letter", method: "DELETE", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}`, safe: false, signal: options.signal })
   }
@@ -515,7 +515,7 @@ export class Calls {
     return this.connection.json<Diagnosis>({ what: "diagnose meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Have another node of the cluster serve a queue. Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue. Needs the scope operate. */
+  /** Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue. Needs the scope operate. */
   moveQueue(queue: string, body: MoveRequest, options: CallOptions = {}): Promise<Moved> {
     return this.connection.json<Moved>({ what: "move queue", method: "POST", path: `/v1/queues/${part(queue)}/move`, safe: false, signal: options.signal, body: jsonBody(body) })
   }

@@ -105,7 +105,7 @@ export type BatchSubmission = {
   max_failed_chunks?: number
   /** Keys and values for strategies */
   meta?: Meta
-  /** What a chunk out of attempts does; default: the queue's setting */
+  /** What happens to a chunk that is out of attempts; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
@@ -1167,7 +1167,7 @@ export type NewSubmission = {
   max_failed_chunks?: number
   /** Keys and values for strategies */
   meta?: Meta
-  /** What a chunk out of attempts does; default: the queue's setting */
+  /** What happens to a chunk that is out of attempts; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
@@ -1196,7 +1196,7 @@ export type NewSubmissionHead = {
   max_failed_chunks?: number
   /** Keys and values for strategies */
   meta?: Meta
-  /** What a chunk out of attempts does; default: the queue's setting */
+  /** What happens to a chunk that is out of attempts; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
@@ -1960,7 +1960,7 @@ export type QueueSettings = {
   consumer_grace_ms: number
   /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
   dead_letter_queue?: string
-  /** How long dead letters are kept; 0: until they are redriven or discarded */
+  /** How long dead letters are kept; 0: until they are redriven, forwarded or deleted */
   dead_retention_seconds: number
   /** Whether the queue refuses inserts; consumers finish the work that it has */
   draining: boolean
@@ -1995,7 +1995,7 @@ export type QueueSettingsInput = {
   consumer_grace_ms?: number
   /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
   dead_letter_queue?: string
-  /** How long dead letters are kept; 0: until they are redriven or discarded */
+  /** How long dead letters are kept; 0: until they are redriven, forwarded or deleted */
   dead_retention_seconds?: number
   /** Whether the queue refuses inserts; consumers finish the work that it has */
   draining?: boolean
@@ -2488,7 +2488,7 @@ export type ScheduleTemplate = {
   max_failed_chunks?: number
   /** Keys and values for strategies */
   meta?: Meta
-  /** What a chunk out of attempts does; default: the queue's setting */
+  /** What happens to a chunk that is out of attempts; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
@@ -2804,7 +2804,7 @@ export type Submission = {
   max_failed_chunks?: number
   /** Keys and values for strategies */
   meta?: Meta
-  /** What a chunk out of attempts does; default: the queue's setting */
+  /** What happens to a chunk that is out of attempts; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
