@@ -80,7 +80,8 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
 	c.Flags().StringVar(&r.Reason, "reason", "", "reason, shown to everyone affected (required for a block)")
-	c.Flags().StringVar(&until, "until", "", "when it ends by itself: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 90m")
+	c.Flags().StringVar(&until, "until", "",
+		"when it ends by itself: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 90m")
 	c.Flags().BoolVar(&r.Effects.Insert, "refuse-inserts", false, "refuse inserts that match")
 	c.Flags().BoolVar(&r.Effects.Revoke, "revoke", false, "take back held chunks without counting an attempt")
 	c.Flags().StringVar(&actor, "actor", "", "name of the person who sets it (default: the user's name)")
