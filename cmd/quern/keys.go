@@ -83,9 +83,9 @@ func keysSetCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Set the limit or the weight of a value of a meta key; other settings stay",
-		Long: "Set the limit or the weight of a value of a meta key; other settings stay. The limit holds for every reservation of the queue, " +
-			"with any strategy, from\n" +
-			"the next one on. Chunks in flight stay. The weight is the value's share under Fair.",
+		Long: "Set the limit or the weight of a value of a meta key; other settings stay. The limit holds for every " +
+			"reservation of\n" +
+			"the queue, with any strategy, from the next one on. Chunks in flight stay. The weight is the value's share under Fair.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none\n" +
 			"  quern keys set company --default --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
