@@ -16,6 +16,8 @@ export const series = signal<Series>(empty())
 /** Counts frames: what is read besides the stream is read again when it moves, and never on a clock of its own. */
 export const beat = signal(0)
 export const frozen = signal(false)
+/** Whether a frame is of after the page began to look: the first may be a second old, and what it calls empty may be no longer. */
+export const sure = signal(false)
 /** Seconds since the last frame, or null while there was none. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
@@ -70,9 +72,11 @@ function append(more: Series) {
 let followed: Source | null = null
 let retry = 0
 let lastFrame = 0
+let frames = 0
 
 /** Takes a frame in: what a page shows is of its moment now. */
 function show(frame: StatsFrame) {
+  if (++frames > 1) sure.value = true
   lastFrame = performance.now()
   stats.value = frame
   aside.value = null
@@ -87,6 +91,8 @@ function show(frame: StatsFrame) {
 
 function open(name: string, more: string) {
   close()
+  frames = 0
+  if (performance.now() - lastFrame > 3000) sure.value = false // another topic asks for another stream, and what is known stays known
   const src = source(name, ['stats', 'keys', ...(more ? [more] : [])])
   followed = src
   const begin = (past: Series) => batch(() => {
@@ -140,7 +146,7 @@ export function follow() {
     if (of !== now) {
       of = now
       lastFrame = 0
-      batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null })
+      batch(() => { sure.value = false; stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null })
     }
     if (frozen.value || hidden.value || locked.value || !allowed.value) close()
     else open(of, topic.value)

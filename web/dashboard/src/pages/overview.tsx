@@ -1,3 +1,4 @@
+import { useEffect } from 'preact/hooks'
 import { Changes, useChanges } from '../changes'
 import { Chart, isCut, type Line } from '../chart'
 import { bytes, duration, exact, moment, short } from '../format'
@@ -8,13 +9,14 @@ import { Answer, Count, Empty, Failed, Mark, MetaChips, Progress, State, Submiss
 import { quern, queuePath } from '../api'
 import { PastPicker, usePast, zoom } from '../past'
 import { link, queue, refine, route } from '../state'
-import { keys, stats } from '../stream'
+import { keys, stats, sure } from '../stream'
 import { HowLong } from './durations'
 import type { Diagnosis, KeysFrame, Page, StatsFrame, Submission } from '../types'
 
 export function Overview() {
   const frame = stats.value
-  if (!frame) return <div class="card w12"><Empty>Waiting for the first numbers of queue “{queue.value}”.</Empty></div>
+  const nothing = frame && frame.stats.submissions_open === 0 && !sure.value
+  if (!frame || nothing) return <div class="card w12"><p class="note">Waiting for the first numbers of queue “{queue.value}”.</p></div>
   return (
     <>
       <div class="head"><h1>Overview</h1><span>queue {queue.value}</span></div>
@@ -24,7 +26,7 @@ export function Overview() {
       <Throughput />
       <HeldBack frame={frame} keyed={keys.value} />
       <Strips keyed={keys.value} />
-      <Largest />
+      <Largest open={frame.stats.submissions_open} />
       <HowLong />
     </>
   )
@@ -33,13 +35,17 @@ export function Overview() {
 /** What waits for what, and when it is done, in one sentence of the server. */
 function Said({ frame }: { frame: StatsFrame }) {
   const read = useLive<Diagnosis>(`${queuePath(queue.value)}/diagnosis`, 2)
-  const [d, f] = [read.data, read.data?.forecast]
+  const s = frame.stats
+  const old = read.data?.causes[0]?.kind === 'empty' && s.ready + s.waiting + s.paused + s.blocked > 0 // it is read every second frame
+  useEffect(() => { if (old) read.refresh() }, [old])
+  const d = old ? undefined : read.data
+  const f = d?.forecast
   if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
   return (
     <section class="card w12 says" aria-label="Answer">
       <p>{d ? <Answer d={d} /> : 'Reading…'}</p>
       {f && <p class="foot">Done {ends(f, Date.parse(frame.at))}.</p>}
-      {d && !f && frame.stats.ready > 0 && frame.stats.reserved === 0 && frame.stats.consumers_waiting === 0 && <p class="foot"><code>{quern('work', '--', './your-command')}</code></p>}
+      {d && !f && s.ready > 0 && s.reserved === 0 && s.consumers_waiting === 0 && <p class="foot"><code>{quern('work', '--', './your-command')}</code></p>}
     </section>
   )
 }
@@ -82,6 +88,7 @@ function Throughput() {
       </header>
       {past.read.problem ? <Failed problem={past.read.problem} again={past.read.again} />
         : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={past.from} to={past.to} zoom={zoom} />
+        : !of ? <p class="note">Reading…</p>
         : <Empty>The chart begins after two {past.step}s. The server keeps its history in memory.</Empty>}
       <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">{past.begins && `${past.begins}; `}a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart, or press + on it, to see less of it</span></div>
       <Changes items={changes} within={past.within} />
@@ -126,7 +133,7 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
         </div>
         <div class="legend"><span>last 10 min, a cell is 5 s</span><span><Mark of="zero" />none</span><span><Mark of="reserved" />a fuller cell: more</span><span><Mark of="dead" />top edge: at its limit</span><span>· not known</span></div>
       </header>
-      {!frame || !keyed ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta. Submissions with meta appear here, by value.</Empty> : (
+      {!keyed ? <p class="note">Reading…</p> : !frame ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta. Submissions with meta appear here, by value.</Empty> : (
         <>
           <Heat key={frame.key} frame={frame} at={keyed.at} rows={12} />
           <p class="foot">
@@ -140,13 +147,15 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
   )
 }
 
-function Largest() {
+function Largest({ open }: { open: number }) {
   const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?sort=largest&limit=6`, 3)
+  const old = open > 0 && list.data?.items.length === 0 // it was read before the first came
+  useEffect(() => { if (old) list.refresh() }, [old])
   return (
     <section class="card w12 half">
       <header><h2>Largest open submissions</h2><span class="row"><small>most chunks left first</small><a href={link('submissions', { sort: 'largest' })}>all of them</a></span></header>
       {list.problem ? <Failed problem={list.problem} again={list.again} />
-        : !list.data ? <p class="note">Reading…</p>
+        : !list.data || old ? <p class="note">Reading…</p>
         : list.data.items.length === 0 ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open.</Empty>
         : <SubmissionTable list={list.data.items} />}
     </section>

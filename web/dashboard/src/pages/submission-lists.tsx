@@ -45,7 +45,8 @@ export function Outputs({ s }: { s: Submission }) {
     <section class="card w12 half">
       <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten finished chunks' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={quern('outputs', s.id)} curl={curl('GET', path)} /></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'No chunk is finished yet.' : 'No chunk was finished.') : 'The first finished chunks have no output.'}</Empty>}
+      {s.done > 0 && !list.data && !list.problem && <p class="note">Reading…</p>}
+      {some.length === 0 && (list.data || s.done === 0) && <Empty>{s.done === 0 ? (s.state === 'open' ? 'No chunk is finished yet.' : 'No chunk was finished.') : 'The first finished chunks have no output.'}</Empty>}
       {some.length > 0 && <List name="Outputs" items={some} id={(c) => String(c.index)} scope={s.id} keys={false} columns={[{ name: 'Chunk', right: true }, { name: 'Output' }]}
         cells={(c) => [<td class="r"><a class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a></td>, <td class="cut mono">{text(c.output)}</td>]} />}
     </section>
