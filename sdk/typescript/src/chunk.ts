@@ -2,9 +2,14 @@
 import { type Data, type WireBytes, decode, decodeText, encode, head } from './bytes.js'
 import { byteLength, jsonBody } from './connection.js'
 import { GraceError, LostError } from './error.js'
-import { type Failure, failureOf, maxError, snoozeOf } from './failure.js'
+import { type Failure, failureOf, maxError, raisedOf, snoozeOf } from './failure.js'
 import type { Meta, Reservation, Result } from './generated/types.js'
 import { type InsertOfMany, insertBody } from './insert.js'
+
+/** Aborts the signal of a chunk. */
+export let cancel: (chunk: Chunk, reason: Error) => void
+/** Whether the worker was to end, and its grace period is over. */
+export let isGraceOver: (chunk: Chunk) => boolean
 
 /** A piece of work in a handler's hands. */
 export class Chunk {
@@ -21,6 +26,11 @@ export class Chunk {
   readonly #reservation: Reservation
   readonly #cancel: Cancel
   readonly #following: Following
+
+  static {
+    cancel = (chunk, reason) => chunk.#cancel.abort(reason)
+    isGraceOver = (chunk) => chunk.#cancel.reason instanceof GraceError
+  }
 
   constructor(r: Reservation, cancel: Cancel, following: Following) {
     this.submission = r.submission
@@ -107,6 +117,8 @@ export class Held {
   readonly #cancel = new Cancel()
   readonly #following: Following = { inserts: [], bytes: 0 }
   outcome: Outcome | undefined
+  /** What failed, for hooks. */
+  failure: { error: unknown } | undefined
   /** About how many bytes the outcome takes in a request. */
   cost = 0
   /** What the handler returned or threw was refused, and the outcome says so. */
@@ -155,12 +167,14 @@ export class Held {
       this.back = true
       this.delayMs = snooze
     }
+    this.failure = { error: raisedOf(error) }
     const failure = failureOf(error)
     this.#report({ token: this.token, ...failure }, 2 * failure.error.length)
   }
 
   /** Turns a completion into a failure: the server has no room for what it brings. */
   retry(reason: string): void {
+    this.failure = { error: new Error(reason) }
     const error = head(reason, maxError)
     this.#report({ token: this.token, error }, 2 * error.length)
   }
@@ -170,6 +184,7 @@ export class Held {
     const thrown = this.failed ? `; the handler's error was: ${this.reason}` : ''
     const text = head(reason + thrown, maxError)
     this.refused = true
+    this.failure ??= { error: new Error(reason) }
     this.#report({ token: this.token, error: text, fatal: true }, 2 * text.length)
   }
 

@@ -10,7 +10,8 @@ import { type Insert, type InsertOfMany, insertBody, insertHead } from './insert
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
 import { type InsertRequest, Shared } from './shared.js'
-import { type Handler, type WorkOptions, work } from './work.js'
+import { JobWorker, type WorkerOptions } from './jobs.js'
+import { type Handler, type WorkOptions, prepare, workTogether } from './work.js'
 
 /** Bounds of one call of insertMany. More than a thousand make no insert cheaper, and hold up those who share the commit. */
 const callCount = 1000
@@ -240,8 +241,13 @@ export class Client extends Calls {
    * finish, what was reserved ahead goes back, the last results are reported, and it returns. It throws when the server refuses its calls for good,
    * after the same drain. A server that is away is waited for.
    */
-  work(options: WorkOptions, handler: Handler): Promise<void> {
-    return work(this, this.connection, options, handler)
+  async work(options: WorkOptions, handler: Handler): Promise<void> {
+    return workTogether([prepare(this, this.connection, options, handler)], options)
+  }
+
+  /** A worker for several kinds of work, each with its handler: worker.handle says which, and worker.run works as work does. */
+  worker(options: WorkerOptions = {}): JobWorker {
+    return new JobWorker(this, this.connection, options)
   }
 }
 

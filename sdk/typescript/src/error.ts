@@ -94,6 +94,14 @@ export class GraceError extends Error {
   }
 }
 
+/** The reason of a chunk's signal when its handler took longer than the timeoutMs of its kind. What the handler then throws is the `cause` of one. */
+export class HandlerTimeoutError extends Error {
+  override name = 'HandlerTimeoutError'
+  constructor(readonly timeoutMs: number, cause?: unknown) {
+    super(`quern: the handler took too long (more than ${timeoutMs} ms)` + (cause instanceof Error ? `: ${cause.name}: ${cause.message}` : ''), { cause })
+  }
+}
+
 /** What `onError` hears when an operator told this consumer to finish what it holds and leave. */
 export class DrainedError extends Error {
   override name = 'DrainedError'

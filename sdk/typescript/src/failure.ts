@@ -36,8 +36,14 @@ export function snoozeOf(error: unknown): number | undefined {
   }
 }
 
+/** What a handler threw, in the place of which a kind's retry has decided. */
+export const raised = new WeakMap<object, unknown>()
+
+/** What a handler threw itself. */
+export const raisedOf = (error: unknown): unknown => (typeof error === 'object' && error !== null && raised.has(error) ? raised.get(error) : error)
+
 /** The text, and of what the handler did not throw for us the type and where it came from. */
-function textOf(error: unknown): string {
+export function textOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (error instanceof PermanentError || error instanceof RetryError) return String(error.message || error.name)
   return `${typeOf(error)}${error.message && ': '}${error.message}${framesOf(error)}`
@@ -60,7 +66,7 @@ function framesOf({ stack, message }: Error): string {
   const frames: string[] = []
   for (const line of stack.slice(at < 0 ? 0 : at + message.length).split('\n')) {
     const [, place] = /^\s*(?:at )?(.*:\d+\)?)$/.exec(line) ?? []
-    if (line.includes('#handle ') || frames.length === maxFrames) break
+    if (/#handle |\bhandleKind /.test(line) || frames.length === maxFrames) break
     if (place && !/\bnode:/.test(place)) frames.push(`\n  at ${place}`)
   }
   return frames.join('')

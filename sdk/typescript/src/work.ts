@@ -1,10 +1,11 @@
 // The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
 import { isFinal } from './addresses.js'
-import { type Handler, Held } from './chunk.js'
+import { type Chunk, type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
 import { type Connection, backoff, checkMeta, drawKey, jsonBody, later, pause } from './connection.js'
 import { ChunkError, DrainedError, HandlerError, QuernError, StrategyError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
+import { raisedOf } from './failure.js'
 import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy, StrategyWarning } from './generated/types.js'
 import { part } from './pages.js'
 import { host } from '#transport'
@@ -66,13 +67,20 @@ const repeatMs = 1000
 type ProcessLike = { on(name: string, fn: (of: unknown) => void): void; off(name: string, fn: (of: unknown) => void): void }
 const process = (globalThis as { process?: ProcessLike }).process
 
-export async function work(client: Client, connection: Connection, options: WorkOptions, handler: Handler): Promise<void> {
-  const worker = new Worker(client, connection, settle(options), handler)
+/** What is called for a failure that the server has recorded. */
+export type Hook = (chunk: Chunk, error: unknown) => Promise<void>
+
+/** A worker that has not begun. */
+export const prepare = (client: Client, connection: Connection, options: WorkOptions, handler: Handler, hook?: Hook): Worker => new Worker(client, connection, settle(options), handler, hook)
+
+/** Runs workers that begin and end together. */
+export async function workTogether(workers: readonly Worker[], options: WorkOptions): Promise<void> {
+  const running = new Set(workers)
   let late: ReturnType<typeof setTimeout> | undefined
   const end = (of: unknown) => {
     if (of === 'SIGTERM') late ??= setTimeout(forget, repeatMs)
     else forget()
-    worker.end()
+    for (const worker of running) worker.end()
   }
   const { signal, signals = signal || !process?.on ? [] : ['SIGINT', 'SIGTERM'] } = options
   const forget = () => {
@@ -83,17 +91,27 @@ export async function work(client: Client, connection: Connection, options: Work
   signal?.addEventListener('abort', end, { once: true })
   for (const name of signals) process?.on(name, end)
   if (signal?.aborted) return forget()
-  try {
-    await worker.run()
-  } finally {
-    forget()
-  }
+  let failed: { error: unknown } | undefined
+  await Promise.all(workers.map(async (worker) => {
+    try {
+      await worker.run()
+    } catch (error) {
+      failed ??= { error }
+    }
+    running.delete(worker)
+    for (const other of running) other.end() // an operator drained it, or it cannot go on: the others are of this process, too
+  }))
+  forget()
+  if (failed) throw failed.error
 }
+
+/** The name of a consumer that was given none. */
+export const drawConsumer = (): string => `${host().slice(0, 100)}-${drawKey().slice(0, 8)}`
 
 /** Fills in what was left out and refuses what cannot be. */
 function settle(o: WorkOptions): Settings {
   const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, signals = [] } = o
-  const { prefetch = concurrency, consumer = `${host().slice(0, 100)}-${drawKey().slice(0, 8)}` } = o
+  const { prefetch = concurrency, consumer = drawConsumer() } = o
   const whole = (name: string, value: number, least: number, most: number) => {
     if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`quern: work: ${name} is ${value}; it must be a whole number from ${least} to ${most}`)
   }
@@ -122,7 +140,7 @@ const helloMs = 10_000
 const incarnation = drawKey()
 
 /** One run of work. Everything happens on one thread: an event changes what is known, and pump then starts what has become possible. */
-class Worker {
+export class Worker {
   readonly #held = new Map<string, Held>() // reserved and not yet finished, by token
   #ready: Held[] = [] // of these, for handlers; from #next on
   #next = 0
@@ -130,6 +148,7 @@ class Worker {
   #outcomes: Held[] = [] // finished, to be reported
   #extends: Held[] = [] // to be extended
   #releases: Held[] = [] // to be given back
+  #hooks = 0 // that run
   #calling = false
   #asked = 0 // chunks that the call under way may bring
   #polling = 0 // chunks that the poll under way may bring; 0: there is none
@@ -158,7 +177,7 @@ class Worker {
   readonly #path: string
   readonly #reserve: object
 
-  constructor(readonly client: Client, readonly connection: Connection, readonly o: Settings, readonly handler: Handler) {
+  constructor(readonly client: Client, readonly connection: Connection, readonly o: Settings, readonly handler: Handler, readonly hook?: Hook) {
     this.#awaited = o.attach
     this.#path = `/v1/queues/${part(o.queue)}/reservations`
     this.#reserve = { ...(o.strategy === undefined ? {} : { strategy: o.strategy }), consumer: o.consumer, timeout_ms: o.timeoutMs, ...(o.context ? { context: o.context } : {}) }
@@ -251,15 +270,15 @@ class Worker {
     const room = this.#room(0)
     // A poll and calls go on beside each other, so that results never wait for work; while one polls the calls do not reserve.
     if (!this.#calling && room > 0 && this.#polling === 0) void this.#pollFor(room)
-    if (!this.#draining || this.#held.size > 0 || this.#calling || this.#outcomes.length + this.#releases.length > 0) return
+    if (!this.#draining || this.#held.size > 0 || this.#calling || this.#outcomes.length + this.#releases.length + this.#hooks > 0) return
     if (this.#polling > 0) this.#poll.abort()
     else this.#finished()
   }
 
-  /** How many chunks may be asked for. What is not reported yet still counts, so that a server that takes no results gives no work either. */
+  /** How many chunks may be asked for. What is not reported yet still counts, so that a server that takes no results gives no work either; nor does a worker whose hooks are slow. */
   #room(reported: number): number {
     if (this.#draining || this.#awaited) return 0
-    const free = this.o.concurrency + this.o.prefetch - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling
+    const free = this.o.concurrency + this.o.prefetch - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling - this.#hooks
     return Math.min(Math.max(free, 0), maxReserve)
   }
 
@@ -277,7 +296,7 @@ class Worker {
     }
     this.#running--
     this.#held.delete(h.token)
-    if (h.failed && !h.back && !h.lost) this.#report(new HandlerError(h.chunk.submission, h.chunk.index, h.reason, thrown))
+    if (h.failed && !h.back && !h.lost) this.#report(new HandlerError(h.chunk.submission, h.chunk.index, h.reason, raisedOf(thrown)))
     if (h.lost) this.#reportResult(h, h.lost)
     else if (h.back) this.#release(h)
     else this.#outcomes.push(h)
@@ -376,6 +395,7 @@ class Worker {
     for (const h of call.outcomes) {
       const result = h.failed ? answer.fail[fails++]! : answer.complete[completes++]!
       if (result.status !== 'ok' && result.status !== 'already') this.#reportResult(h, result)
+      else if (h.failure && this.hook) void this.#hear(h, h.failure.error, this.hook)
       if (result.status === 'refused') { // the chunk is still ours: what it brings may find room at another try
         h.retry(result.detail ?? '')
         this.#outcomes.push(h)
@@ -388,6 +408,18 @@ class Worker {
       else if (result.status === 'invalid') this.#reportResult(h, result)
       else if (this.#held.has(h.token)) h.lose(result)
     })
+  }
+
+  /** Calls the hook for a failure that the server has recorded. */
+  async #hear({ chunk }: Held, error: unknown, hook: Hook): Promise<void> {
+    this.#hooks++
+    try {
+      await hook(chunk, error)
+    } catch (thrown) {
+      this.#report(new Error(`quern: a hook failed for the chunk ${chunk.submission}/${chunk.index}: ${thrown instanceof Error ? thrown.message : String(thrown)}`, { cause: thrown }))
+    }
+    this.#hooks--
+    this.#soon()
   }
 
   /** Takes a call that failed. */
