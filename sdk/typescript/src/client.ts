@@ -2,10 +2,10 @@
 import { isFinal } from './addresses.js'
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
 import { type ClientOptions, Connection, backoff, drawKey, jsonBody, pause } from './connection.js'
-import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
+import { InvalidError, NotFoundError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
-import type { InsertManyAnswer, InsertResult, Meta, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission } from './generated/types.js'
+import type { InsertManyAnswer, InsertResult, Meta, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission, WaitAnswer } from './generated/types.js'
 import { type Insert, type InsertOfMany, insertBody, insertHead } from './insert.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
@@ -31,6 +31,12 @@ export class Output {
   /** As text; what is not UTF-8 becomes U+FFFD. */
   get text(): string { return decodeText(this.wire) }
 }
+
+/** A submission that waitMany has waited for. */
+export type Ended = { id: string } & ({ submission: Submission; error?: undefined } | { submission?: undefined; error: NotFoundError })
+
+/** How many submissions one call waits for. */
+const mostWaitIds = 1000
 
 /** How long one call of wait asks the server to hold its answer. */
 const waitSeconds = 30
@@ -128,6 +134,28 @@ export class Client extends Calls {
       })
       if (got.state !== 'open') return got
       await pause(backoff(0), signal) // a server that does not hold its answers is not asked in a tight loop
+    }
+  }
+
+  /**
+   * Goes through the submissions, of any queues, as they end: those that have ended already come first, and after the last one it ends. To wait for the
+   * first of them, leave the loop. Of more than 1,000 it waits for the first 1,000 that are open. An id that the server does not know comes with a
+   * NotFoundError, and the loop goes on; any other error is thrown.
+   */
+  async *waitMany(ids: Iterable<string>, options: CallOptions = {}): AsyncIterableIterator<Ended> {
+    if (typeof ids === 'string') throw new TypeError('quern: wait: ids is a single text; give a list of them')
+    const { signal } = options
+    let left = [...new Set([...ids].map((id) => (/^\d{1,99}$/.test(id) ? String(BigInt(id)) : id)))] // as the server spells them
+    while (left.length > 0) {
+      const body = jsonBody({ ids: left.slice(0, mostWaitIds), wait_ms: waitSeconds * 1000 })
+      const { ended, unknown = [] } = await this.connection.json<WaitAnswer>({
+        what: 'wait', method: 'POST', path: '/v1/submissions:wait', body, waitMs: waitSeconds * 1000, safe: true, ...(signal ? { signal } : {}),
+      })
+      const over = new Set([...ended.map(({ id }) => id), ...unknown])
+      left = left.filter((id) => !over.has(id))
+      for (const submission of ended) yield { id: submission.id, submission }
+      for (const id of unknown) yield { id, error: unknownSubmission(id) }
+      if (over.size === 0) await pause(backoff(0), signal) // a server that does not hold its answers is not asked in a tight loop
     }
   }
 
@@ -250,6 +278,12 @@ export class Client extends Calls {
     return new JobWorker(this, this.connection, options)
   }
 }
+
+/** What a call for the submission alone is refused with. */
+const unknownSubmission = (id: string): NotFoundError => new NotFoundError({
+  status: 404, code: 'unknown_submission', title: 'There is no such submission',
+  detail: `There is no submission ${id}: it never existed, its retention is over, or it or its queue was deleted.`,
+})
 
 /** The error of one submission of many, as a call of its own would have thrown it. */
 function refusedOne(result: InsertResult, at: string): QuernError {

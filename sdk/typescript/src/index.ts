@@ -1,5 +1,5 @@
 // Client of the Quern queue server.
-export { Client, Output, type InsertOptions } from './client.js'
+export { Client, Output, type Ended, type InsertOptions } from './client.js'
 export type { Insert, InsertOfMany } from './insert.js'
 export type { ClientOptions, Tracing, Try } from './connection.js'
 export { Chunk, type Handler, type WorkOptions } from './work.js'

@@ -19,8 +19,9 @@ from ._held import Held
 from ._http import Request, Trust
 from ._shared import Shared
 from ._values import Chunk, Data, Output, from_wire, to_wire
+from ._wait import Waiting
 from ._worker import WorkerOptions
-from .errors import Conflict, Error, refusal
+from .errors import Conflict, Error, NotFound, refusal
 
 AsyncJobFunction = TypeVar("AsyncJobFunction", bound=Callable[[Any, Chunk], Awaitable[Union[str, bytes, None]]])
 
@@ -157,6 +158,15 @@ class AsyncClient(AsyncCalls):
         """Return the submission when it is no longer open. After ``timeout`` seconds ``TimeoutError`` is raised."""
         found: types.Submission = await self._transport.run(self._core.wait(_produce.submission_id(submission), timeout))
         return found
+
+    async def wait_many(
+        self, submissions: Iterable[_produce.Submission], timeout: Optional[float] = None
+    ) -> AsyncIterator[tuple[str, Union[types.Submission, NotFound]]]:
+        """The submissions, of any queues, as they end, each with its id; see :meth:`quern.Client.wait_many`."""
+        waiting = Waiting(self._core, submissions, timeout)
+        while waiting.left:
+            for one in await self._transport.run(waiting.ended()):
+                yield one
 
     async def outputs(self, submission: _produce.Submission) -> AsyncIterator[Output]:
         """The outputs of a submission's chunks, in the order of their indexes, as they come; see :meth:`quern.Client.outputs`."""

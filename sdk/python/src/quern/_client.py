@@ -17,8 +17,9 @@ from ._http import Request, Trust
 from ._shared import Shared
 from ._threads import Handler, Transport, Worker, Workers
 from ._values import Chunk, Data, Output, from_wire, to_wire
+from ._wait import Waiting
 from ._worker import WorkerOptions
-from .errors import Conflict, Error, refusal
+from .errors import Conflict, Error, NotFound, refusal
 
 JobFunction = TypeVar("JobFunction", bound=Callable[[Any, Chunk], Union[str, bytes, None]])
 
@@ -182,6 +183,18 @@ class Client(Calls):
         """Return the submission when it is no longer open. After ``timeout`` seconds ``TimeoutError`` is raised."""
         found: types.Submission = self._transport.run(self._core.wait(_produce.submission_id(submission), timeout))
         return found
+
+    def wait_many(
+        self, submissions: Iterable[_produce.Submission], timeout: Optional[float] = None
+    ) -> Iterator[tuple[str, Union[types.Submission, NotFound]]]:
+        """The submissions, of any queues, as they end, each with its id: those that have ended already come first, and after the last one the
+        loop ends. To wait for the first of them, leave the loop. Of more than 1,000 it waits for the first 1,000 that are open.
+
+        An id that the server does not know comes with a :class:`NotFound`, and the loop goes on; any other error is raised. ``timeout`` seconds
+        after the first step of the loop ``TimeoutError`` is raised, when nothing more has ended by then."""
+        waiting = Waiting(self._core, submissions, timeout)
+        while waiting.left:
+            yield from self._transport.run(waiting.ended())
 
     def outputs(self, submission: _produce.Submission) -> Iterator[Output]:
         """The outputs of a submission's chunks, in the order of their indexes, as they come; chunks without one are left out. An answer
