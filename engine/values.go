@@ -85,7 +85,11 @@ func (v *values) none(key queue.MetaKey) bool {
 func (v *values) set(of queue.ValueTarget, s ValueSettings) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s.ETag = queue.ETag(s.Version, fmt.Appendf(nil, "%d %d", s.Limit, s.Weight))
+	is := fmt.Appendf(nil, "%d %d", s.Limit, s.Weight)
+	if s.Rate != (queue.Rate{}) {
+		is = fmt.Appendf(is, " %d/%d", s.Rate.Max, s.Rate.Per)
+	}
+	s.ETag = queue.ETag(s.Version, is)
 	if of.All {
 		v.count += replace(&v.defaults, of.Key, s)
 		return
@@ -126,7 +130,7 @@ func (v *values) clear() {
 	v.byKey, v.defaults, v.count = nil, nil, 0
 }
 
-// Put sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
+// Put sets a limit, a weight and a rate for a value of a meta key, in the place of what was set, durably; reservations go by it
 // from the next one on. The same settings as before change nothing. Settings that set nothing are refused: Delete removes.
 func (p Values) Put(ctx context.Context, entry queue.MetaEntry, settings queue.ValueSettings,
 	guard ValueGuard) (v api.ValueCount, created bool, err error) {
@@ -245,6 +249,9 @@ func (s ValueSettings) state() any {
 	if s.Weight != 0 {
 		state["weight"] = float64(s.Weight) / queue.DefaultWeight
 	}
+	if _, _, rate := s.shown(); rate != nil {
+		state["rate"] = rate
+	}
 	return state
 }
 
@@ -292,32 +299,39 @@ func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount) api.Valu
 	if since := q.frames.full.since(entry); since != 0 {
 		v.SaturatedSince = new(since.API())
 	}
-	v.Limit, v.Weight = set.shown()
-	v.DefaultLimit, v.DefaultWeight = byDefault.shown()
+	v.Limit, v.Weight, v.Rate = set.shown()
+	v.DefaultLimit, v.DefaultWeight, v.DefaultRate = byDefault.shown()
 	return v
 }
 
 // shown are the settings as the API has them: nil for none.
-func (s *ValueSettings) shown() (limit *uint32, weight *float64) {
+func (s *ValueSettings) shown() (limit *uint32, weight *float64, rate *api.Rate) {
 	if s.Limit != queue.NoLimit {
 		limit = new(s.Limit)
 	}
 	if s.Weight != 0 {
 		weight = new(float64(s.Weight) / queue.DefaultWeight)
 	}
-	return limit, weight
+	if s.Rate != (queue.Rate{}) {
+		rate = &api.Rate{Max: s.Rate.Max, PerMS: s.Rate.Per.Milliseconds()}
+	}
+	return limit, weight, rate
 }
 
 // validValue refuses what cannot be set. Pointers are those of the body of the HTTP face.
 func validValue(of queue.ValueTarget, s queue.ValueSettings) error {
 	switch {
 	case s == queue.NoSettings():
-		return queue.Invalid("/limit", "and weight are both null, which sets nothing; set one of them, or use DELETE to remove both")
+		return queue.Invalid("/limit", "weight and rate are all null, which sets nothing; set one of them, or use DELETE to remove all")
 	case s.Limit > queue.MaxValueLimit && s.Limit != queue.NoLimit:
 		return queue.Invalid("/limit", "is %d; 0 to %d are allowed, or null for none", s.Limit, queue.MaxValueLimit)
 	case s.Weight > queue.MaxWeight:
 		return queue.Invalid("/weight", "is %g; 0.001 to %d are allowed, or null for none",
 			float64(s.Weight)/queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight)
+	case s.Rate != queue.Rate{}:
+		if _, err := queue.RateOf(s.Rate.Max, s.Rate.Per.Milliseconds()); err != nil {
+			return err
+		}
 	}
 	return validTarget(of)
 }
@@ -405,7 +419,7 @@ func (q *Queue) countValues(key queue.MetaKey) api.MetaKey {
 	byDefault := q.values.find(allOf(key))
 	info := api.MetaKey{Key: key, Values: uint64(len(set)), ValuesSet: uint64(len(set)), ETag: byDefault.ETag,
 		ChangedAt: byDefault.Changed.API()}
-	info.Limit, info.Weight = byDefault.shown()
+	info.Limit, info.Weight, info.Rate = byDefault.shown()
 	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
 		if _, is := set[count.Value]; !is {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -21,6 +22,11 @@ func text(key, value string) queue.MetaEntry {
 
 func number(key string, value int64) queue.MetaEntry {
 	return queue.MetaEntry{Key: key, Value: queue.IntValue(value)}
+}
+
+// rated are settings with a rate alone.
+func rated(most uint32, per time.Duration) queue.ValueSettings {
+	return queue.ValueSettings{Limit: queue.NoLimit, Rate: queue.Rate{Max: most, Per: per}}
 }
 
 // limited are settings with a limit and no weight.
@@ -287,6 +293,32 @@ func TestSetValuesLimit(t *testing.T) {
 	}
 }
 
+// A rate is set beside the rest, shown, in the ETag, and outlives a restart; that of a key is the default of its values.
+func TestRatesOfValuesAndKeys(t *testing.T) {
+	t.Parallel()
+	ctx, dir := context.Background(), t.TempDir()
+	e := openAt(t, dir)
+	defer func() { closed(t, e) }()
+	acme := text("company", "acme")
+	first := setValue(t, e, DefaultQueue, acme, rated(50, time.Minute))
+	second := setValue(t, e, DefaultQueue, acme, rated(50, time.Hour))
+	if want := (api.Rate{Max: 50, PerMS: 3_600_000}); *second.Rate != want || second.Limit != nil || first.ETag[3:] == second.ETag[3:] {
+		t.Errorf("got %+v with the rate %+v after %+v, want %+v, and another ETag", second, second.Rate, first, want)
+	}
+	if _, _, err := queueAt(e, DefaultQueue).Values.PutDefault(ctx, "company", rated(7, time.Second), nil); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, e)
+	e = openAt(t, dir)
+	v, err := queueAt(e, DefaultQueue).Values.Get(ctx, acme)
+	if err != nil || *v.Rate != *second.Rate || *v.DefaultRate != (api.Rate{Max: 7, PerMS: 1000}) || v.ETag != second.ETag {
+		t.Errorf("after a restart: %+v, %v", v, err)
+	}
+	if k, err := queueAt(e, DefaultQueue).Values.Key(ctx, "company"); err != nil || *k.Rate != *v.DefaultRate {
+		t.Errorf("after a restart: %+v, %v", k, err)
+	}
+}
+
 // What cannot be set is refused, with the field.
 func TestValueRefusals(t *testing.T) {
 	t.Parallel()
@@ -303,6 +335,12 @@ func TestValueRefusals(t *testing.T) {
 		{text("k", "v"), limited(queue.MaxValueLimit + 1), "/limit"},
 		{text("k", "v"), queue.ValueSettings{Weight: queue.MaxWeight}, ""},
 		{text("k", "v"), queue.ValueSettings{Weight: queue.MaxWeight + 1}, "/weight"},
+		{text("k", "v"), rated(queue.MaxRate, queue.MaxPer), ""},
+		{text("k", "v"), rated(1, queue.MinPer), ""},
+		{text("k", "v"), rated(queue.MaxRate+1, queue.MaxPer), "/rate/max"},
+		{text("k", "v"), rated(0, queue.MaxPer), "/rate/max"},
+		{text("k", "v"), rated(1, queue.MinPer-time.Millisecond), "/rate/per_ms"},
+		{text("k", "v"), rated(1, queue.MaxPer+time.Millisecond), "/rate/per_ms"},
 		{text("", "v"), limited(1), "/path/key"},
 		{text("$submission", "v"), limited(1), "/path/key"},
 		{text("k", long), limited(1), ""},

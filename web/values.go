@@ -32,17 +32,19 @@ const (
 	valueAbout    = "Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, " +
 		"and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` " +
 		"the empty text). Percent-encode characters that are special in a path (`a%2Fb`)."
-	putValueAbout = "Replaces both settings: one that is absent or null becomes unset. `limit` holds for every " +
+	putValueAbout = "Replaces all settings: one that is absent or null becomes unset. `limit` holds for every " +
 		"reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit 0, the " +
 		"server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. " +
-		"Both take effect with the next reservation, and you can set them before any submission has the value. The " +
-		"same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with " +
-		"`If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. " +
+		"`rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or " +
+		"smaller. All take effect with the next reservation, and you can set them before any submission has the " +
+		"value. The same settings again change nothing. With If-Match, the server replaces only settings with this " +
+		"ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings " +
+		"answer 201. " +
 		valueAbout
 	putKeyAbout = "Sets the default for all values of the key that have no such setting of their own, also for those " +
-		"that come later. It replaces both settings: one that is absent or null becomes unset. A value's own `limit` " +
-		"or `weight` takes the place of the default, so the limit 2147483647 frees one value. Both take effect with " +
-		"the next reservation. The server does a step for each value of open submissions. If-Match and " +
+		"that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, " +
+		"`weight` or `rate` takes the place of the default, so the limit 2147483647 frees one value. All take " +
+		"effect with the next reservation. The server does a step for each value of open submissions. If-Match and " +
 		"If-None-Match work as for a value. The first default answers 201."
 )
 
@@ -64,11 +66,11 @@ func (x metaValues) routes(r *router) {
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		creates: reflect.TypeFor[api.MetaKey](),
-		summary: "Set a default limit and weight for all values of a meta key", about: putKeyAbout}, x.putKey)
+		summary: "Set a default limit, weight and rate for all values of a meta key", about: putKeyAbout}, x.putKey)
 	registerIn(r, operation{id: "delete-meta-key", act: act{"key.delete", "{key}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
-		summary: "Remove the default limit and weight of all values of a meta key",
+		summary: "Remove the default limit, weight and rate of all values of a meta key",
 		about: "From the next reservation on, only what is set for a value itself holds for it. If-Match works " +
 			"as for PUT."}, x.deleteKey)
 	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
@@ -81,13 +83,13 @@ func (x metaValues) routes(r *router) {
 	registerIn(r, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
-		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, x.put)
+		summary: "Set a limit, a weight and a rate for a value of a meta key", about: putValueAbout}, x.put)
 	registerIn(r, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
-		summary: "Remove the limit and weight of a value of a meta key",
-		about: "From the next reservation on, the value has no limit, and its weight is 1. If-Match works as for " +
-			"PUT."},
+		summary: "Remove the limit, weight and rate of a value of a meta key",
+		about: "From the next reservation on, the value has no limit and no rate, and its weight is 1. If-Match " +
+			"works as for PUT."},
 		x.delete)
 }
 
@@ -98,12 +100,12 @@ func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*
 	return answeredPage(page, err, asIs)
 }
 
-// The limit and the weight of a value are looked for in this order, each by itself:
+// The limit, the weight and the rate of a value are looked for in this order, each by itself:
 //
 //	a rule           the value is paused or blocked, so its limit is 0
 //	its own          PUT /meta-keys/{key}/values/{value}
 //	the default      PUT /meta-keys/{key}
-//	nothing is set   no limit, and the weight 1
+//	nothing is set   no limit, the weight 1, and the rates that strategies name
 //
 // KeyPath names a meta key. It is exported because huma only looks into exported fields. A key needs no
 // escapes: its letters are all plain in a path.
@@ -273,6 +275,14 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 				"null for none", *in.Weight, queue.MaxWeight/queue.DefaultWeight)
 		}
 		out.Weight = uint32(thousandths)
+	}
+	// A zero Rate means "none" to the engine, so the numbers are checked where it is known that there is one.
+	// Milliseconds become nanoseconds only within the bounds: more would overflow, and look like another time.
+	if in.Rate != nil {
+		var err error
+		if out.Rate, err = queue.RateOf(in.Rate.Max, in.Rate.PerMS); err != nil {
+			return out, err
+		}
 	}
 	return out, nil
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -21,10 +24,12 @@ func keysCommand(a *app) *cobra.Command {
 		byDefault bool
 	)
 	keys := resource[api.MetaKey]{
-		parent: "keys", word: "KEY", ofQueue: true, header: []string{"KEY", "VALUES", "SET", "DEFAULT LIMIT", "DEFAULT WEIGHT"},
-		offer: func(k api.MetaKey) (string, string) { return k.Key, number(k.Values) + " values" },
+		parent: "keys", word: "KEY", ofQueue: true,
+		header: []string{"KEY", "VALUES", "SET", "DEFAULT LIMIT", "DEFAULT WEIGHT", "DEFAULT RATE"},
+		offer:  func(k api.MetaKey) (string, string) { return k.Key, number(k.Values) + " values" },
 		row: func(k api.MetaKey) []string {
-			return []string{k.Key, number(k.Values), number(k.ValuesSet), ifAny(k.Limit, number), ifAny(k.Weight, decimal)}
+			return []string{k.Key, number(k.Values), number(k.ValuesSet), ifAny(k.Limit, number), ifAny(k.Weight, decimal),
+				ifAny(k.Rate, rateText)}
 		},
 		list: does("list", "List the meta keys of a queue with their number of values, and the defaults of these",
 			func(ctx context.Context, c call) (all[api.MetaKey], error) { return c.MetaKeys(ctx, c.queue), nil }),
@@ -32,13 +37,13 @@ func keysCommand(a *app) *cobra.Command {
 	values := resource[api.ValueCount]{
 		parent: "keys", word: "VALUE", ofQueue: true, fields: valueFields,
 		offer:  func(v api.ValueCount) (string, string) { return metaText(v.Value), number(v.Ready) + " ready" },
-		header: []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"},
+		header: []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT", "RATE"},
 		row: func(v api.ValueCount) []string {
 			return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
 				ifAny(cmp.Or(v.Limit, v.DefaultLimit), number), ifAny(v.SaturatedSince, moment),
-				ifAny(cmp.Or(v.Weight, v.DefaultWeight), decimal)}
+				ifAny(cmp.Or(v.Weight, v.DefaultWeight), decimal), ifAny(cmp.Or(v.Rate, v.DefaultRate), rateText)}
 		},
-		list: does("values KEY", "List the values of a meta key with ready chunks, chunks in flight, limit and weight, at most 100",
+		list: does("values KEY", "List the values of a meta key with ready chunks, chunks in flight, limit, weight and rate, at most 100",
 			func(ctx context.Context, c call) (all[api.ValueCount], error) {
 				return c.Values(ctx, c.queue, c.args[0], sort), nil
 			},
@@ -50,7 +55,7 @@ func keysCommand(a *app) *cobra.Command {
 			func(ctx context.Context, c call) (*api.ValueCount, error) {
 				return c.Value(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]))
 			})},
-		remove: does("unset KEY VALUE", "Remove the limit and the weight of a value", func(ctx context.Context, c call) (none, error) {
+		remove: does("unset KEY VALUE", "Remove the limit, weight and rate of a value", func(ctx context.Context, c call) (none, error) {
 			if byDefault {
 				return none{}, client.DeleteMetaKey(ctx, c.Client, c.queue, c.args[0], client.Condition{})
 			}
@@ -58,8 +63,8 @@ func keysCommand(a *app) *cobra.Command {
 		}).with(func(c *cobra.Command) { orDefault(c, &byDefault) }),
 	}
 	return parent(&cobra.Command{
-		Use: "keys", Short: "List meta keys and values; set limits and weights",
-		Long: "List meta keys and values, and set limits and weights. --default sets them for all values of a key. Write " +
+		Use: "keys", Short: "List meta keys and values; set limits, weights and rates",
+		Long: "List meta keys and values, and set limits, weights and rates. --default sets them for all values of a key. Write " +
 			"VALUE as for --meta: 123 is the integer, s:123 the text.",
 	}, append(append(keys.commands(a), values.commands(a)...), keysSetCommand(a))...)
 }
@@ -77,21 +82,21 @@ func orDefault(c *cobra.Command, byDefault *bool) {
 
 func keysSetCommand(a *app) *cobra.Command {
 	var (
-		limit, weight string
-		byDefault     bool
+		limit, weight, rate string
+		byDefault           bool
 	)
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
-		Short: "Set the limit or the weight of a value of a meta key; other settings stay",
-		Long: "Set the limit or the weight of a value of a meta key; other settings stay. The limit holds for every " +
-			"reservation of\n" +
-			"the queue, with any strategy, from the next one on. Chunks in flight stay. The weight is the value's share under Fair.",
+		Short: "Set a limit, weight or rate for a value of a meta key; other settings stay",
+		Long: "Set a limit, weight or rate for a value of a meta key; other settings stay. The limit holds for every\n" +
+			"reservation of the queue, with any strategy, from the next one on. Chunks in flight stay. The weight is the\n" +
+			"value's share under Fair. The rate takes the place of the number in every MaxRate of the key over the same time.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none\n" +
-			"  quern keys set company --default --limit 5",
+			"  quern keys set company --default --limit 5\n  quern keys set company acme --rate 50/1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
-			if !given("limit") && !given("weight") {
-				return usageError{errors.New("nothing is to be set: give --limit, --weight or both")}
+			if !given("limit") && !given("weight") && !given("rate") {
+				return usageError{errors.New("nothing is to be set: give --limit, --weight or --rate")}
 			}
 			change := func(s *api.ValueSettings) (err error) {
 				if given("limit") {
@@ -100,7 +105,12 @@ func keysSetCommand(a *app) *cobra.Command {
 					}
 				}
 				if given("weight") {
-					s.Weight, err = parseWeight(weight)
+					if s.Weight, err = parseWeight(weight); err != nil {
+						return err
+					}
+				}
+				if given("rate") {
+					s.Rate, err = parseRate(rate)
 				}
 				return err
 			}
@@ -113,6 +123,7 @@ func keysSetCommand(a *app) *cobra.Command {
 	orDefault(c, &byDefault)
 	c.Flags().StringVar(&limit, "limit", "", "limit of chunks in flight: `N` from 0 (hand out nothing), or none")
 	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
+	c.Flags().StringVar(&rate, "rate", "", "reservations under MaxRate: `N/TIME` as in 50/1m, or none: strategies' own numbers hold")
 	return c
 }
 
@@ -138,10 +149,11 @@ func ofValue(ctx context.Context, queue, key string, value api.MetaValue) target
 			return c.DeleteValue(ctx, queue, key, value, when)
 		},
 		set: func(v *api.ValueCount) (api.ValueSettings, string) {
-			return api.ValueSettings{Limit: v.Limit, Weight: v.Weight}, v.ETag
+			return api.ValueSettings{Limit: v.Limit, Weight: v.Weight, Rate: v.Rate}, v.ETag
 		},
 		unset: func(v *api.ValueCount) {
-			v.Limit, v.Weight, v.Saturated, v.SaturatedSince, v.ETag, v.ChangedAt = nil, nil, false, nil, "", api.Time{}
+			v.Limit, v.Weight, v.Rate, v.Saturated, v.SaturatedSince = nil, nil, nil, false, nil
+			v.ETag, v.ChangedAt = "", api.Time{}
 		},
 	}
 }
@@ -157,9 +169,9 @@ func ofKey(ctx context.Context, queue, key string) target[api.MetaKey] {
 			return client.DeleteMetaKey(ctx, c, queue, key, when)
 		},
 		set: func(k *api.MetaKey) (api.ValueSettings, string) {
-			return api.ValueSettings{Limit: k.Limit, Weight: k.Weight}, k.ETag
+			return api.ValueSettings{Limit: k.Limit, Weight: k.Weight, Rate: k.Rate}, k.ETag
 		},
-		unset: func(k *api.MetaKey) { k.Limit, k.Weight, k.ETag, k.ChangedAt = nil, nil, "", api.Time{} },
+		unset: func(k *api.MetaKey) { k.Limit, k.Weight, k.Rate, k.ETag, k.ChangedAt = nil, nil, nil, "", api.Time{} },
 	}
 }
 
@@ -198,7 +210,7 @@ func setOn[T any](a *app, of target[T], change func(*api.ValueSettings) error) e
 	return printOne(a, *now, of.fields)
 }
 
-const noSetting = "none" // of --limit and --weight
+const noSetting = "none" // of --limit, --weight and --rate
 
 func parseLimit(text string) (*uint32, error) {
 	if text == noSetting {
@@ -223,6 +235,25 @@ func parseWeight(text string) (*float64, error) {
 	return &w, nil
 }
 
+// parseRate reads a number and a time, as strategies have it: 50/1m.
+func parseRate(text string) (*api.Rate, error) {
+	if text == noSetting {
+		return nil, nil
+	}
+	digits, per, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	in, known := strategy.ParsePer(per)
+	if err != nil || n < 1 || n > queue.MaxRate || !known {
+		return nil, usageError{fmt.Errorf("--rate %q is neither a number from 1 to %d with a time from 10ms to 7d, as in 50/1m, nor none",
+			text, queue.MaxRate)}
+	}
+	return &api.Rate{Max: uint32(n), PerMS: in.Milliseconds()}, nil
+}
+
+func rateText(r api.Rate) string {
+	return strategy.Limit{Max: r.Max, Per: time.Duration(r.PerMS) * time.Millisecond}.Rate()
+}
+
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 func keyFields(k api.MetaKey) [][2]string {
@@ -232,6 +263,7 @@ func keyFields(k api.MetaKey) [][2]string {
 		{"values with settings", number(k.ValuesSet)},
 		{"default limit", ifAny(k.Limit, number)},
 		{"default weight", ifAny(k.Weight, decimal)},
+		{"default rate", ifAny(k.Rate, rateText)},
 		{"etag", k.ETag},
 		{"changed", moment(k.ChangedAt)},
 	})
@@ -246,8 +278,10 @@ func valueFields(v api.ValueCount) [][2]string {
 		{"limit", ifAny(v.Limit, number)},
 		{"at limit since", ifAny(v.SaturatedSince, moment)},
 		{"weight", ifAny(v.Weight, decimal)},
+		{"rate", ifAny(v.Rate, rateText)},
 		{"default limit", ifAny(v.DefaultLimit, number)},
 		{"default weight", ifAny(v.DefaultWeight, decimal)},
+		{"default rate", ifAny(v.DefaultRate, rateText)},
 		{"etag", v.ETag},
 		{"changed", moment(v.ChangedAt)},
 	})

@@ -74,7 +74,7 @@ func around(u composition) []composition {
 	}
 	rated := func(key string, l strategy.Limit) composition {
 		return composition{fmt.Sprintf("MaxRate(%s%d, %q, burst=%d, %s)", key, l.Max, l.Per.String(), l.Burst, u.text), func(m *model, among []*modelSub) []offer {
-			return u.next(m, having(among, l.Key, func(v queue.MetaValue, has bool) bool { return !has && l.Key != "" || m.rates.admits(l, v) }))
+			return u.next(m, having(among, l.Key, func(v queue.MetaValue, has bool) bool { return !has && l.Key != "" || m.admits(l, v) }))
 		}}
 	}
 	// Every tenant may be next: whose turn it is, the ledger says, and played asks it.

@@ -221,17 +221,20 @@ func (m *model) operate() {
 	if m.r.IntN(2) > 0 {
 		s.Weight = uint32(1 + m.r.IntN(4000))
 	}
+	if m.r.IntN(2) > 0 {
+		s.Rate = queue.Rate{Max: uint32(1 + m.r.IntN(6)), Per: []time.Duration{time.Second, time.Second, time.Minute}[m.r.IntN(3)]}
+	}
 	if m.r.IntN(3) == 0 {
 		s = queue.NoSettings()
 	}
 	if m.r.IntN(4) == 0 {
-		m.b.Values.SetDefault(key, s)
+		m.retempo(func() { m.b.Values.SetDefault(key, s) })
 		if got := m.b.Values.Default(key); got != s {
 			m.fatalf("the default of %s is %+v, want %+v", key, got, s)
 		}
 		return
 	}
-	m.b.Values.Set(key, value, s)
+	m.retempo(func() { m.b.Values.Set(key, value, s) })
 	if got := m.b.Values.Own(queue.MetaEntry{Key: key, Value: value}); got != s {
 		m.fatalf("settings of %s=%v are %+v, want %+v", key, value, got, s)
 	}

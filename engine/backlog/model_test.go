@@ -110,7 +110,7 @@ func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
 	for _, l := range br.Limits {
 		v, ok := x.spec.Meta.Find(l.Key)
 		if l.Of == strategy.Rate {
-			if (ok || l.Key == "") && !m.rates.admits(l, v) {
+			if (ok || l.Key == "") && !m.admits(l, v) {
 				return false
 			}
 		} else if ok && m.inFlight(l.Key, v) >= l.Max {

@@ -3,6 +3,7 @@ package backlog
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -21,6 +22,8 @@ import (
 //
 // To the gates this is a counter like that of chunks in flight: 1 while the value has to wait, otherwise 0. So picks,
 // cells, bands and fair shares need to know nothing about time. A heap opens the gates: no value is ever scanned.
+//
+// An operator may set another number for a value, or for all values of a key. Such a value has a tempo of its own.
 //
 // All reservations of a value count, whichever strategy made them. Those of strategies without the rate may come
 // faster, so a value owes at most `per`: that much later at the latest it may be taken again.
@@ -45,14 +48,18 @@ type rate struct {
 	since   int64 // what it knows nothing of counts as if it had used its burst at this moment; never: as if it had not
 	sweepAt int   // with so many paces it looks for values to forget
 
-	apart, slack, most int64 // nanoseconds: between reservations, of a burst, and what a value may owe
+	tempo // of the values for which an operator set no other
 }
+
+// tempo is a rate in nanoseconds: between reservations, of a burst, and what a value may owe.
+type tempo struct{ apart, slack, most int64 }
 
 // pace is what a rate knows of a value.
 type pace struct {
 	counter // 1 while the value has to wait
-	gates   []gateRef
-	shut    uint32
+	*tempo
+	gates []gateRef
+	shut  uint32
 
 	rate  *rate
 	term  *term
@@ -80,23 +87,41 @@ type rates struct {
 	forgotten uint64 // values that were forgotten as there were too many
 }
 
-// init works out the durations. Per, Max and Burst are bounded so that no sum can overflow.
-func (r *rate) init(l strategy.Limit) {
+// tempoOf works out the durations. Per, Max and Burst are bounded so that no sum can overflow.
+func tempoOf(l strategy.Limit) tempo {
 	apart, slack := l.Pace()
-	r.limit, r.apart, r.slack = l, int64(apart), int64(slack)
-	r.most = int64(l.Max)*r.apart + r.slack
+	return tempo{int64(apart), int64(slack), int64(l.Max)*int64(apart) + int64(slack)}
 }
 
-// first is the theoretical arrival time of a value of which nothing is known.
-func (r *rate) first() int64 {
+// holds is the rate of a value: what an operator set for the same time takes the place of the strategy's number.
+func (r *rate) holds(value queue.MetaValue) strategy.Limit {
+	l := r.limit
+	if l.Key != "" {
+		if set := r.key.values.Settings(l.Key, value).Rate; set.Per == l.Per {
+			l.Max, l.Burst = set.Max, min(l.Burst, set.Max)
+		}
+	}
+	return l
+}
+
+// tempoFor is the tempo of a value.
+func (r *rate) tempoFor(value queue.MetaValue) *tempo {
+	if l := r.holds(value); l != r.limit {
+		return new(tempoOf(l))
+	}
+	return &r.tempo
+}
+
+// first is the theoretical arrival time of a value of this tempo of which nothing is known.
+func (r *rate) first(of *tempo) int64 {
 	if r.since == never {
 		return never
 	}
-	return r.since + r.slack + r.apart
+	return r.since + of.slack + of.apart
 }
 
 // opens is from when on the value may be taken.
-func (p *pace) opens() int64 { return p.at - p.rate.slack }
+func (p *pace) opens() int64 { return p.at - p.slack }
 
 // waits says that the value has to wait.
 func (p *pace) waits(now int64) bool { return p.at != never && p.opens() > now }
@@ -120,8 +145,8 @@ func (v *values) acquire(l strategy.Limit) *rate {
 	key := v.internKey(l.Key)
 	r := v.Rates.find(l)
 	if r == nil {
-		r = &rate{key: key, paces: map[*term]*pace{}, since: v.Rates.began, sweepAt: 2 * mostRemembered}
-		r.init(l)
+		r = &rate{limit: l, key: key, paces: map[*term]*pace{}, since: v.Rates.began, sweepAt: 2 * mostRemembered,
+			tempo: tempoOf(l)}
 		v.Rates.add(r)
 		key.rates = append(key.rates, r)
 		if l.Key == "" && v.Rates.all == nil {
@@ -221,7 +246,8 @@ func (t tally) pace() *pace {
 	if p := r.paces[t.term]; p != nil {
 		return p
 	}
-	p := &pace{rate: r, term: t.term, at: r.first(), place: asleep}
+	of := r.tempoFor(t.value)
+	p := &pace{tempo: of, rate: r, term: t.term, at: r.first(of), place: asleep}
 	p.limit, p.shuts = queue.NoLimit, none
 	r.paces[t.term] = p
 	t.key.values.wake(p)
@@ -234,7 +260,8 @@ func (t tally) behind() bool {
 	if p := r.paces[t.term]; p != nil {
 		return p.count > 0
 	}
-	return r.since != never && r.since+r.apart > t.key.values.Rates.now
+	now := t.key.values.Rates.now
+	return r.since != never && r.since+r.tempoFor(t.value).apart > now
 }
 
 // wake has a pace that was just made wait, if it has to.
@@ -273,6 +300,34 @@ func (v *values) settle(p *pace) {
 	}
 }
 
+// repace is for a value whose rate an operator may have changed.
+func (v *values) repace(t *term) {
+	for _, r := range slices.Clone(t.key.rates) {
+		p := r.paces[t]
+		if p == nil {
+			continue
+		}
+		now, was := v.Rates.now, p.apart
+		p.tempo = r.tempoFor(t.value)
+		if p.at > now { // then it is awake
+			p.at = now + min(inTempo(p.at-now, was, p.apart), p.most)
+			v.settle(p)
+		}
+	}
+}
+
+// inTempo is what a value owes at another tempo. It stays worth as many reservations: so any interval, also one over
+// the change, has at most as many as the faster of both rates allows.
+func inTempo(owed, was, is int64) int64 {
+	high, low := bits.Mul64(uint64(owed), uint64(is))
+	low, carry := bits.Add64(low, uint64(was)-1, 0) // rounding never admits more
+	if high += carry; high >= uint64(was) {
+		return math.MaxInt64
+	}
+	owes, _ := bits.Div64(high, low, uint64(was))
+	return int64(min(owes, math.MaxInt64))
+}
+
 // forgetIdle forgets a pace that remembers nothing and that no gate asks for.
 func (p *pace) forgetIdle() {
 	if p.place == asleep && len(p.gates) == 0 {
@@ -299,7 +354,7 @@ func (v *values) pacedValue(t *term, x *trail) {
 		p := tally{t, r.slot}.pace()
 		x.notePace(p)
 		now := v.Rates.now
-		p.at = min(max(p.at, now)+r.apart, max(p.at, now+r.most))
+		p.at = min(max(p.at, now)+p.apart, max(p.at, now+p.most))
 		if p.place == asleep {
 			v.wake(p)
 		} else {
@@ -495,21 +550,26 @@ func (v *View) waitsFor(p *pace) bool {
 // RateState is how a value stands in one of its rates.
 type RateState struct {
 	of      *rate
+	tempo   *tempo
+	holds   strategy.Limit
 	at, now int64
 }
 
 // Now is the time by which the state holds, in nanoseconds.
 func (s RateState) Now() int64 { return s.now }
 
-// Limit is the rate.
+// Limit is the rate as strategies have it.
 func (s RateState) Limit() strategy.Limit { return s.of.limit }
+
+// Holds is the rate as it is for the value: an operator may have set another number.
+func (s RateState) Holds() strategy.Limit { return s.holds }
 
 // Opens is when a reservation may come, in nanoseconds, after `more` others that come now; false: at once.
 func (s RateState) Opens(more uint32) (at int64, waits bool) {
 	if at = s.at; more > 0 {
-		at = max(at, s.now) + int64(more)*s.of.apart
+		at = max(at, s.now) + int64(more)*s.tempo.apart
 	}
-	return at - s.of.slack, at != never && at-s.of.slack > s.now
+	return at - s.tempo.slack, at != never && at-s.tempo.slack > s.now
 }
 
 // OfRates is how a value stands in all rates that count it; of the key "" those of all chunks together.
@@ -519,7 +579,8 @@ func (v *values) OfRates(entry queue.MetaEntry) (list []RateState) {
 		return nil
 	}
 	for _, r := range key.rates {
-		s := RateState{r, r.first(), v.Rates.now}
+		of := r.tempoFor(entry.Value)
+		s := RateState{r, of, r.holds(entry.Value), r.first(of), v.Rates.now}
 		if t := key.byValue[entry.Value]; t != nil {
 			if p := r.paces[t]; p != nil {
 				s.at = p.at

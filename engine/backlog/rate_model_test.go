@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"math/big"
 	"slices"
 	"time"
 
@@ -39,23 +40,72 @@ func rateBranches() []strategy.Branch {
 	}
 }
 
+// pace is that of a rate for a value: an operator's number over the same time takes the place of the strategy's.
+func (m *model) pace(l strategy.Limit, value queue.MetaValue) (apart, slack, most int64) {
+	own, is := m.b.Values.settings[queue.MetaEntry{Key: l.Key, Value: value}]
+	if !is || own.Rate.Max == 0 {
+		own = m.b.Values.defaults[l.Key]
+	}
+	if own.Rate.Max > 0 && own.Rate.Per == l.Per {
+		l.Max = own.Rate.Max
+		l.Burst = min(l.Burst, l.Max)
+	}
+	a, s := l.Pace()
+	return int64(a), int64(s), int64(l.Max)*int64(a) + int64(s)
+}
+
 // at is the theoretical arrival time of a value.
-func (r *modelRates) at(l strategy.Limit, value queue.MetaValue) int64 {
-	if at, known := r.of[l][value]; known {
+func (m *model) at(l strategy.Limit, value queue.MetaValue) int64 {
+	if at, known := m.rates.of[l][value]; known {
 		return at
 	}
-	if r.began == never {
+	if m.rates.began == never {
 		return never
 	}
-	apart, slack := l.Pace()
-	return r.began + int64(apart+slack)
+	apart, slack, _ := m.pace(l, value)
+	return m.rates.began + apart + slack
 }
 
 // admits says whether a rate lets a value be taken now.
-func (r *modelRates) admits(l strategy.Limit, value queue.MetaValue) bool {
-	at := r.at(l, value)
-	_, slack := l.Pace()
-	return at == never || at-int64(slack) <= r.now
+func (m *model) admits(l strategy.Limit, value queue.MetaValue) bool {
+	at := m.at(l, value)
+	_, slack, _ := m.pace(l, value)
+	return at == never || at-slack <= m.rates.now
+}
+
+// retempo runs a change of what an operator demands, and has values owe as many reservations as before.
+func (m *model) retempo(change func()) {
+	type owing struct {
+		l     strategy.Limit
+		value queue.MetaValue
+		at    int64
+		apart int64
+	}
+	var list []owing
+	for _, r := range m.b.Values.Rates.list {
+		if r == nil {
+			continue
+		}
+		for t := range r.paces {
+			apart, _, _ := m.pace(r.limit, t.value)
+			list = append(list, owing{r.limit, t.value, m.at(r.limit, t.value), apart})
+		}
+	}
+	m.rates.of = map[strategy.Limit]map[queue.MetaValue]int64{} // who owes nothing and is not asked for is forgotten
+	change()
+	for _, x := range list {
+		apart, _, most := m.pace(x.l, x.value)
+		if x.at > m.rates.now && apart != x.apart {
+			owed := new(big.Int).Mul(big.NewInt(x.at-m.rates.now), big.NewInt(apart))
+			owed.Add(owed, big.NewInt(x.apart-1))
+			owed.Div(owed, big.NewInt(x.apart))
+			x.at = m.rates.now + min(owed.Int64(), most)
+		}
+		if m.rates.of[x.l] == nil {
+			m.rates.of[x.l] = map[queue.MetaValue]int64{}
+		}
+		m.rates.of[x.l][x.value] = x.at
+	}
 }
 
 // taken counts a reservation by all rates that the backlog knows.
@@ -72,9 +122,9 @@ func (m *model) taken(x *modelSub) {
 		if m.rates.of[l] == nil {
 			m.rates.of[l] = map[queue.MetaValue]int64{}
 		}
-		before := m.rates.at(l, value)
-		apart, slack := l.Pace()
-		m.rates.of[l][value] = min(max(before, m.rates.now)+int64(apart), max(before, m.rates.now+int64(l.Max)*int64(apart)+int64(slack)))
+		before := m.at(l, value)
+		apart, _, most := m.pace(l, value)
+		m.rates.of[l][value] = min(max(before, m.rates.now)+apart, max(before, m.rates.now+most))
 	}
 }
 
@@ -139,7 +189,7 @@ func (m *model) auditRates() {
 			m.fatalf("the rate %s of slot %d has %d uses and %d values", r.limit, r.slot, r.uses, len(r.paces))
 		}
 		for t, p := range r.paces {
-			if want := m.rates.at(r.limit, t.value); p.at != want && max(p.at, want) > m.rates.now {
+			if want := m.at(r.limit, t.value); p.at != want && max(p.at, want) > m.rates.now {
 				m.fatalf("%s of %v is at %d, want %d; it is %d", r.limit, t.value, p.at, want, m.rates.now)
 			}
 			if p.place != asleep {

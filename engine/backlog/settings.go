@@ -1,6 +1,8 @@
 package backlog
 
 import (
+	"slices"
+
 	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -20,8 +22,12 @@ func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSett
 		v.settings[entry] = s
 	}
 	v.relimited(entry, limit)
-	if after := v.Settings(key, value); before.Weight != after.Weight {
+	after := v.Settings(key, value)
+	if before.Weight != after.Weight {
 		v.frames.reweight(key, value, weightOf(after))
+	}
+	if t := v.find(key, value); t != nil && before.Rate != after.Rate {
+		v.repace(t)
 	}
 }
 
@@ -45,6 +51,11 @@ func (v *values) SetDefault(key queue.MetaKey, s queue.ValueSettings) {
 		}
 		if before.Weight != s.Weight {
 			v.frames.reweight(key, t.value, weightOf(v.Settings(key, t.value)))
+		}
+	}
+	if before.Rate != s.Rate {
+		for _, t := range slices.Clone(k.terms) { // one that owes nothing any more may go
+			v.repace(t)
 		}
 	}
 }

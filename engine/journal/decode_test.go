@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -75,6 +76,8 @@ func goldenOps() []any {
 		&Set{Kind: SetStrategy, Version: 5, Changed: 1_760_000_000_123, Name: "nightly", Text: "OldestFirst"},
 		&Set{Kind: SetStrategy, Changed: 1_760_000_000_123, Name: "old"},
 		&Set{Kind: SetKey, Version: 1, Changed: 1_760_000_000_123, Entry: queue.MetaEntry{Key: "customer"}, Demand: queue.ValueSettings{Limit: 7, Weight: 2500}},
+		&Set{Kind: SetKey, Version: 2, Changed: 1_760_000_000_123, Entry: queue.MetaEntry{Key: "customer"},
+			Demand: queue.ValueSettings{Limit: queue.NoLimit, Rate: queue.Rate{Max: 50, Per: time.Minute}}},
 		&Snapshot{Kept: true},
 		&Snapshot{Kept: true, Position: 123_456, Key: "0007/00000003-000000123456", Size: 70_000, Sum: strings.Repeat("ab", 32)},
 	}

@@ -277,6 +277,10 @@ func anySet(t *rapid.T) *Set {
 		if s.Version > 0 && rapid.Bool().Draw(t, "limited") {
 			s.Demand.Limit = uint32(rapid.IntRange(0, queue.MaxValueLimit).Draw(t, "limit"))
 		}
+		if s.Version > 0 && rapid.Bool().Draw(t, "rated") {
+			s.Demand.Rate = queue.Rate{Max: uint32(rapid.IntRange(1, queue.MaxRate).Draw(t, "rate")),
+				Per: time.Duration(rapid.Int64Range(queue.MinPer.Milliseconds(), queue.MaxPer.Milliseconds()).Draw(t, "per")) * time.Millisecond}
+		}
 	case SetStrategy:
 		s.Name = "n" + anyText(t, "name")
 		if s.Version > 0 {

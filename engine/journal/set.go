@@ -1,6 +1,10 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // SetKind says what an operator sets something for.
 type SetKind uint8
@@ -8,9 +12,9 @@ type SetKind uint8
 // The kinds. They are numbers in files: never used again for something else.
 const (
 	SetQueue    SetKind = iota // the settings of the queue
-	SetValue                   // limit and weight of a value of a meta key
+	SetValue                   // limit, weight and rate of a value of a meta key
 	SetStrategy                // a strategy under a name
-	SetKey                     // the default limit and weight of all values of a meta key
+	SetKey                     // the default limit, weight and rate of all values of a meta key
 )
 
 func (k SetKind) String() string { return [...]string{"queue", "value", "strategy", "key"}[k] }
@@ -63,14 +67,36 @@ func (s *Set) Target() queue.ValueTarget {
 	return queue.ValueTarget{MetaEntry: s.Entry, All: s.Kind == SetKey}
 }
 
+// demands are bits that say what of a demand follows.
+type demands uint8
+
+const (
+	limited demands = 1 << iota
+	rated
+)
+
 func (s *Set) demandFields(c *coder) {
-	limited := s.Demand.Limit != queue.NoLimit
-	if c.yes(&limited); limited {
+	var has demands
+	if s.Demand.Limit != queue.NoLimit {
+		has |= limited
+	}
+	if s.Demand.Rate != (queue.Rate{}) {
+		has |= rated
+	}
+	if octet(c, &has, limited|rated); has&limited != 0 {
 		atMost(c, &s.Demand.Limit, queue.MaxValueLimit)
 	} else {
 		s.Demand.Limit = queue.NoLimit
 	}
 	atMost(c, &s.Demand.Weight, queue.MaxWeight)
+	if has&rated != 0 {
+		rate := &s.Demand.Rate
+		atMost(c, &rate.Max, queue.MaxRate)
+		per := uint64(rate.Per / time.Millisecond)
+		atMost(c, &per, uint64(queue.MaxPer/time.Millisecond))
+		rate.Per = time.Duration(per) * time.Millisecond
+		c.must(rate.Max > 0 && rate.Per >= queue.MinPer)
+	}
 	c.must((s.Demand == queue.NoSettings()) == (s.Version == 0))
 }
 

@@ -109,6 +109,24 @@ func SettingRange(pointer string) (Range, bool) { return rangeIn(settings, point
 type ValueSettings struct {
 	Limit  uint32 // at most this many chunks of the value are reserved at once, by whatever strategy: 0 to MaxValueLimit, or NoLimit
 	Weight uint32 // the value's share under Fair relative to others', in thousandths: 1 to 1,000,000; 0: none is set, which counts as 1000
+	Rate   Rate   // the number of every MaxRate of the key over this time; the zero Rate: the strategies' own
+}
+
+// Rate is a number of reservations in a time.
+type Rate struct {
+	Max uint32        // 1 to MaxRate
+	Per time.Duration // MinPer to MaxPer, whole milliseconds
+}
+
+// RateOf is a rate, if the numbers are within its bounds.
+func RateOf(most uint32, perMS int64) (r Rate, err error) {
+	switch {
+	case most < 1 || most > MaxRate:
+		return r, Invalid("/rate/max", "is %d; 1 to %d are allowed. To hand out nothing, set the limit to 0", most, MaxRate)
+	case perMS < api.MinPerMS || perMS > api.MaxPerMS:
+		return r, Invalid("/rate/per_ms", "is %d; %d to %d are allowed, which is 10 ms to 7 days", perMS, api.MinPerMS, api.MaxPerMS)
+	}
+	return Rate{Max: most, Per: time.Duration(perMS) * time.Millisecond}, nil
 }
 
 // Bounds of ValueSettings.
@@ -117,6 +135,9 @@ const (
 	NoLimit       = 1<<32 - 1 // of ValueSettings.Limit: none is set
 	MaxWeight     = api.MaxWeight * DefaultWeight
 	DefaultWeight = 1000
+	MaxRate       = api.MaxValueRate
+	MinPer        = api.MinPerMS * time.Millisecond
+	MaxPer        = api.MaxPerMS * time.Millisecond
 )
 
 // NoSettings are those of a value for which nothing is set.
@@ -127,7 +148,7 @@ func (s ValueSettings) Or(byDefault ValueSettings) ValueSettings {
 	if s.Limit == NoLimit {
 		s.Limit = byDefault.Limit
 	}
-	s.Weight = cmp.Or(s.Weight, byDefault.Weight)
+	s.Weight, s.Rate = cmp.Or(s.Weight, byDefault.Weight), cmp.Or(s.Rate, byDefault.Rate)
 	return s
 }
 

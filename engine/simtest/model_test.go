@@ -240,6 +240,9 @@ func (m *model) demanded(entry queue.MetaEntry) queue.ValueSettings {
 		if set.Weight == 0 {
 			set.Weight = all.Weight
 		}
+		if set.Rate == (queue.Rate{}) {
+			set.Rate = all.Rate
+		}
 	}
 	return set
 }

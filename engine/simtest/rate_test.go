@@ -117,6 +117,164 @@ func TestRatesHoldOverCrashes(t *testing.T) {
 	}
 }
 
+// ratesOf is what operators made of the number 4 of a rate, over time.
+type ratesOf struct {
+	own, all uint32 // 0: not set
+	changes  []rateChange
+}
+
+type rateChange struct {
+	at   queue.Time
+	most int
+}
+
+func (r *ratesOf) changed(at queue.Time) {
+	most := 4
+	switch {
+	case r.own != 0:
+		most = int(r.own)
+	case r.all != 0:
+		most = int(r.all)
+	}
+	r.changes = append(r.changes, rateChange{at, most})
+}
+
+// most is the largest number that held at any moment of an interval.
+func (r *ratesOf) most(from, to queue.Time) (most int) {
+	for i, c := range r.changes {
+		if c.at <= to && (i+1 == len(r.changes) || r.changes[i+1].at >= from) {
+			most = max(most, c.most)
+		}
+	}
+	return most
+}
+
+// What operators set takes the place of the number of a rate at once: no second has more reservations than the largest number that held in
+// it, over crashes too. Who is told when the next comes gets it then, and not a millisecond earlier.
+func TestSetRatesHold(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 3))
+			b := openBox(t, relaxed())
+			var rates [3]ratesOf
+			for c := range 3 {
+				mustInsert(t, b, prefixed(5000, number("c", c)))
+				rates[c].changed(b.clock.now())
+			}
+			of, exact, faster, slower := [3][]queue.Time{}, 0, 0, 0
+			text := func(c int) string { return fmt.Sprintf(`SelectOnly("c", %d, MaxRate("c", 4, "1s", Random))`, c) }
+			ask := func(c int) machine.Reserved {
+				got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, text(c)), Max: 1 + r.IntN(5)}, nil)
+				must(t, err)
+				for range got.Reservations {
+					now := b.clock.now()
+					of[c] = append(of[c], now)
+					within := 0
+					for i := len(of[c]) - 1; i >= 0 && now.Sub(of[c][i]) < time.Second; i-- {
+						within++
+					}
+					if most := rates[c].most(now.Add(-time.Second), now); within > most {
+						t.Fatalf("seed %d: %d has %d reservations in a second, want at most %d", seed, c, within, most)
+					}
+				}
+				return got
+			}
+			set := func(c int) {
+				demand, before := queue.NoSettings(), len(rates[c].changes)-1
+				number1 := []uint32{0, 1, 2, 3, 6, 9, 30}[r.IntN(7)]
+				if number1 > 0 {
+					demand.Rate = queue.Rate{Max: number1, Per: time.Second}
+				}
+				if r.IntN(3) > 0 {
+					must(t, b.putValue(number("c", c), demand))
+					rates[c].own = number1
+				} else {
+					must(t, b.putDefault("c", demand))
+					for c := range rates {
+						rates[c].all = number1
+					}
+				}
+				for c := range rates {
+					rates[c].changed(b.clock.now())
+				}
+				is, was := rates[c].changes[len(rates[c].changes)-1].most, rates[c].changes[before].most
+				if is > was {
+					faster++
+				} else if is < was {
+					slower++
+				}
+			}
+			for range 2000 {
+				switch x := r.IntN(200); {
+				case x == 0:
+					b.crashed(time.Duration(r.IntN(300)) * time.Millisecond)
+				case x == 1:
+					b.restarted(time.Duration(r.IntN(300)) * time.Millisecond)
+				case x < 20:
+					set(r.IntN(3))
+				case x < 100:
+					b.clock.pass(time.Duration(r.IntN(200)) * time.Millisecond)
+				default:
+					c := r.IntN(3)
+					got := ask(c)
+					if len(got.Reservations) > 0 || r.IntN(2) == 0 {
+						continue
+					}
+					if got.Reason != queue.RateLimited || got.RetryAfter <= 0 {
+						t.Fatalf("seed %d: %d got nothing because of %s, retry after %v", seed, c, got.Reason, got.RetryAfter)
+					}
+					b.clock.pass(got.RetryAfter - time.Millisecond)
+					if early := ask(c); got.RetryAfter > time.Millisecond && len(early.Reservations) > 0 {
+						t.Fatalf("seed %d: %d got a chunk a millisecond before the end of %v", seed, c, got.RetryAfter)
+					}
+					b.clock.pass(time.Millisecond)
+					if late := ask(c); len(late.Reservations) == 0 && got.RetryAfter > time.Millisecond {
+						t.Fatalf("seed %d: %d got nothing after %v; %s, %v", seed, c, got.RetryAfter, late.Reason, late.RetryAfter)
+					}
+					exact++
+				}
+			}
+			if t.Logf("counted: %d exact waits, %d faster, %d slower", exact, faster, slower); exact < 50 || faster < 10 || slower < 10 {
+				t.Errorf("seed %d: %d exact waits, %d faster, %d slower: hardly anything is shown", seed, exact, faster, slower)
+			}
+		})
+	}
+}
+
+// A rate that is set faster serves those who wait at once, and why names it.
+func TestFasterRateServesThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, relaxed())
+		b.now = time.Now
+		b.open()
+		made := mustInsert(t, b, prefixed(100, number("c", 1)))
+		const text = `MaxRate("c", 1, "1h", OldestFirst)`
+		if held := mustReserve(t, b, text, 1); len(held) != 1 {
+			t.Fatalf("got %d chunks, want 1", len(held))
+		}
+		w := await(t, b, text, 1)
+		hourly := queue.NoSettings()
+		hourly.Rate = queue.Rate{Max: 4, Per: time.Hour}
+		must(t, b.putDefault("c", hourly))
+		why, err := b.shard.Inspect.Why(ctx, made.ID, 50, plan(t, text))
+		if err != nil || why.Leaves[0].Obstacle != queue.ObstacleRate || why.Leaves[0].Limit.Rate() != "4/1h" {
+			t.Errorf("why says %+v, %v; want the rate that is set", why.Leaves, err)
+		}
+		time.Sleep(10 * time.Second)
+		if synctest.Wait(); w.done.Load() {
+			t.Fatal("the waiter was served too early")
+		}
+		hourly.Rate.Max = 1000
+		must(t, b.putValue(number("c", 1), hourly))
+		if synctest.Wait(); !w.done.Load() || !w.served(1) {
+			t.Error("the waiter was not served when the rate was set")
+		}
+	})
+}
+
 // A call that waits is served at the moment at which the rate lets it be.
 func TestRateServesThoseWhoWait(t *testing.T) {
 	t.Parallel()

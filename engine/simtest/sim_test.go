@@ -231,6 +231,7 @@ func (s *sim) setValue() {
 	if s.chance(60) {
 		set.Limit = pickOf[uint32](s, 0, 1, 2, 3, 7, queue.NoLimit)
 		set.Weight = pickOf[uint32](s, 0, 0, 1, 500, 3000, 1_000_000)
+		set.Rate = pickOf(s, queue.Rate{}, queue.Rate{}, queue.Rate{Max: 3, Per: time.Second}, queue.Rate{Max: queue.MaxRate, Per: queue.MaxPer})
 	}
 	if s.chance(30) {
 		s.setDefault(entry.Key, set)

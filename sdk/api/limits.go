@@ -26,6 +26,9 @@ const (
 	MaxValueLimit     = 1<<31 - 1
 	MinWeight         = 0.001
 	MaxWeight         = 1000
+	MaxValueRate      = 1<<31 - 1
+	MinPerMS          = 10 // of a rate
+	MaxPerMS          = 7 * 24 * 3600 * 1000
 
 	MaxTokenQueues            = 64 // queues that one token is bound to
 	MaxScopes                 = 7  // all there are
@@ -70,6 +73,7 @@ var limits = map[string]float64{
 	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey,
 	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
+	"MaxValueRate": MaxValueRate, "MinPerMS": MinPerMS, "MaxPerMS": MaxPerMS,
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
 	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,
 	"MaxReservationMS": MaxReservationMS, "MaxLimited": MaxLimited, "MaxOverdue": MaxOverdue, "MaxOldest": MaxOldest,

@@ -10,6 +10,8 @@ type MetaKey struct {
 	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
 	// Default weight of its values, for those without a weight of their own; null: not set, which counts as 1
 	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
+	// Default rate of its values, for those without a rate of their own; absent: not set
+	Rate *Rate `json:"rate,omitempty"`
 	// Id of the default, for If-Match; absent if nothing is set
 	ETag      string `json:"etag,omitempty"`
 	ChangedAt Time   `json:"changed_at,omitzero"` // Time of the last setting of the default; absent if nothing is set
@@ -30,11 +32,15 @@ type ValueCount struct {
 	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: not set, which counts as 1
 	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
+	// What takes the place of the number in every MaxRate of the key over the same time; absent: not set
+	Rate *Rate `json:"rate,omitempty"`
 	// Default limit of the key, which holds while limit is null; absent: none
 	DefaultLimit *uint32 `json:"default_limit,omitempty" limit:"0..MaxValueLimit"`
 	// Default weight of the key, which holds while weight is null; absent: not set
 	DefaultWeight *float64 `json:"default_weight,omitempty" limit:"MinWeight..MaxWeight"`
-	Saturated     bool     `json:"saturated"` // Whether in_flight has reached limit, or default_limit
+	// Default rate of the key, which holds while rate is absent; absent: not set
+	DefaultRate *Rate `json:"default_rate,omitempty"`
+	Saturated   bool  `json:"saturated"` // Whether in_flight has reached limit, or default_limit
 	// Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is
 	// not at its limit, or it is one of more than 10,000 values and was not examined
 	SaturatedSince *Time `json:"saturated_since" nullable:"true"`
@@ -44,12 +50,20 @@ type ValueCount struct {
 }
 
 // ValueSettings is the body of PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}, and for all values of a key of PUT
-// /v1/queues/{queue}/meta-keys/{key}. It replaces both: nil is not set.
+// /v1/queues/{queue}/meta-keys/{key}. It replaces all: nil is not set.
 type ValueSettings struct {
 	// Most chunks in flight, for every reservation of the queue; null: no limit
 	Limit *uint32 `json:"limit,omitempty" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: not set, which counts as 1
 	Weight *float64 `json:"weight,omitempty" limit:"MinWeight..MaxWeight" nullable:"true"`
+	// Takes the place of the number in every MaxRate of the key over the same time; absent: not set
+	Rate *Rate `json:"rate,omitempty"`
+}
+
+// Rate is a number of reservations in a time.
+type Rate struct {
+	Max   uint32 `json:"max" limit:"1..MaxValueRate"`       // Most reservations of the value in the time
+	PerMS int64  `json:"per_ms" limit:"MinPerMS..MaxPerMS"` // The time; a MaxRate with another one keeps its number
 }
 
 // Saturated is a value that is at its limit, in an empty answer with ReasonAllLimited.

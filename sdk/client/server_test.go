@@ -398,6 +398,19 @@ func TestValuesOnServer(t *testing.T) {
 	if err != nil || *byDefault.Limit != 9 || byDefault.Weight != nil || byDefault.ETag == "" {
 		t.Fatalf("put a default: got %+v, %v", byDefault, err)
 	}
+	rates := api.ValueSettings{Rate: &api.Rate{Max: 50, PerMS: 60_000}}
+	if put, err := c.PutValue(ctx, "default", "rated", api.Int(1), rates, client.Condition{Absent: true}); err != nil || *put.Rate != *rates.Rate {
+		t.Errorf("put a rate: got %+v, %v", put, err)
+	}
+	if put, err := client.PutMetaKey(ctx, c, "default", "rated", rates, client.Condition{Absent: true}); err != nil || *put.Rate != *rates.Rate {
+		t.Errorf("put a default rate: got %+v, %v", put, err)
+	}
+	for _, err := range []error{c.DeleteValue(ctx, "default", "rated", api.Int(1), client.Condition{}),
+		client.DeleteMetaKey(ctx, c, "default", "rated", client.Condition{})} {
+		if err != nil {
+			t.Errorf("delete a rate: %v", err)
+		}
+	}
 	if got, err := client.MetaKey(ctx, c, "default", "company"); err != nil || *got.Limit != 9 || got.ETag != byDefault.ETag {
 		t.Errorf("get a default: got %+v, %v", got, err)
 	}

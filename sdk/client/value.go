@@ -21,8 +21,8 @@ func MetaKey(ctx context.Context, c *Client, queue, key string) (*api.MetaKey, e
 	return get[api.MetaKey](ctx, c, "meta key", keyPath(queue, key))
 }
 
-// PutMetaKey sets a default limit and weight for all values of a meta key that have none of their own, in the place of what was
-// set, like PutValue.
+// PutMetaKey sets a default limit, weight and rate for all values of a meta key that have none of their own, in the place of what
+// was set, like PutValue.
 func PutMetaKey(ctx context.Context, c *Client, queue, key string, settings api.ValueSettings,
 	when Condition) (*api.MetaKey, error) {
 	q := &request{method: http.MethodPut, path: keyPath(queue, key), safe: when.none()}
@@ -49,7 +49,7 @@ func (c *Client) Value(ctx context.Context, queue, key string, value api.MetaVal
 	return get[api.ValueCount](ctx, c, "value", valuePath(queue, key, value))
 }
 
-// PutValue sets a limit and a weight for a value of a meta key, in the place of what was set; what is nil is not set any more.
+// PutValue sets a limit, a weight and a rate for a value of a meta key, in the place of what was set; what is nil is not set any more.
 // It holds from the next reservation on. With a condition it is tried once: after a lost answer a second try would meet its own
 // change.
 func (c *Client) PutValue(ctx context.Context, queue, key string, value api.MetaValue, settings api.ValueSettings,

@@ -206,7 +206,7 @@ func (s *valueState) behind(l strategy.Limit, value queue.MetaValue, has bool) (
 		if at, waits := r.Opens(s.taken); waits {
 			now := queue.Time(r.Now() / int64(time.Millisecond))
 			until := queue.Time((at + int64(time.Millisecond) - 1) / int64(time.Millisecond))
-			return BranchWhy{Obstacle: queue.ObstacleRate, Limit: l, Value: value, HasValue: has, Until: until,
+			return BranchWhy{Obstacle: queue.ObstacleRate, Limit: r.Holds(), Value: value, HasValue: has, Until: until,
 				Wait: max(until.Sub(now), time.Millisecond)}, true
 		}
 	}

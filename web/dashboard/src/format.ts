@@ -71,3 +71,17 @@ export function clamped(text: string, most: number): string {
 }
 
 export const metaList = (meta: Meta | undefined): [string, MetaValue][] => Object.entries(meta ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
+
+const units: [string, number][] = [['d', 86_400_000], ['h', 3_600_000], ['m', 60_000], ['s', 1000], ['ms', 1]]
+
+/** A rate as strategies write it: 50/1m. */
+export function rateText({ max, per_ms }: { max: number; per_ms: number }): string {
+  const [unit, is] = units.find(([, is]) => per_ms % is === 0)!
+  return `${max}/${per_ms / is}${unit}`
+}
+
+/** What rateText writes, read again. */
+export function rateOf(text: string): { max: number; per_ms: number } {
+  const [, max, n, unit] = /^(\d+)\/(\d+)(d|h|m|s|ms)$/.exec(text) ?? []
+  return { max: Number(max), per_ms: Number(n) * (units.find(([name]) => name === unit)?.[1] ?? NaN) }
+}

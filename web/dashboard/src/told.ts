@@ -1,5 +1,5 @@
-import { dates } from './format'
-import type { AuditEntry } from './types'
+import { dates, rateText } from './format'
+import type { AuditEntry, Rate } from './types'
 
 /**
  * An entry of the audit log as a sentence without its subject: "paused", "company=12", "until 09:00". `shown` are the fields of
@@ -60,9 +60,9 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'token.create': ['created', 'create'],
   'token.revoke': ['revoked', 'revoke'],
   'token.rotate': ['rotated', 'rotate'],
-  'key.delete': ['removed the default limit and weight of', 'remove the default limit and weight of'],
+  'key.delete': ['removed the default of', 'remove the default of'],
   'key.set': ['set the default of', 'set the default of', (is) => limitsOf(is)],
-  'value.delete': ['removed the limit and weight of', 'remove the limit and weight of'],
+  'value.delete': ['removed what was set for', 'remove what is set for'],
   'value.set': ['set', 'set', (is) => limitsOf(is)],
 }
 
@@ -77,7 +77,7 @@ const day = dates({ dateStyle: 'short' })
 const untilOf = (at: string, until: unknown) => (typeof until === 'string' ? `until ${(day(until) === day(at) ? clock : dayAndClock)(until)}` : '')
 
 function limitsOf(is: Fields): string {
-  const parts = [...(is['limit'] === undefined ? [] : [`limit ${is['limit']}`]), ...(is['weight'] === undefined ? [] : [`weight ${is['weight']}`])]
+  const parts = [...(is['limit'] === undefined ? [] : [`limit ${is['limit']}`]), ...(is['weight'] === undefined ? [] : [`weight ${is['weight']}`]), ...(is['rate'] === undefined ? [] : [`rate ${rateText(is['rate'] as Rate)}`])]
   return parts.length > 0 ? 'to ' + parts.join(' and ') : ''
 }
 
@@ -94,7 +94,7 @@ function objectOf({ action, queue, target }: Entry, of: Fields): string {
 /** The fields that the sentences of verbs have. A changed limit stays among the details, as those have the old one too. */
 function shownBy({ action, before }: Entry): string[] {
   if (action.startsWith('token.')) return ['name']
-  if ((action === 'value.set' || action === 'key.set') && before === undefined) return ['limit', 'weight']
+  if ((action === 'value.set' || action === 'key.set') && before === undefined) return ['limit', 'weight', 'rate']
   return { 'bulk.start': ['action'], 'dead_letter.forward': ['to'], 'schedule.pause': ['enabled'], 'schedule.resume': ['enabled'] }[action] ?? []
 }
 

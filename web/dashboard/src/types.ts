@@ -16,9 +16,11 @@ export interface Stats {
 export interface Forecast { p50: string; p90: string; not_before?: string; moving: boolean }
 export interface Rates { inserted: number; reserved: number; done: number; failed: number }
 export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates }
+/** A number of reservations in a time. */
+export interface Rate { max: number; per_ms: number }
 export interface ValueCount {
   value: MetaValue; ready: number; paused?: number; blocked?: number; in_flight: number; submissions: number
-  limit: number | null; weight: number | null; default_limit?: number; default_weight?: number; saturated: boolean; saturated_since: string | null; etag?: string; changed_at?: string
+  limit: number | null; weight: number | null; rate?: Rate; default_limit?: number; default_weight?: number; default_rate?: Rate; saturated: boolean; saturated_since: string | null; etag?: string; changed_at?: string
 }
 export interface KeyFrame {
   key: string; values: number; whole: boolean; top: ValueCount[]
@@ -32,7 +34,7 @@ export interface Series {
 export interface KeySeries { key: string; step_seconds: number; ends?: string; values: { value: MetaValue; in_flight: number[] }[] }
 export interface Page<T> { items: T[]; next?: string }
 export interface Node { name: string; url: string; since: string; leaving: boolean; queues: { queue: string; shard: number; epoch: number; lease_ms: number | null }[] }
-export interface MetaKey { key: string; values: number; values_set: number; limit: number | null; weight: number | null; etag?: string }
+export interface MetaKey { key: string; values: number; values_set: number; limit: number | null; weight: number | null; rate?: Rate; etag?: string }
 export interface Submission {
   id: string; queue: string; state: string; chunks: number
   ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number; paused?: number; blocked?: number

@@ -64,11 +64,12 @@ test('a question stays open while the time that is looked back to moves on', asy
 
 test('limits, weights and named strategies go back to what they were', async () => {
   const value = `${base}/meta-keys/company/values/undo`
-  await call(quern.url, 'PUT', value, { limit: 3 })
+  const rate = { max: 50, per_ms: 60_000 }
+  await call(quern.url, 'PUT', value, { limit: 3, rate })
   await call(quern.url, 'PUT', value, { limit: 5, weight: 2 })
   const t = await open(chromium.b, quern.url)
-  await undo(t, 'value.set', 'Undo: company="undo": limit 3, weight 1 again?')
-  await eventually(async () => { const { limit, weight } = await get(value); assert.deepEqual({ limit, weight }, { limit: 3, weight: null }) })
+  await undo(t, 'value.set', 'Undo: company="undo": limit 3, weight 1, rate 50/1m again?')
+  await eventually(async () => { const v = await get(value); assert.deepEqual([v.limit, v.weight, v.rate], [3, null, rate]) })
   await call(quern.url, 'PUT', value, { limit: 3, weight: 4 })
   await call(quern.url, 'DELETE', value)
   await undo(t, 'value.delete', 'Undo: company="undo": limit 3, weight 4 again?')

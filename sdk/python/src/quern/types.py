@@ -156,6 +156,7 @@ __all__ = [
     "QueueSettings",
     "QueueSettingsInput",
     "RandomBlock",
+    "Rate",
     "Rates",
     "Readiness",
     "Recount",
@@ -1571,6 +1572,8 @@ class MetaKey(_MetaKeyRequired, total=False):
     changed_at: str
     #: Id of the default, for If-Match; absent if nothing is set
     etag: str
+    #: Default rate of its values, for those without a rate of their own; absent: not set
+    rate: Rate
 
 
 class MissingNode(TypedDict):
@@ -2700,6 +2703,14 @@ class RandomBlock(TypedDict):
     type: Literal["random"]
 
 
+class Rate(TypedDict):
+    """Rate: see the server's OpenAPI document."""
+    #: Most reservations of the value in the time
+    max: int
+    #: The time; a MaxRate with another one keeps its number
+    per_ms: int
+
+
 class Rates(TypedDict):
     """Rates: see the server's OpenAPI document."""
     #: Chunks completed, per second
@@ -3757,12 +3768,16 @@ class ValueCount(_ValueCountRequired, total=False):
     changed_at: str
     #: Default limit of the key, which holds while limit is null; absent: none
     default_limit: int
+    #: Default rate of the key, which holds while rate is absent; absent: not set
+    default_rate: Rate
     #: Default weight of the key, which holds while weight is null; absent: not set
     default_weight: float
     #: Id of the settings, for If-Match; absent if nothing is set
     etag: str
     #: Chunks with the value that are ready except for a pause
     paused: int
+    #: What takes the place of the number in every MaxRate of the key over the same time; absent: not set
+    rate: Rate
 
 
 class ValueSeries(TypedDict):
@@ -3777,6 +3792,8 @@ class ValueSettings(TypedDict, total=False):
     """ValueSettings: see the server's OpenAPI document."""
     #: Most chunks in flight, for every reservation of the queue; null: no limit
     limit: Optional[int]
+    #: Takes the place of the number in every MaxRate of the key over the same time; absent: not set
+    rate: Rate
     #: Share under Fair, with up to three decimals; null: not set, which counts as 1
     weight: Optional[float]
 

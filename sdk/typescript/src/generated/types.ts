@@ -1104,6 +1104,8 @@ export type MetaKey = {
   key: string
   /** Default limit of its values: most chunks in flight of each that has no limit of its own; null: none */
   limit: number | null
+  /** Default rate of its values, for those without a rate of their own; absent: not set */
+  rate?: Rate
   /** Number of values that open submissions or settings have */
   values: number
   /** Number of values with settings */
@@ -2031,6 +2033,13 @@ export type RandomBlock = {
   type: "random"
 }
 
+export type Rate = {
+  /** Most reservations of the value in the time */
+  max: number
+  /** The time; a MaxRate with another one keeps its number */
+  per_ms: number
+}
+
 export type Rates = {
   /** Chunks completed, per second */
   done: number
@@ -2940,6 +2949,8 @@ export type ValueCount = {
   changed_at?: string
   /** Default limit of the key, which holds while limit is null; absent: none */
   default_limit?: number
+  /** Default rate of the key, which holds while rate is absent; absent: not set */
+  default_rate?: Rate
   /** Default weight of the key, which holds while weight is null; absent: not set */
   default_weight?: number
   /** Id of the settings, for If-Match; absent if nothing is set */
@@ -2950,6 +2961,8 @@ export type ValueCount = {
   limit: number | null
   /** Chunks with the value that are ready except for a pause */
   paused?: number
+  /** What takes the place of the number in every MaxRate of the key over the same time; absent: not set */
+  rate?: Rate
   /** Ready chunks with the value */
   ready: number
   /** Whether in_flight has reached limit, or default_limit */
@@ -2974,6 +2987,8 @@ export type ValueSeries = {
 export type ValueSettings = {
   /** Most chunks in flight, for every reservation of the queue; null: no limit */
   limit?: number | null
+  /** Takes the place of the number in every MaxRate of the key over the same time; absent: not set */
+  rate?: Rate
   /** Share under Fair, with up to three decimals; null: not set, which counts as 1 */
   weight?: number | null
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, keyPath, quern, queuePath, valueOf, valuePath, valueText } from '../api'
-import { duration, exact, moment, percent, short, shown } from '../format'
+import { duration, exact, moment, percent, rateOf, rateText, short, shown } from '../format'
 import { Heat } from '../heat'
 import { write } from '../json'
 import { List } from '../list'
@@ -91,12 +91,14 @@ const byDefault = (own: number | null, all: number | undefined) => (own === null
 function cells(of: string, v: ValueCount, edit: () => void) {
   const share = v.in_flight === 0 ? 0 : percent(v.in_flight, stats.value?.stats.reserved ?? 0) // what all have matters to a value that has some
   const limit = v.limit ?? v.default_limit ?? null
+  const rate = v.rate ?? v.default_rate
   return [
     name(of, v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
     <td>
       <div class="gauge">
         <div class={atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={limit === null ? share : percent(v.in_flight, limit)} /></div>
         <span title={byDefault(v.limit, v.default_limit)}>{short(v.in_flight)} / {limit === null ? 'no limit' : short(limit)}</span>
+        {rate && <small title={v.rate ? 'the rate under MaxRate' : 'the rate under MaxRate, the default of the key'}>{rateText(rate)}</small>}
       </div>
     </td>,
     <td><AtLimit v={v} /></td>, <td class="r">{share.toFixed(1)} %</td>,
@@ -123,12 +125,17 @@ export function AtLimit({ v }: { v: ValueCount }) {
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
-type Settings = { limit: number | null; weight: number | null }
+type Settings = { limit: number | null; weight: number | null; rate: string | null }
 
-const version = (v: ValueCount): Version => ({ fields: { limit: v.limit, weight: v.weight }, etag: v.etag })
-const inWords = ({ limit, weight }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}`
+const none: Settings = { limit: null, weight: null, rate: null }
+const version = (v: ValueCount): Version => ({ fields: { limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null }, etag: v.etag })
+const body = ({ limit, weight, rate }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }) })
+const empty = (s: Settings) => Object.values(s).every((field) => field === null)
 
-/** Limit and weight of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
+/** What is set for a value, in words. */
+export const inWords = ({ limit, weight, rate }: { limit: number | null; weight: number | null; rate?: string | null }) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}${rate ? ', rate ' + rate : ''}`
+
+/** Limit, weight and rate of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
 export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {
   const [changes, setChanges] = useState<Partial<Settings>>({})
   const path = valuePath(queue.value, of, value)
@@ -136,29 +143,31 @@ export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v:
     now: v && version(v), changes, log: { queue: queue.value, target: `${of}=${write(value)}` },
     read: async () => version(await call<ValueCount>('GET', path)),
     put: async (fields, guard) => {
-      const { limit, weight } = { limit: null, weight: null, ...fields } as Settings
-      if (limit !== null || weight !== null) return version(await call<ValueCount>('PUT', path, { limit, weight }, guard))
+      const set = { ...none, ...fields } as Settings
+      if (!empty(set)) return version(await call<ValueCount>('PUT', path, body(set), guard))
       if (guard['If-Match']) await call('DELETE', path, undefined, guard)
       return undefined
     },
     done: (is, saved, before) => {
-      const [was, set] = [before, is].map((v) => ({ limit: null, weight: null, ...v?.fields }) as Settings) as [Settings, Settings]
+      const [was, set] = [before, is].map((v) => ({ ...none, ...v?.fields }) as Settings) as [Settings, Settings]
       setChanges({})
-      if (saved) say(`${of}=${shown(value)}: ${inWords(set)}, from the next reservation on`, { text: `${inWords(was)} again`, run: () => (was.limit === null && was.weight === null ? call('DELETE', path) : call('PUT', path, was)) })
+      if (saved) say(`${of}=${shown(value)}: ${inWords(set)}, from the next reservation on`, { text: `${inWords(was)} again`, run: () => (empty(was) ? call('DELETE', path) : call('PUT', path, body(was))) })
       close(true)
     },
   })
-  const { limit, weight } = { limit: null, weight: null, ...edit.fields } as Settings
+  const set = { ...none, ...edit.fields } as Settings
+  const { limit, weight, rate } = set
   const number = (text: string) => (text === '' ? null : Number(text))
   return (
     <form class="stack" onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') close(false) }}>
       <div class="row">
         <label class="field">Limit <input type="number" min="0" max="2147483647" step="1" placeholder="none" value={limit ?? ''} onInput={(e) => setChanges({ ...changes, limit: number(e.currentTarget.value) })} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>
         <label class="field">Weight <input type="number" min="0.001" max="1000" step="0.001" placeholder="1" value={weight ?? ''} onInput={(e) => setChanges({ ...changes, weight: number(e.currentTarget.value) })} /></label>
+        <label class="field">Rate <input type="text" size={8} pattern="[1-9][0-9]*/[1-9][0-9]*(ms|s|m|h|d)" title="a number and a time, as in 50/1m" placeholder="50/1m" value={rate ?? ''} onInput={(e) => setChanges({ ...changes, rate: e.currentTarget.value || null })} /></label>
         <button class="main" disabled={edit.busy}>Save</button>
         <button type="button" onClick={() => close(false)}>Leave as it is</button>
-        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]))} curl={curl('PUT', path, { limit, weight })} />
-        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair.</small>
+        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]), ...(rate === null ? [] : ['--rate', rate]))} curl={curl('PUT', path, body(set))} />
+        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair. The rate takes the place of the number in MaxRate.</small>
       </div>
       <Outcome edit={edit} />
     </form>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { curl, keyPath, quern, queuePath, valueOf, valueText } from '../api'
 import { CopyAs } from '../copy'
-import { clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
+import { clamped, duration, exact, moment, percent, rateText, short, shown, visible } from '../format'
 import { Heat } from '../heat'
 import { write } from '../json'
 import { List } from '../list'
@@ -17,7 +17,7 @@ import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, M
 import { actorOf } from '../told'
 import { Change, UndoOf, What } from './activity'
 import { HowLong } from './durations'
-import { AtLimit, Edit, newer } from './keys'
+import { AtLimit, Edit, inWords, newer } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
 
@@ -57,7 +57,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       <HowLong value={{ key: name, text: valueText(value) }} />
       <Submissions of={name} text={valueText(value)} />
       <Failures of={name} text={valueText(value)} />
-      {may('admin') && <ChangesOf key={changed} target={target} none="The audit log has no change of its limit or weight." />}
+      {may('admin') && <ChangesOf key={changed} target={target} none="The audit log has no change of its limit, weight or rate." />}
     </>
   )
 }
@@ -103,12 +103,12 @@ function Numbers({ v }: { v: ValueCount }) {
   )
 }
 
-/** Limit and weight, changed in place. */
+/** Limit, weight and rate, changed in place. */
 function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: ValueCount | undefined; again: () => void }) {
   const [open, setOpen] = useState(false)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'not set'}, in effect from the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
+      <header><div class="row"><h2>Limit, weight and rate</h2><small>{v ? inWords({ ...v, rate: v.rate ? rateText(v.rate) : null }) : 'not set'}, in effect from the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
       {open && <Edit of={of} value={value} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
     </section>
   )
