@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
@@ -459,4 +460,107 @@ func TestQueueComesBack(t *testing.T) {
 			t.Errorf("at node %s are %d submissions, want %d", step.to, n, inserted)
 		}
 	}
+}
+
+// A move that another node is faster than ends by saying who serves the queue. The queue is at that node, and stays there.
+func TestMoveThatAnotherNodeWins(t *testing.T) {
+	t.Parallel()
+	b, table := newFolderBackend(t), clustertest.NewTable()
+	first := b.node(t, table)
+	third, err := b.open(t, filepath.Join(t.TempDir(), "cache"), "c", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := first.PutQueue(t.Context(), "wanted", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	idle := member.New(member.Options{Leases: table, Name: "b", URL: "http://b", Logger: slog.New(slog.DiscardHandler), // it takes nothing
+		Now: func() time.Duration { return time.Since(began) }})
+	if err := idle.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() { idle.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		beating.Wait()
+	})
+	first.serves(t, func() bool {
+		view := first.nodes.node.View()
+		return view.Live("b") && view.Live("c")
+	})
+	moved := make(chan error, 1)
+	go func() { moved <- first.nodes.Move(t.Context(), "wanted", "b") }()
+	shard := queueAt(first.Engine, "wanted").id
+	first.serves(t, func() bool {
+		first.nodes.mu.Lock()
+		defer first.nodes.mu.Unlock()
+		return first.nodes.asked[shard] == "b"
+	})
+	if err := first.nodes.Move(t.Context(), "wanted", "c"); err != nil {
+		t.Fatalf("Move to c = %v", err)
+	}
+	if err := <-moved; queue.CodeOf(err) != queue.CodeUnavailable || !strings.Contains(err.Error(), "lost the queue to node c before node b") {
+		t.Errorf("Move to b = %v, want it to say that c was faster", err)
+	}
+	third.serves(t, func() bool { _, err := third.Queue("wanted"); return err == nil })
+}
+
+// unreadBlobs are blobs of which none can be read for some time.
+type unreadBlobs struct {
+	blobs.Blobs
+	backend *unreadBackend
+}
+
+// unreadBackend has such blobs. Snapshots can be read all the same.
+type unreadBackend struct {
+	*folderBackend
+	away  atomic.Bool
+	asked chan struct{} // closed when the first one was asked for in vain
+	once  sync.Once
+}
+
+func (b *unreadBackend) Blobs() blobs.Blobs { return unreadBlobs{b.folderBackend.Blobs(), b} }
+
+func (b unreadBlobs) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
+	_, name, _ := strings.Cut(key, "/")
+	if _, _, _, content := blobs.ParseKey(name); content && b.backend.away.Load() {
+		b.backend.once.Do(func() { close(b.backend.asked) })
+		return nil, errors.New("the database does not answer")
+	}
+	return b.Blobs.Get(ctx, key, off, n)
+}
+
+// A node that takes a queue over serves it only when it has all contents that its empty cache lacks. Until then calls are refused as for a
+// queue that moves, and nothing is set aside.
+func TestNodeWaitsForContents(t *testing.T) {
+	t.Parallel()
+	b, table := newFolderBackend(t), clustertest.NewTable()
+	none := func(o *Options) { o.SnapshotBytes = 1 << 40 } // a snapshot would have the contents, too
+	old, err := openNode(t, b, filepath.Join(t.TempDir(), "cache"), "a", table, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.serves(t, func() bool { return len(old.all()) == 1 && old.nodes.Coordinator() == nil })
+	if _, _, err := old.PutQueue(t.Context(), "large", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	id, chunks := large(t, old.Engine)
+	unread := &unreadBackend{folderBackend: b, asked: make(chan struct{})}
+	unread.away.Store(true)
+	old.isolate()
+	next, err := openNode(t, unread, filepath.Join(t.TempDir(), "cache"), "b", clustertest.NewTable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-unread.asked
+	if _, err := next.Queue("large"); queue.CodeOf(err) != queue.CodeMoving ||
+		!strings.Contains(err.Error(), "no node of the cluster serves the queue at this moment") {
+		t.Errorf("while contents cannot be read: %v, want the code moving", err)
+	}
+	unread.away.Store(false)
+	next.serves(t, func() bool { _, err := next.Queue("large"); return err == nil })
+	hasLarge(t, next.Engine, id, chunks)
 }
