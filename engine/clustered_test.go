@@ -518,7 +518,7 @@ type unreadBlobs struct {
 type unreadBackend struct {
 	*folderBackend
 	away  atomic.Bool
-	asked chan struct{} // closed when the first one was asked for in vain
+	asked chan struct{} // closed when one could not be read
 	once  sync.Once
 }
 
