@@ -49,9 +49,10 @@ class Readmes(unittest.TestCase):
 
     def test_its_own(self) -> None:
         with serving() as server:
-            producer, consumer, follows, kinds, awaiting, stored, unique, calls = programs("sdk/python/README.md")
+            producer, consumer, follows, kinds, awaiting, stored, unique, calls, tests = programs("sdk/python/README.md")
             self.both(producer, consumer, server)
             self.assertEqual(run(follows, server), "ASH\n")
+            self.assertEqual(run(tests, server, env={**os.environ, "QUERN": str(pathlib.Path(BINARY).resolve())}), "completed_with_dead ASH\n")
             self.assertEqual(run(kinds, server), "sent to ana\nresized cat.png to 100\n")
             self.assertEqual(run(awaiting, server), f"completed\n{sum(len(f'row {i}') for i in range(1000))}\n")
             with tempfile.TemporaryDirectory() as folder:

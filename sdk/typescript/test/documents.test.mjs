@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { blocks, compile, folder, serve } from './harness.mjs'
+import { blocks, compile, folder, root, serve } from './harness.mjs'
 
 /** Runs a program to its end, which must be in order, and returns what it printed. */
 const run = (program) => new Promise((resolve, reject) => {
@@ -28,6 +28,9 @@ test('the programs of the page compile; the first produces, consumes and collect
   assert.equal(await run(join(made, `program${follows}.mjs`)), 'ASH\n')
   const kinds = programs.findIndex((code) => code.includes('client.worker'))
   assert.equal(await run(join(made, `program${kinds}.mjs`)), 'sent to ana\nresized cat.png to 100\n')
+  const tests = programs.findIndex((code) => code.includes('startServer'))
+  process.env.QUERN ??= join(root, 'bin/quern')
+  assert.equal(await run(join(made, `program${tests}.mjs`)), 'completed_with_dead\n')
   const unique = programs.findIndex((code) => code.includes('on_conflict'))
   assert.equal(await run(join(made, `program${unique}.mjs`)), 'true true 0,5000,60000\ncancelled open\n')
 })

@@ -1,0 +1,77 @@
+"""A real server for the tests of a program.
+
+::
+
+    class TestShout(unittest.TestCase):
+        def test_it(self) -> None:
+            with quern.testing.Server() as server, quern.Client(server.address) as client:
+                ...
+
+The server has data of its own, which is removed when it ends, and a free port. It has no clock that a test can move.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import threading
+
+__all__ = ["Server"]
+
+STOP_SECONDS = 10.0  # in which a server ends in order
+
+
+class Server:
+    """A development server, which runs from here until :meth:`stop`, the end of the ``with`` block or of the program. Its program is ``quern``
+    in the PATH, or what the environment variable QUERN names."""
+
+    def __init__(self) -> None:
+        program = os.environ.get("QUERN") or shutil.which("quern")
+        if program is None:
+            raise FileNotFoundError("there is no program quern in the PATH; install it, or name it in the environment variable QUERN")
+        command = [program, "dev", "--listen", "127.0.0.1:0"]
+        # In a process group of its own: Ctrl-C ends it after the test has, not under its hands.
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        assert self._process.stdout is not None
+        self._log: list[str] = []
+        self.address = ""
+        for line in self._process.stdout:
+            self._log.append(line)
+            if found := [word for word in line.split() if word.startswith("http://")]:
+                self.address = found[0]
+                break
+        atexit.register(self.stop)
+        self._reading = threading.Thread(target=self._read, name="quern-server-log", daemon=True)
+        self._reading.start()
+        if not self.address:
+            self.stop()
+            raise RuntimeError(f"the server did not start:\n{self.log}")
+
+    @property
+    def log(self) -> str:
+        """What the server has said so far."""
+        return "".join(self._log)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            self._log.extend(lines)
+
+    def stop(self) -> None:
+        """End the server, and remove its data."""
+        atexit.unregister(self.stop)
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reading.join()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
