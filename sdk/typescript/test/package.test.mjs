@@ -14,7 +14,7 @@ test('the packed package installs without dependencies, and its types need no ot
   const [packed] = JSON.parse(execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: here, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }))
   const files = packed.files.map((f) => f.path)
   for (const want of ['LICENSE', 'README.md', 'dist/index.js', 'dist/index.d.ts', 'dist/transport_fetch.js', 'dist/objects/index.js', 'src/index.ts']) assert.ok(files.includes(want), `${want} is not in the package`)
-  assert.ok(files.every((f) => !/test|node_modules|generate\.mjs/.test(f)), `the package has more than it should: ${files}`)
+  assert.ok(files.every((f) => !/\btest\b|node_modules|generate\.mjs/.test(f)), `the package has more than it should: ${files}`)
   writeFileSync(join(project, 'package.json'), '{"private": true, "type": "module"}')
   run('npm', 'install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename))
   writeFileSync(join(project, 'use.ts'), `import { Client, type Chunk, type api } from '@quern/client'
