@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -347,19 +348,15 @@ func validTarget(of queue.ValueTarget) error {
 }
 
 // List lists the values of a meta key that open submissions have or that something is set for, the largest first by `sort`:
-// "in_flight" (the default) or "ready".
+// one of ValueSorts, or "" for the first. It looks at every value of the key: its cost grows with them alone.
 func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit int) ([]api.ValueCount, error) {
 	limit, err := validLimit(limit)
 	if err != nil {
 		return nil, err
 	}
-	size := map[string]func(*backlog.ValueCount) uint64{
-		"":          func(v *backlog.ValueCount) uint64 { return v.InFlight },
-		"in_flight": func(v *backlog.ValueCount) uint64 { return v.InFlight },
-		"ready":     func(v *backlog.ValueCount) uint64 { return v.Available },
-	}[sort]
+	size := p.q.valueSize(key, cmp.Or(sort, ValueSorts[0]))
 	if size == nil {
-		return nil, queue.Invalid("/query/sort", "is not known; use in_flight or ready")
+		return nil, queue.Invalid("/query/sort", "is not known; use one of %s", strings.Join(ValueSorts, ", "))
 	}
 	counts, _ := p.q.shard.Values.List(key, math.MaxInt, nil)
 	set := p.q.values.of(key)
@@ -377,6 +374,31 @@ func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit in
 		list[i] = p.q.showValue(key, &counts[i])
 	}
 	return list, nil
+}
+
+// ValueSorts are what values can be sorted by.
+var ValueSorts = []string{"in_flight", "ready", "paused", "blocked", "submissions", "weight"}
+
+// valueSize is what values of a key are compared by; nil: sort is none of ValueSorts.
+func (q *Queue) valueSize(key queue.MetaKey, sort string) func(*backlog.ValueCount) uint64 {
+	switch sort {
+	case "in_flight":
+		return func(v *backlog.ValueCount) uint64 { return v.InFlight }
+	case "ready":
+		return func(v *backlog.ValueCount) uint64 { return v.Available }
+	case "paused":
+		return func(v *backlog.ValueCount) uint64 { return v.Paused }
+	case "blocked":
+		return func(v *backlog.ValueCount) uint64 { return v.Blocked }
+	case "submissions":
+		return func(v *backlog.ValueCount) uint64 { return uint64(v.Submissions) }
+	case "weight":
+		set, byDefault := q.values.of(key), q.values.find(allOf(key)).Weight
+		return func(v *backlog.ValueCount) uint64 {
+			return uint64(cmp.Or(set[v.Value].Weight, byDefault, queue.DefaultWeight))
+		}
+	}
+	return nil
 }
 
 // Keys lists the meta keys that open submissions have or that something is set for, by name, from the one after `after` on: at

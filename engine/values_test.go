@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,49 @@ func known(t *testing.T, e *Engine, queueName, key string) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// Each number of a value sorts the list, the largest first; a weight that is not set is the default's, and then 1.
+func TestValuesAreSortedByEachNumber(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	q, ctx := queueAt(e, DefaultQueue), context.Background()
+	insert(t, e, 6, text("tenant", "in_flight"))
+	plan, err := q.Plan([]byte(`"OldestFirst"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := q.Reserve(ctx, ReserveRequest{Max: 6, Plan: plan}, nil); err != nil || len(got.Reservations) != 6 {
+		t.Fatalf("reserve: %+v, %v", got, err)
+	}
+	insert(t, e, 9, text("tenant", "ready"))
+	for range 3 {
+		insert(t, e, 1, text("tenant", "submissions"))
+	}
+	for _, action := range []queue.RuleAction{queue.Pause, queue.Block} {
+		value := text("tenant", map[queue.RuleAction]string{queue.Pause: "paused", queue.Block: "blocked"}[action])
+		insert(t, e, 4, value)
+		rule := queue.Rule{Action: action, Match: queue.RuleMatch{Entry: value}, Reason: "a test"}
+		if _, _, err := q.Rules.Set(ctx, rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setValue(t, e, DefaultQueue, text("tenant", "weight"), queue.ValueSettings{Limit: queue.NoLimit, Weight: 9000})
+	setValue(t, e, DefaultQueue, text("tenant", "light"), queue.ValueSettings{Limit: queue.NoLimit, Weight: 500})
+	for _, sort := range append(slices.Clone(ValueSorts), "") {
+		list, err := q.Values.List(ctx, "tenant", sort, queue.MaxListLimit)
+		if want := cmp.Or(sort, "in_flight"); err != nil || len(list) != 7 || list[0].Value != text("", want).Value {
+			t.Errorf("by %q the list begins with %+v, %v; want %s first", sort, list, err, want)
+		}
+	}
+	list, err := q.Values.List(ctx, "tenant", "weight", queue.MaxListLimit)
+	if err != nil || list[6].Value != text("", "light").Value {
+		t.Errorf("by weight the list ends with %+v, %v; want the value of weight 0.5", list, err)
+	}
+	if _, err := q.Values.List(ctx, "tenant", "name", 1); err == nil || !strings.Contains(err.Error(), "in_flight, ready") {
+		t.Errorf("by name: %v", err)
+	}
 }
 
 // What is set outlives a restart, before any submission has the value and after; what is deleted stays deleted.

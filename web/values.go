@@ -75,7 +75,8 @@ func (x metaValues) routes(r *router) {
 			"as for PUT."}, x.deleteKey)
 	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
-		summary: "List the values of a meta key with their chunks and settings"}, x.list)
+		summary: "List the values of a meta key with their chunks and settings",
+		about:   "The largest by `sort` come first."}, x.list)
 	registerIn(r, operation{id: "get-meta-value", method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler,
 		tag:     tagQueues,
@@ -152,7 +153,7 @@ func (x metaValues) deleteKey(ctx context.Context, q *engine.Queue, in *deleteKe
 type listValuesInput struct {
 	QueuePath
 	Key   string `path:"key" maxLength:"64" doc:"The meta key"`
-	Sort  string `query:"sort" enum:"in_flight,ready" default:"in_flight" doc:"Largest first"`
+	Sort  string `query:"sort" enum:"in_flight,ready,paused,blocked,submissions,weight" default:"in_flight" doc:"Order"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 

@@ -48,7 +48,8 @@ func keysCommand(a *app) *cobra.Command {
 				return c.Values(ctx, c.queue, c.args[0], sort), nil
 			},
 		).with(func(c *cobra.Command) {
-			c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight or ready (default in_flight)")
+			c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight, ready, paused, "+
+				"blocked, submissions or weight (default in_flight)")
 		}),
 		one: []action[*api.ValueCount]{does("get KEY VALUE", "Show a value of a meta key: ready chunks, chunks in "+
 			"flight, limit and weight",

@@ -536,7 +536,7 @@ class Calls:
         return self._pages("list meta keys", path("/v1/queues/{}/meta-keys", queue), {"limit": limit})
 
     def list_meta_values(self, queue: str, key: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.ValueCount]:
-        """List the values of a meta key with their chunks and settings."""
+        """List the values of a meta key with their chunks and settings. The largest by `sort` come first."""
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> Iterator[types.Node]:
@@ -1446,7 +1446,7 @@ class AsyncCalls:
         return self._pages("list meta keys", path("/v1/queues/{}/meta-keys", queue), {"limit": limit})
 
     def list_meta_values(self, queue: str, key: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.ValueCount]:
-        """List the values of a meta key with their chunks and settings."""
+        """List the values of a meta key with their chunks and settings. The largest by `sort` come first."""
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> AsyncIterator[types.Node]:

@@ -475,10 +475,10 @@ export class Calls {
     return this.connection.json<KeySeries>({ what: "get key timeseries", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/timeseries`, safe: true, signal: options.signal })
   }
 
-  /** List the values of a meta key with their chunks and settings. Needs the scope read. */
+  /** List the values of a meta key with their chunks and settings. The largest by `sort` come first. Needs the scope read. */
   listMetaValues(queue: string, key: string, options: CallOptions & {
-    /** Largest first */
-    sort?: "in_flight" | "ready"
+    /** Order */
+    sort?: "in_flight" | "ready" | "paused" | "blocked" | "submissions" | "weight"
     /** Most items */
     limit?: number
   } = {}): AsyncIterableIterator<ValueCount> {
