@@ -28,8 +28,8 @@ func listenOptions() []option {
 		},
 		{
 			"auth", "false", "true or false",
-			"require an access token from the first start on; without it, requests need one once a token exists, or " +
-				"if other machines can reach the address",
+			"require an access token from the first start on; if false, requests need a token once one exists, or if " +
+				"other machines can reach the address",
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{

@@ -91,7 +91,8 @@ func dataOptions() []option {
 	return []option{
 		{
 			"data", "quern-data", "a directory; created when absent; one server at a time",
-			"directory for everything that must survive a restart",
+			"directory for everything that must survive a restart; in a cluster only for a cache, and by default a " +
+				"temporary one",
 			func(c *Config, text string) error { return nonEmpty(&c.Data, text) },
 		},
 		{
@@ -107,8 +108,8 @@ func dataOptions() []option {
 		},
 		{
 			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
-			"the next snapshot begins when the journal has grown by this much since the last one, or by half of " +
-				"the store if that is more",
+			"the server makes a snapshot when the journal has grown by this much, or by half the size of the store " +
+				"if that is more",
 			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
@@ -119,8 +120,8 @@ func dataOptions() []option {
 		},
 		{
 			"plugin-memory", "512MiB", "16MiB to 1024GiB",
-			"memory for the sandboxes and the compiled code of all plugins; above it, the longest idle are " +
-				"evicted, and a plugin that gets no memory falls back",
+			"memory for the sandboxes and the compiled code of all plugins; above it, the server evicts what has been " +
+				"idle longest; if a plugin gets no memory, requests use the next branch of their strategy",
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{

@@ -41,14 +41,14 @@ func tokenOptions() []option {
 		},
 		{
 			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
-			"open submissions that one access token inserted, counted from the server's start; more get 429; auto " +
-				"is three quarters of max-live-submissions",
+			"open submissions that one access token inserted since the server's start; more get 429; auto is three " +
+				"quarters of max-live-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Submissions, text) },
 		},
 		{
 			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number",
-			"different values of meta keys that the open submissions of one access token may add, counted from " +
-				"the server's start; more get 429; auto is the same as token-submissions",
+			"new values of meta keys that one access token may bring; each counts until no open submission has it, or " +
+				"the server restarts; more get 429; auto is the same as token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},
 		{
