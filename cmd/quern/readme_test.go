@@ -21,6 +21,7 @@ func TestDocumentCommands(t *testing.T) {
 	for file, wanted := range map[string][]string{
 		"README.md": {`(?m)^1 +1 +\S+ +[0-9a-f]{16} +`, `(?ms)^action +redrive$.*^done +1$`, `(?m)^match +company=8$`, `(?m)^due +at 03:00 every day, Europe/Amsterdam$`},
 		"docs/START.md": {
+			`(?m)^ID +STATE +CHUNKS +READY +WAITING +RESERVED +DONE +DEAD +CREATED +META\n\d+ +open +3 +3 +0 +0 +0 +0 +\S+ +company=123$`,
 			`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`, `inserted 3 submissions`,
 			`(?m)^\d+ +completed +2 +0 +0 +0 +2 +0 .* company=124 mode=preview$`, `(?m)^\d+ +open +2 +2 +0 +0 +0 +0 .* company=123$`,
 			`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`, `"text":"ONE"`, `(?m)^done +\d+$`,

@@ -67,7 +67,7 @@ class Readmes(unittest.TestCase):
         with serving() as server, tempfile.TemporaryDirectory() as stored, tempfile.TemporaryDirectory() as folder:
             files, callbacks, kinds, tests = programs("docs/RECIPES.md")
             self.assertEqual(run(files.replace("/tmp/quern-objects", stored), server), "completed\n12 bytes\n18 bytes\n")
-            self.assertEqual(run(kinds, server), "completed sent to ana\ncompleted resized cat.png\ncompleted_with_dead\n")
+            self.assertEqual(run(kinds, server), "completed sent to ana\ncompleted resized cat.png to 100\n")
             path = os.pathsep.join([str(pathlib.Path(BINARY).resolve().parent), os.environ["PATH"]])
             run(tests, server, env={**os.environ, "PATH": path})
             self.callbacks(callbacks.replace("http://127.0.0.1:7700", server.address), server, folder)

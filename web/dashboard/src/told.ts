@@ -18,7 +18,7 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'consumer.quiet': ['kept new work from', 'keep new work from'],
   'consumer.release': ['took back the chunks of', 'take back the chunks of'],
   'consumer.resume': ['gave new work to', 'give new work to', () => 'again'],
-  'dead_letter.delete': ['discarded', 'discard'],
+  'dead_letter.delete': ['deleted', 'delete'],
   'dead_letter.forward': ['forwarded', 'forward', (is) => (is['to'] ? `to queue ${is['to']}` : '')],
   'dead_letter.redrive': ['redrove', 'redrive'],
   'dead_letter.change': ['changed the content of', 'change the content of'],

@@ -71,7 +71,7 @@ export function Start({ filter: meant, known, asked, setAsked, done }: { filter:
   })
   const n = most > 0 ? Math.min(most, known ?? 0) : known ?? 0
   const fits = counted?.what === what ? counted.n : undefined
-  const words = { redrive: (many: number) => `${exact(many)} chunks become ready again, with their attempts reset. More may die before it starts.`, delete: (many: number) => `${exact(many)} chunks are discarded and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
+  const words = { redrive: (many: number) => `${exact(many)} chunks become ready again, with their attempts reset. More may die before it starts.`, delete: (many: number) => `${exact(many)} chunks are deleted and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
   const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
   return (
     <>

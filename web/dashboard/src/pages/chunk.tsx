@@ -101,7 +101,7 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
     <div class="stack foot">
       <p class="row">
         <Confirm name="Redrive" button="Redrive" look="main" question="Redrive this chunk?" run={async () => { await call('POST', `${path}/redrive`); say('It is ready again, with its attempts reset'); done() }}>1 chunk becomes ready at once. Its attempts are reset, so it gets as many as a new one.</Confirm>
-        <Confirm name="Delete" danger question="Discard this chunk for good?" run={async () => { await call('DELETE', path); say('It is discarded, and counts as skipped'); done() }}>This discards its error and its history. Its submission counts it as skipped.</Confirm>
+        <Confirm name="Delete" danger question="Delete this dead letter for good?" run={async () => { await call('DELETE', path); say('It is deleted, and counts as skipped'); done() }}>This deletes its error and its history. Its submission counts it as skipped.</Confirm>
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
       {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}

@@ -52,7 +52,7 @@ export function DeadLetters() {
   const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, filter.fingerprint ? 0 : groups.data.others)
   return (
     <>
-      <div class="head"><h1>Dead letters</h1><span>chunks without attempts left, until you redrive or discard them</span>
+      <div class="head"><h1>Dead letters</h1><span>chunks without attempts left, until you redrive or delete them</span>
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...filterFlags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>
@@ -91,7 +91,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
   const id = (d: DeadLetter) => `${d.submission}/${d.index}`
   const [to, setTo] = useState<string>()
   const close = () => { choose(new Set()); setTo(undefined) }
-  const said = { redrive: 'redriven: ready again, with attempts reset', delete: 'discarded', forward: `forwarded to ${to}` }
+  const said = { redrive: 'redriven: ready again, with attempts reset', delete: 'deleted', forward: `forwarded to ${to}` }
   const each = (verb: keyof typeof said) => action.run(async () => {
     let n = 0
     try {
@@ -125,7 +125,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
         {to === undefined ? <button disabled={action.busy} onClick={() => setTo('')}>Forward {exact(chosen.size)}…</button> : (
           <form class="row" aria-label="Forward the chosen chunks" onSubmit={(e) => { e.preventDefault(); void each('forward') }}><ToQueue value={to} change={setTo} /><button disabled={action.busy || !to}>Forward {exact(chosen.size)}</button>{to && <CopyAs cli={quern('dead', 'forward', '--to', to, '--queue', queue.value, ...chosen)} curl={curl('POST', `${base}/${[...chosen][0]}/forward`, { to })} />}</form>
         )}
-        <Confirm name="Delete" button={`Delete ${exact(chosen.size)}…`} n={chosen.size} danger question={`Discard ${exact(chosen.size)} for good?`} run={() => each('delete')}>This discards their errors and their history. Their submissions count them as skipped.</Confirm>
+        <Confirm name="Delete" button={`Delete ${exact(chosen.size)}…`} n={chosen.size} danger question={`Delete ${exact(chosen.size)} for good?`} run={() => each('delete')}>This deletes their errors and their history. Their submissions count them as skipped.</Confirm>
       </Chosen>}
       {items?.length === 0 && list.data?.next && <Empty>No dead letter of the newest submissions matches the filter. Older submissions have more.</Empty>}
       {items?.length === 0 && !list.data?.next && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'No dead letters. A chunk becomes one after its last attempt; the queue’s setting max_attempts is the number of attempts.'}</Empty>}
