@@ -146,7 +146,7 @@ type Submission struct {
 	Dead uint32 `json:"dead"`
 	// Skipped chunks that were forwarded to another queue as dead letters
 	Forwarded uint32 `json:"forwarded,omitempty"`
-	// Discarded, forwarded or, in an ended submission, unfinished
+	// Deleted, forwarded or, in an ended submission, unfinished
 	Skipped            uint32 `json:"skipped,omitempty"`
 	CreatedAt          Time   `json:"created_at"`     // Time of the insert
 	Meta               Meta   `json:"meta,omitempty"` // Keys and values for strategies

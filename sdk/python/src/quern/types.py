@@ -3621,7 +3621,7 @@ class Submission(_SubmissionRequired, total=False):
     schedule: str
     #: Tick of that schedule
     scheduled_at: str
-    #: Discarded, forwarded or, in an ended submission, unfinished
+    #: Deleted, forwarded or, in an ended submission, unfinished
     skipped: int
     #: Template from the insert
     template: str

@@ -2837,7 +2837,7 @@ export type Submission = {
   schedule?: string
   /** Tick of that schedule */
   scheduled_at?: string
-  /** Discarded, forwarded or, in an ended submission, unfinished */
+  /** Deleted, forwarded or, in an ended submission, unfinished */
   skipped?: number
   /** All states but open are final, except that a redrive reopens completed_with_dead */
   state: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired"
