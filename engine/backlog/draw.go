@@ -19,7 +19,8 @@ const few = 12
 func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	f := c.of
 	// where values are ranked by their first submissions, every cell that is blocked has to move out of the way
-	met, searches := uint64(0), f.fewest == nil
+	// and a single draw must not give more to the cells that are open
+	met, searches := uint64(0), f.fewest == nil && !f.meter.once
 	for f.groups[group].offered > 0 && !f.meter.tired() {
 		number, draw, drawn := c.draw(group, rnd)
 		if !drawn {

@@ -36,9 +36,11 @@ type meter struct {
 	work     [Kinds]Work
 	allowed  int // that may be moved; 0: no bound
 	moved    int
+	once     bool // a pick is over as soon as a draw falls on nothing, or something has to be moved first
+	failed   bool // it did
 }
 
-func (m *meter) tired() bool { return m.allowed > 0 && m.moved >= m.allowed }
+func (m *meter) tired() bool { return m.failed || m.allowed > 0 && m.moved >= m.allowed }
 
 // kind is what the view's work is counted by.
 func (f *frame) kind() int {
@@ -52,9 +54,13 @@ func (f *frame) kind() int {
 func (f *frame) limited() {
 	f.meter.work[f.kind()].Limited++
 	f.meter.moved++
+	f.meter.failed = f.meter.once
 }
 
-func (f *frame) redrawn() { f.meter.work[f.kind()].Redrawn++ }
+func (f *frame) redrawn() {
+	f.meter.work[f.kind()].Redrawn++
+	f.meter.failed = f.meter.once
+}
 
 // LedgerSums is how the ledgers of all fair views stand together.
 type LedgerSums struct {

@@ -61,17 +61,6 @@ func (s *Shard) stale(q *machine.Request) error {
 	return nil
 }
 
-// lookAt is the time of a call's next look: when the call came, which its caller has just
-// read, and after that the present.
-func (s *Shard) lookAt(q *machine.Request) queue.Time {
-	now := q.Now
-	q.Now = 0
-	if now == 0 {
-		return s.now()
-	}
-	return now
-}
-
 // reserve picks in slices, so that no caller waits for the mutex for long.
 func (s *Shard) reserve(ctx context.Context, q *machine.Request, dst []queue.Reservation) (machine.Reserved, error) {
 	got := s.pools.takePicks()
@@ -86,7 +75,7 @@ func (s *Shard) reserve(ctx context.Context, q *machine.Request, dst []queue.Res
 	}
 	answer := machine.Reserved{Reservations: dst}
 	if err == nil && len(*got) > 0 {
-		answer, err = s.Answers.Fill(ctx, *got, dst)
+		answer, err = s.Answers.Fill(ctx, *got, dst, q.Answered)
 	}
 	s.pools.givePicks(got)
 	switch {
@@ -108,7 +97,7 @@ type picked struct {
 // pick takes the next slice of picks, in one hold of the mutex. With an error those that
 // were taken before are given back.
 func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) (err error) {
-	now, seed := s.lookAt(q), s.options.Seed()
+	now, seed := q.LookAt(s.now), s.options.Seed()
 	s.mu.held(func() {
 		if err = s.pickHeld(ctx, q, got, p, now, seed); err != nil {
 			s.m.Undo(*got)
@@ -147,9 +136,12 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 
 // nothing has the caller wait, or says why there is nothing. The mutex is held.
 func (p *picked) nothing(s *Shard, q *machine.Request, now queue.Time) {
-	if q.Wait > 0 {
+	switch {
+	case q.Turn != nil:
+		p.empty = new(machine.Reserved) // other shards may have something: why not is asked when none has
+	case q.Wait > 0:
 		p.waiter = s.waiters.Park(q)
-	} else {
+	default:
 		p.empty = new(s.m.Empty(q, now))
 	}
 }
@@ -195,7 +187,7 @@ func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Wait
 		case len(picks) == 0:
 			return machine.Reserved{Reservations: dst}, answers.ErrAgain
 		}
-		return s.Answers.Fill(ctx, picks, dst)
+		return s.Answers.Fill(ctx, picks, dst, 0)
 	case <-retry:
 	case <-q.Over.C:
 		if retry != nil {
@@ -233,7 +225,7 @@ func (s *Shard) stopWaiting(ctx context.Context, w *waiters.Waiter, dst []queue.
 		}
 	})
 	if err == nil && len(picks) > 0 {
-		return s.Answers.Fill(ctx, picks, dst)
+		return s.Answers.Fill(ctx, picks, dst, 0)
 	}
 	answer.Reservations = dst
 	return answer, err

@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"engine/measure":                        {},
 	"engine/durations":                      {"engine/queue", "sdk/api"},
 	"engine/forecast":                       {},
+	"engine/merge":                          {"engine/backlog", "engine/queue", "engine/shard/machine", "engine/strategy"},
 	"engine/locks":                          {},
 	"engine/marks":                          {},
 	"engine/fair/gps":                       {}, // for tests and benchmarks
@@ -132,6 +133,7 @@ var mayImport = map[string][]string{
 		"engine/blobs",
 		"engine/durations",
 		"engine/forecast",
+		"engine/merge",
 		"engine/journal",
 		"engine/journal/sqlitelog",
 		"engine/measure",

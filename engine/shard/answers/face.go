@@ -52,8 +52,10 @@ var ErrAgain = errors.New("shard: reserve again")
 // Fill makes the answer of a reserve: tokens are signed and contents gathered outside the
 // mutex. When contents cannot be read the chunks are given back and the error is returned,
 // unless they are damaged: such chunks are set aside, and the others go out. What is more than
-// an answer may hold is given back too: no try is counted, and it is ready for the next call.
-func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (machine.Reserved, error) {
+// an answer may hold is given back too: no try is counted, and it is ready for the next call. The
+// last `answered` entries of dst are of this answer, too: what other shards of the queue gave.
+func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation,
+	answered int) (machine.Reserved, error) {
 	from := len(dst)
 	var arena []byte
 	for i := range picks {
@@ -72,12 +74,12 @@ func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Re
 		}
 		dst = append(dst, res)
 	}
-	fit, err := a.read(ctx, picks, dst[from:])
+	fit, err := a.read(ctx, picks, dst[from-answered:from], dst[from:])
 	if err == nil && a.Owned != nil {
 		err = a.Owned()
 	}
 	if err != nil && IsDamage(err) {
-		return a.withoutDamaged(ctx, picks, dst[:from])
+		return a.withoutDamaged(ctx, picks, dst[:from], answered)
 	} else if err != nil {
 		a.giveBack(picks)
 		return machine.Reserved{Reservations: dst[:from]}, err

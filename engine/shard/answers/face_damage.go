@@ -35,7 +35,7 @@ func IsDamage(err error) bool {
 //	       ├─ damaged  ──► bad   ──► dead letters
 //	       └─ a failure that may pass, or a held attachment ──► given back, as if it had not been picked
 func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
-	dst []queue.Reservation) (machine.Reserved, error) {
+	dst []queue.Reservation, answered int) (machine.Reserved, error) {
 	var sound, bad []machine.Pick
 	var causes []error
 	held := map[*machine.Record]bool{} // paused for its attachment
@@ -55,7 +55,7 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 			a.giveBack(p)
 			continue
 		}
-		_, err := a.read(ctx, p, make([]queue.Reservation, 1))
+		_, err := a.read(ctx, p, nil, make([]queue.Reservation, 1))
 		switch {
 		case err == nil:
 			sound = append(sound, p[0])
@@ -74,7 +74,7 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 	if len(sound) == 0 {
 		return machine.Reserved{Reservations: dst}, ErrAgain
 	}
-	return a.Fill(ctx, sound, dst)
+	return a.Fill(ctx, sound, dst, answered)
 }
 
 // setAside makes dead letters of reserved chunks, durably. Which of the store's rows is

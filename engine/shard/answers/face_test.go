@@ -93,7 +93,7 @@ func TestFill(t *testing.T) {
 	d.inline("note", false, "one", "two")
 	d.inline("", false, "three")
 	d.Insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p/"}})
-	got, err := d.answers.Fill(t.Context(), d.reserve(), make([]queue.Reservation, 1))
+	got, err := d.answers.Fill(t.Context(), d.reserve(), make([]queue.Reservation, 1), 0)
 	if err != nil || len(got.Reservations) != 5 {
 		t.Fatalf("%d reservations, %v", len(got.Reservations), err)
 	}
@@ -122,7 +122,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	large := strings.Repeat("x", queue.MaxAnswerBytes/2+1)
 	d.inline("", false, large, large, large)
 	for left := 3; left > 0; left-- {
-		got, err := d.answers.Fill(t.Context(), d.reserve(), nil)
+		got, err := d.answers.Fill(t.Context(), d.reserve(), nil, 0)
 		if err != nil || len(got.Reservations) != 1 || d.Machine.Holds.Len() != 4-left {
 			t.Fatalf("%d reservations, %d held, %v; want one more", len(got.Reservations), d.Machine.Holds.Len(), err)
 		}
@@ -136,7 +136,7 @@ func TestDamageIsSetAside(t *testing.T) {
 	d := open(t)
 	d.inline("", false, "sound")
 	bad := d.inline("", true, "lost")
-	got, err := d.answers.Fill(t.Context(), d.reserve(), nil)
+	got, err := d.answers.Fill(t.Context(), d.reserve(), nil, 0)
 	if err != nil || len(got.Reservations) != 1 || string(got.Reservations[0].Content.Bytes) != "sound" {
 		t.Fatalf("%+v, %v", got.Reservations, err)
 	}
@@ -144,7 +144,7 @@ func TestDamageIsSetAside(t *testing.T) {
 		t.Errorf("%d dead, %d damaged, %d held", bad.Dead, d.Machine.Stats.Damaged, d.Machine.Holds.Len())
 	}
 	paused := d.inline("lost", true, "there")
-	if got, err = d.answers.Fill(t.Context(), d.reserve(), nil); err != ErrAgain || len(got.Reservations) != 0 {
+	if got, err = d.answers.Fill(t.Context(), d.reserve(), nil, 0); err != ErrAgain || len(got.Reservations) != 0 {
 		t.Errorf("%+v, %v; want %v", got.Reservations, err, ErrAgain)
 	}
 	list := d.rules.List()
@@ -160,7 +160,7 @@ func TestFailuresGiveBack(t *testing.T) {
 	d.inline("", false, "sound")
 	d.inline("", true, "lost")
 	d.Fail = errors.New("no room")
-	if _, err := d.answers.Fill(t.Context(), d.reserve(), nil); err == nil || d.Machine.Stats.Dead+d.Machine.Stats.Damaged != 0 || len(d.reserve()) != 2 {
+	if _, err := d.answers.Fill(t.Context(), d.reserve(), nil, 0); err == nil || d.Machine.Stats.Dead+d.Machine.Stats.Damaged != 0 || len(d.reserve()) != 2 {
 		t.Errorf("the commit failed: %v, %d are dead", err, d.Machine.Stats.Dead)
 	}
 	d = open(t)
@@ -169,7 +169,7 @@ func TestFailuresGiveBack(t *testing.T) {
 	d.Refuse = &queue.Error{Code: queue.CodeUnavailable}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.answers.Fill(ctx, picks, nil); !errors.Is(err, context.Canceled) || d.Machine.Holds.Len() != 0 || d.Woken == 0 {
+	if _, err := d.answers.Fill(ctx, picks, nil, 0); !errors.Is(err, context.Canceled) || d.Machine.Holds.Len() != 0 || d.Woken == 0 {
 		t.Errorf("%v, %d held", err, d.Machine.Holds.Len())
 	}
 }

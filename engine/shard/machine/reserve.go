@@ -9,6 +9,7 @@ package machine
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -29,9 +30,31 @@ type Request struct {
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
 	Now      queue.Time    // when the call came, for its first look at what there is; 0: the shard reads its clock
 
+	Answered int   // reservations that the answer has already, from other shards of the queue
+	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
+	Asks     bool  // it waits for a sign that there may be work, and is handed none: it asks all shards of its queue then
+
 	Restrained bool        // Plan is without what limits count, because of the restart grace
 	Over       *time.Timer // ends Wait; runs from the first time on that there was nothing
 	Waited     time.Duration
+}
+
+// LookAt is the time of the call's next look: when the call came, which its caller has just
+// read, and after that the present.
+func (q *Request) LookAt(present func() queue.Time) queue.Time {
+	now := q.Now
+	q.Now = 0
+	if now == 0 {
+		return present()
+	}
+	return now
+}
+
+// Turn is how far a shard may be taken from before the turn passes to another shard of its queue.
+// The plan has one branch then. At most one of the two is set.
+type Turn struct {
+	Bound  *backlog.Head // of an ordered branch: what comes first in the other shards
+	Weight uint64        // of a Random one: what the shard was weighed with
 }
 
 // Reserved is its answer. Waited is how long the call waited for work. The other fields
@@ -109,7 +132,7 @@ func (m *Machine) Timeout(q *Request) time.Duration {
 // picked, and says how many there were. When there is nothing else it borrows suspects.
 func (m *Machine) Reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
 	n := m.Follow(q, views, most, now, picks)
-	if n == 0 && len(*picks) == 0 && m.Suspects.Borrow(q, most, now) {
+	if n == 0 && len(*picks) == 0 && q.Turn == nil && m.Suspects.Borrow(q, most, now) {
 		n = m.Follow(q, views, most, now, picks)
 		m.Suspects.Lend(now, TickMost) // what was borrowed without success goes back
 	}
@@ -125,11 +148,15 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 		if m.Backlog.Tired() {
 			break // what it gives is not known yet, and so not whose turn comes after it
 		}
-		for ; n < most; n++ {
-			sub, index, ok := m.Backlog.Take(view, m.Rnd)
+		for tries := most - n; tries > 0; tries-- {
+			sub, index, ok := q.Turn.take(m.Backlog, view, m.Rnd)
 			if !ok {
-				break
+				if q.Turn == nil || q.Turn.Weight == 0 {
+					break
+				}
+				continue // each draw counts, also one that fell on nothing
 			}
+			n++
 			*picks = append(*picks, m.Hold(sub.Data.(*Record), index, view.Charged(), q.Consumer, now,
 				now.Add(timeout)))
 			if m.Suspects.Shelved > 0 && m.Suspects.strict() {
@@ -139,6 +166,32 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 	}
 	m.Stats.Reserved += uint64(n)
 	return n
+}
+
+// take takes the next chunk of a view, as far as the turn goes.
+func (t *Turn) take(b *backlog.Backlog, view *backlog.View,
+	rnd *rand.Rand) (sub *backlog.Submission, index uint32, ok bool) {
+	switch {
+	case t == nil:
+	case t.Bound != nil:
+		return b.TakeWithin(view, t.Bound, rnd)
+	case t.Weight > 0:
+		return b.TakeOnce(view, t.Weight, rnd)
+	}
+	return b.Take(view, rnd)
+}
+
+// Heads are what the views of a plan give next, in the order of its branches; the zero Head: nothing.
+// tired says that it gave up, as ReserveBriefly does, and is to be asked again.
+func Heads(m *Machine, views []*backlog.View, dst []backlog.Head) (heads []backlog.Head, tired bool) {
+	m.Backlog.Allow(ShelveMost)
+	for _, view := range views {
+		h, _ := m.Backlog.Head(view, m.Rnd)
+		dst = append(dst, h)
+	}
+	tired = m.Backlog.Tired()
+	m.Backlog.Allow(0)
+	return dst, tired
 }
 
 // ShelveMost is how many submissions that something holds back one hold of the mutex moves aside.

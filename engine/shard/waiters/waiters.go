@@ -14,7 +14,7 @@ import (
 // Waiter is a reserve call that waits on every view of its plan.
 type Waiter struct {
 	Request machine.Request
-	// one send: work, or nothing, which has the caller ask again; closed when the shard closes
+	// one send: work, or nothing, which has the caller ask again; closed when the shard closes, unless it Asks
 	Served chan []machine.Pick
 	over   bool // served or gone: lines drop it when they meet it
 }
@@ -35,7 +35,8 @@ type line struct {
 // counts them, so that a line that holds mostly served ones is cleaned.
 //
 // A plan with scores is told to ask again, not handed work, as nothing is scored under the mutex.
-// At most tellScored at once: they would all score for one chunk.
+// A call that waits in several shards is told, too: whose turn it is depends on all of them. At most
+// tellScored at once: they would all ask for one chunk.
 type Waiters struct {
 	machine func() *machine.Machine
 	stale   func(q *machine.Request) error
@@ -63,7 +64,13 @@ func (w *Waiters) Len() int { return len(w.all) }
 
 // Park puts a waiter into the lines of all views of its plan. The mutex is held.
 func (w *Waiters) Park(q *machine.Request) *Waiter {
-	x := &Waiter{Request: *q, Served: make(chan []machine.Pick, 1)}
+	return w.ParkAt(q, make(chan []machine.Pick, 1))
+}
+
+// ParkAt is Park for one who waits in several shards and is served in any of them through the same channel, which has
+// room for a message of each. The mutex is held.
+func (w *Waiters) ParkAt(q *machine.Request, served chan []machine.Pick) *Waiter {
+	x := &Waiter{Request: *q, Served: served}
 	m := w.machine()
 	w.all[x] = struct{}{}
 	machine.EachStanding(q.Plan, func(br *strategy.Branch) {
@@ -135,7 +142,11 @@ func (w *Waiters) Waits(consumer string) bool {
 func (w *Waiters) Dismiss() {
 	for x := range w.all {
 		w.Unpark(x)
-		close(x.Served)
+		if x.Request.Asks { // it asks again, and learns from which shard it gets nothing
+			x.Served <- nil
+		} else {
+			close(x.Served)
+		}
 	}
 }
 
@@ -192,7 +203,7 @@ func (w *Waiters) serve(m *machine.Machine, l *line, now queue.Time) {
 			x.Served <- nil
 			continue
 		}
-		if machine.Scores(x.Request.Plan) {
+		if x.Request.Asks || machine.Scores(x.Request.Plan) {
 			if asked++; asked <= tellScored {
 				w.unpark(x, l)
 				x.Served <- nil

@@ -1,0 +1,109 @@
+package backlog
+
+import (
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// A queue of several shards has a backlog for each of them, and takes from the one whose turn it is. For that it
+// compares the heads of one branch in all of them: of an ordered branch what comes first, of a random one how much
+// there is. Between the look at the heads and the pick other callers may take something. A bound keeps the order
+// then (TakeWithin), and a draw that fails is made again over all shards (TakeOnce).
+
+// Head is what a view gives next. An ordered view gives the submission that comes first. A Random view gives a number
+// of chunks, by which it is weighed against others.
+type Head struct {
+	Flight   uint32 // by PreferDistinct: chunks in flight of the value that is next
+	Priority int64
+	ID       queue.SubmissionID
+	Weight   uint64 // Random: the sum of the bounds that draws are made from, never less than the available chunks
+}
+
+// Before says whether a branch of this order takes what h stands for before what other stands for. For Random it
+// compares only what PreferDistinct counts.
+func (h *Head) Before(other *Head, order strategy.Order) bool {
+	if h.Flight != other.Flight {
+		return h.Flight < other.Flight
+	}
+	switch order {
+	case strategy.Random:
+		return false
+	case strategy.NewestFirst:
+		return h.ID > other.ID
+	case strategy.CustomPriority:
+		if h.Priority != other.Priority {
+			return h.Priority > other.Priority
+		}
+	}
+	return h.ID < other.ID
+}
+
+// Head is what the view gives next; false: nothing. The view is built, and neither fair nor scored. Like a pick, it
+// moves out of the way what limits hold back, and gives up when it is tired (Allow).
+func (b *Backlog) Head(v *View, rnd *rand.Rand) (h Head, ok bool) {
+	if v.state == dropped || b.Rules.Halted() {
+		return h, false
+	}
+	b.Views.touch(v)
+	if v.order == strategy.Random {
+		return v.randomHead(v.most)
+	}
+	_, s, _ := v.chooseNext(v, rnd)
+	if s == nil {
+		return h, false
+	}
+	return v.headOf(s), true
+}
+
+// headOf is the head that a submission makes.
+func (f *frame) headOf(s *Submission) Head {
+	h := Head{Priority: s.priority, ID: s.id}
+	if f.fewest != nil {
+		if t := s.termOf(f.fewest.key); t != nil {
+			h.Flight = t.inFlight()
+		}
+	}
+	return h
+}
+
+// randomHead weighs a Random view.
+func (f *frame) randomHead(most uint32) (h Head, ok bool) {
+	switch in := &f.groups[0]; {
+	case f.fewest != nil:
+		if len(f.fewest.least) == 0 {
+			return h, false
+		}
+		h.Flight, h.Weight = f.fewest.least[0].flight, f.fewest.least[0].total
+	case f.bands.on:
+		for t := in.top; t != nil && t.max <= most; t = t.next {
+			h.Weight += t.total
+		}
+	case in.offered > 0:
+		h.Weight = f.weight(0)
+	}
+	return h, h.Weight > 0
+}
+
+// TakeWithin is Take, as long as nothing of the bound comes before what the view gives.
+func (b *Backlog) TakeWithin(v *View, bound *Head, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
+	if h, has := b.Head(v, rnd); !has || bound.Before(&h, v.order) {
+		return nil, 0, false
+	}
+	return b.Take(v, rnd)
+}
+
+// TakeOnce is Take of a Random view with a single draw, from as many places as the view had when it was weighed.
+// It fails as often as a draw falls on no chunk, so that a caller who then draws again among several views takes
+// every chunk of all of them with the same probability.
+func (b *Backlog) TakeOnce(v *View, weight uint64, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
+	h, has := b.Head(v, rnd)
+	if !has || h.Weight < weight && rnd.Uint64N(weight) >= h.Weight {
+		return nil, 0, false
+	}
+	b.meter.once = true
+	s, index, ok = b.Take(v, rnd)
+	b.meter.once, b.meter.failed = false, false
+	return s, index, ok
+}
