@@ -50,6 +50,7 @@ type Options struct {
 
 // Engine is a running queue server without its faces. All methods are safe for concurrent use.
 type Engine struct {
+	Sharding
 	options   Options
 	lock      *dirLock
 	home      home
@@ -73,7 +74,7 @@ type Engine struct {
 	// changing is held while queues are created, changed or deleted, which may wait for the disk or the database, and
 	// for reading by what must not see its queue deleted meanwhile. It is taken before mu, which no one holds for long.
 	changing   sync.RWMutex
-	mu         tableLock // guards queues, shards, quarantine and deleting
+	mu         tableLock // guards queues, shards, sharded, quarantine and deleting
 	queues     map[string]*Queue
 	shards     map[queue.ShardID]*Queue
 	quarantine quarantine
@@ -104,6 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{views.NewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
 	e.bulks.e, e.forwards.e, e.cleaner = e, e, newCleaner(e)
+	e.Sharding = Sharding{e, map[string]*Sharded{}}
 	e.home = local{e}
 	if o.Cluster != nil {
 		e.home, e.nodes = clustered{e, *o.Cluster}, newNodes(e, o.Cluster.Node)

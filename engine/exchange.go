@@ -23,26 +23,39 @@ type Exchanged struct {
 
 // Exchange finishes first, waits for the commit, and then reserves: what it finished no longer counts against limits.
 // Everything is checked before anything is done. On an error after the commit the finished part of out is filled.
-func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) (err error) {
+func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
+	return exchange(ctx, q, q, x, out)
+}
+
+// exchanging is what an exchange asks of a queue, after everything is checked.
+type exchanging interface {
+	complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error)
+	fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error)
+	extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error)
+	reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error)
+}
+
+// exchange is Exchange of a queue, whose settings are those of one.
+func exchange(ctx context.Context, with exchanging, one *Queue, x Exchange, out *Exchanged) (err error) {
 	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
 	out.Reserve = ReserveResult{Reservations: out.Reserve.Reservations[:0]}
-	if err := x.check(q.config.Load(), queue.At(q.e.options.Now())); err != nil {
+	if err := x.check(one.config.Load(), queue.At(one.e.options.Now())); err != nil {
 		return err
 	}
 	if len(x.Complete) > 0 {
-		if out.Complete, err = q.complete(ctx, x.Complete, out.Complete); err != nil {
+		if out.Complete, err = with.complete(ctx, x.Complete, out.Complete); err != nil {
 			out.Complete = out.Complete[:0] // no one may take them for facts
-			return err
+			return below("/complete", err)
 		}
 	}
 	if len(x.Fail) > 0 {
-		if out.Fail, err = q.shard.Fail(ctx, x.Fail, out.Fail); err != nil {
+		if out.Fail, err = with.fail(ctx, x.Fail, out.Fail); err != nil {
 			out.Fail = out.Fail[:0]
 			return err
 		}
 	}
 	if len(x.Extend) > 0 {
-		if out.Extend, err = q.shard.Extend(ctx, x.Extend, out.Extend); err != nil {
+		if out.Extend, err = with.extend(ctx, x.Extend, out.Extend); err != nil {
 			out.Extend = out.Extend[:0]
 			return err
 		}
@@ -50,8 +63,16 @@ func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) (err e
 	if x.Reserve == nil {
 		return nil
 	}
-	out.Reserve, err = q.reserve(ctx, x.Reserve, out.Reserve.Reservations)
+	out.Reserve, err = with.reserve(ctx, x.Reserve, out.Reserve.Reservations)
 	return err
+}
+
+func (q *Queue) fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
+	return q.shard.Fail(ctx, items, dst)
+}
+
+func (q *Queue) extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
+	return q.shard.Extend(ctx, items, dst)
 }
 
 func (x *Exchange) check(settings *queue.Settings, now queue.Time) error {
@@ -86,8 +107,16 @@ func (q *Queue) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 
 // complete has what completions bring count for the caller's access token, as inserts do.
 func (q *Queue) complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
-	from, share := len(dst), insertShare{}
+	from, share, many := len(dst), insertShare{}, q.many.Load()
 	for i := range items {
+		if many != nil && len(items[i].Insert) > 0 {
+			if err := many.brought(q, i, items[i].Insert); err != nil {
+				return dst, err
+			}
+		}
+		if err := q.withGroups(i, items[i].Insert); err != nil {
+			return dst, err
+		}
 		for n := range items[i].Insert {
 			if share.e == nil {
 				share = shareOf(ctx, q)

@@ -220,6 +220,8 @@ func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
 	case other == nil:
 		return queue.Invalid("/dead_letter_queue", "names the queue %q, which does not exist: create it first",
 			clip(to, queue.MaxQueueNameBytes))
+	case other.Shards > 1:
+		return queue.Invalid("/dead_letter_queue", "names the queue %q, which has several shards: name one that has one", to)
 	case other.DeadLetterQueue != "":
 		return queue.Invalid("/dead_letter_queue", "names the queue %q, whose own dead letters go on to %q: they "+
 			"could go in circles", to, other.DeadLetterQueue)

@@ -97,8 +97,9 @@ func (e *Engine) sample() {
 func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	f := &q.frames
 	rules := q.shard.Rules.List()
-	frame := &Frame{Number: 1, At: now, Keys: api.KeysFrame{Queue: q.name, At: now.API(), Keys: []api.KeyFrame{}},
-		Stats: api.StatsFrame{Queue: q.name, At: now.API(), Stats: q.shard.Stats().Stats, Rules: firstRules(rules), RulesTotal: len(rules)}}
+	frame := &Frame{Number: 1, At: now, Keys: api.KeysFrame{Queue: askedAs(q), At: now.API(), Keys: []api.KeyFrame{}},
+		Stats: api.StatsFrame{Queue: askedAs(q), At: now.API(), Stats: q.shard.Stats().Stats, Rules: firstRules(rules),
+			RulesTotal: len(rules)}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.last.Load(); before != nil {

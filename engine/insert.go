@@ -21,15 +21,31 @@ func (q *Queue) Insert(ctx context.Context, n queue.NewSubmission) (s queue.Subm
 // already is not inserted. An atomic call inserts all, or none when one is invalid or refused. With an error of the call nothing is
 // known of any: with idempotency keys it can be repeated. The engine keeps what the list points to.
 func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
-	share := shareOf(ctx, q)
+	if err := validInsertions(list); err != nil {
+		return err
+	}
+	requireGroups(q.config.Load(), list)
+	q.splitting.RLock()
+	defer q.splitting.RUnlock()
+	if many := q.many.Load(); many != nil {
+		many.fit(q, list)
+	}
+	return q.insertMany(ctx, list, atomic)
+}
+
+// validInsertions checks each of them, and all together.
+func validInsertions(list []queue.Insertion) error {
 	for i := range list {
 		if in := &list[i]; in.Err == nil {
 			in.Err = validInsert(in.New)
 		}
 	}
-	if err := queue.ValidInsertions(list); err != nil {
-		return err
-	}
+	return queue.ValidInsertions(list)
+}
+
+// insertMany inserts what is checked, and belongs here.
+func (q *Queue) insertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
+	share := shareOf(ctx, q)
 	for i := range list {
 		if in := &list[i]; in.Err == nil {
 			q.takeShare(ctx, &share, in)

@@ -123,7 +123,10 @@ func (e *Engine) openQueues(ctx context.Context) error {
 	if e.queues[DefaultQueue] == nil && e.quarantine.find(DefaultQueue) == nil {
 		_, _, err = e.PutQueue(ctx, DefaultQueue, DefaultSettings(e))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return e.openSharded(ctx, rows)
 }
 
 // opening opens the queues that were there before. No other goroutine has the engine yet.

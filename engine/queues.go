@@ -31,9 +31,11 @@ type QueueInfo struct {
 	Moved       bool             // it does not because another server has it; it is asked for again
 }
 
-// Queue is a queue that serves: one shard for now. Once it is deleted, or the engine is closed, its calls fail.
+// Queue is a queue that serves, or one shard of a Sharded. Once it is deleted, or the engine is closed, its calls fail.
 type Queue struct {
 	resources
+	many      atomic.Pointer[Sharded] // that it is a shard of; nil: it is a whole queue
+	splitting sync.RWMutex            // held for writing while a whole queue becomes the first shard of several, by inserts for reading
 	e         *Engine
 	name      string
 	id        queue.ShardID
@@ -175,7 +177,13 @@ func (q *preparedQueue) claim(ctx context.Context) (_ *Queue, err error) {
 func (q *preparedQueue) discard() error { return errors.Join(q.prepared.Close(), q.store.Close()) }
 
 // register has a queue serve. The caller holds e.mu, or is the only one with the engine yet.
-func (e *Engine) register(q *Queue) { e.queues[q.name], e.shards[q.id] = q, q }
+func (e *Engine) register(q *Queue) {
+	e.queues[q.name], e.shards[q.id] = q, q
+	whole, _ := queue.CutShard(q.name)
+	if s := e.sharded[whole]; s != nil {
+		q.many.Store(s)
+	}
+}
 
 func (e *Engine) shardDir(id queue.ShardID) string {
 	return filepath.Join(e.options.Dir, "shards", fmt.Sprintf("%04d", id))
@@ -190,12 +198,18 @@ func (e *Engine) all() []*Queue {
 // Queue finds a queue by name. CodeUnknownQueue: there is none; CodeQuarantined: it does not serve.
 func (e *Engine) Queue(name string) (*Queue, error) {
 	e.mu.RLock()
-	q, refused := e.queues[name], error(nil)
-	if q == nil {
-		refused = absentQueue(e, name)
+	defer e.mu.RUnlock()
+	whole, number := queue.CutShard(name)
+	switch {
+	case e.sharded[name] != nil:
+		return nil, severalShards(name)
+	case number == 1 && e.sharded[whole] != nil:
+		name = whole
 	}
-	e.mu.RUnlock()
-	return q, refused
+	if q := e.queues[name]; q != nil {
+		return q, nil
+	}
+	return nil, absentQueue(e, name)
 }
 
 // absentQueue is the refusal of a call for a queue that is not served here. The caller holds e.mu.
@@ -247,7 +261,11 @@ func (e *Engine) Queues() []QueueInfo {
 	defer e.mu.RUnlock()
 	var list []QueueInfo
 	for _, q := range e.queues {
-		list = append(list, q.info())
+		info := q.info()
+		if list = append(list, info); e.sharded[info.Name] != nil { // its first shard is asked by another name
+			info.Name = queue.ShardName(info.Name, 1)
+			list = append(list, info)
+		}
 	}
 	for i := range e.quarantine {
 		list = append(list, e.quarantine[i].info())
@@ -263,11 +281,17 @@ func (e *Engine) Queues() []QueueInfo {
 func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if q := e.quarantine.find(name); q != nil {
+	row := name
+	if whole, number := queue.CutShard(name); number == 1 && e.sharded[whole] != nil {
+		row = whole
+	}
+	if q := e.quarantine.find(row); q != nil {
 		return q.info(), nil
 	}
-	if q := e.queues[name]; q != nil {
-		return q.info(), nil
+	if q := e.queues[row]; q != nil {
+		info := q.info()
+		info.Name = name
+		return info, nil
 	}
 	return QueueInfo{}, absentQueue(e, name)
 }
@@ -287,7 +311,7 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	case q != nil:
 		info, err = e.configure(ctx, q, settings)
 	default:
-		info, err = e.createQueue(ctx, store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())})
+		info, err = createWhole(ctx, e, store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())})
 	}
 	return info, err == nil && q == nil, err
 }
@@ -316,6 +340,17 @@ func placeFor(e *Engine, name string, settings *queue.Settings, exists []error) 
 	}
 	id, err = e.freeShard()
 	return nil, id, err
+}
+
+// createWhole makes a queue with all its shards. It has one first, and becomes one of several then.
+func createWhole(ctx context.Context, e *Engine, row store.QueueRow) (info QueueInfo, err error) {
+	wanted := row.Settings
+	row.Settings.Shards = 1
+	info, err = e.createQueue(ctx, row)
+	if err == nil && wanted.Shards > 1 {
+		info, err = e.configure(ctx, e.queues[row.Name], wanted)
+	}
+	return info, err
 }
 
 // createQueue makes a queue that there is not. The caller holds e.changing, and not e.mu: all this may wait for the
@@ -361,6 +396,9 @@ func (l *tableLock) change(fn func()) {
 
 // ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
 func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (QueueInfo, error) {
+	if err := oneShardOnly(name); err != nil {
+		return QueueInfo{}, err
+	}
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	q, settings, err := changed(e, name, change)
@@ -417,6 +455,15 @@ func (e *Engine) discard(q *Queue) error {
 func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool) error {
 	if name == DefaultQueue && !quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
+	}
+	e.mu.RLock()
+	s := e.sharded[name]
+	e.mu.RUnlock()
+	if err := oneShardOnly(name); err != nil && !quarantined {
+		return err
+	}
+	if s != nil && !quarantined {
+		return s.delete(ctx)
 	}
 	err := deleteQueue(ctx, e, name, quarantined)
 	if err == nil && name == DefaultQueue { // it comes back empty

@@ -41,6 +41,11 @@ func (q *Queue) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reser
 }
 
 func (q *Queue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
+	if q.many.Load() != nil {
+		if err := countsInOne(r.Plan); err != nil {
+			return ReserveResult{Reservations: dst}, err
+		}
+	}
 	from, started := len(dst), q.e.options.Now()
 	got, err := q.shard.Reserve(ctx, machine.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
 		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited),

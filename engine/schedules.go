@@ -49,6 +49,13 @@ func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 	if err := validSchedule(&def); err != nil {
 		return info, false, err
 	}
+	p.q.splitting.RLock()
+	defer p.q.splitting.RUnlock()
+	if many := p.q.many.Load(); many != nil {
+		if err := beneath("/template", many.belongs(p.q, &def.Template)); err != nil {
+			return info, false, err
+		}
+	}
 	return p.q.shard.Schedules.Put(name, def, guard, p.q.act(ctx, "", "schedule.create", "schedule "+name))
 }
 

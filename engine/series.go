@@ -94,7 +94,7 @@ func (r *ring) at(i int) *Point { return &r.points[(r.start+i)%len(r.points)] }
 // day, of an hour those of 30 days; of another step there are none.
 func (q *Queue) Series(step time.Duration, after time.Time) api.Series {
 	out := api.Series{
-		Queue: q.name, StepSeconds: int(step / time.Second), At: []int64{},
+		Queue: askedAs(q), StepSeconds: int(step / time.Second), At: []int64{},
 		Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
 		InsertedRate: []float64{}, ReservedRate: []float64{}, DoneRate: []float64{}, FailedRate: []float64{},
 	}

@@ -59,17 +59,33 @@ func DefaultSettings(e *Engine) queue.Settings {
 // configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller
 // holds e.changing.
 func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
-	now := *q.config.Load()
-	if settings == now {
-		return q.info(), nil
+	if settings.Shards != q.config.Load().Shards {
+		if err := e.split(ctx, q, settings); err != nil {
+			return QueueInfo{}, err
+		}
 	}
-	set := journal.Set{Kind: journal.SetQueue, Changed: queue.At(e.options.Now()), Settings: settings.Row()}
-	err := q.shard.Settings.Put(&set, queue.SettingsRow(now), queue.SettingsRow(settings), q.act(ctx, "", "queue.change", ""))
-	if err != nil {
+	put := q.putSettings
+	if many := q.many.Load(); many != nil {
+		put = many.configure
+	}
+	if err := put(ctx, settings); err != nil {
 		return QueueInfo{}, err
 	}
-	e.noteSettings(q)
 	return q.info(), nil
+}
+
+// putSettings gives one shard other settings.
+func (q *Queue) putSettings(ctx context.Context, settings queue.Settings) error {
+	now := *q.config.Load()
+	if settings == now {
+		return nil
+	}
+	set := journal.Set{Kind: journal.SetQueue, Changed: queue.At(q.e.options.Now()), Settings: settings.Row()}
+	err := q.shard.Settings.Put(&set, queue.SettingsRow(now), queue.SettingsRow(settings), q.act(ctx, "", "queue.change", ""))
+	if err == nil {
+		q.e.noteSettings(q)
+	}
+	return err
 }
 
 // noteSettings brings the catalogue's copy of the settings up to date. It is no more than that: when it fails, the next start does it.

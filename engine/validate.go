@@ -33,6 +33,9 @@ func validInsert(n *queue.NewSubmission) (err error) {
 	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
 		return err
 	}
+	if err := n.Grouped(); err != nil {
+		return err
+	}
 	if err := validChunks(&n.Chunks); err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ func validTemplate(n *queue.NewSubmission) (err error) {
 	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
 		return err
 	}
+	if err := n.Grouped(); err != nil {
+		return err
+	}
 	bytes := len(n.Attachment) + len(n.Chunks.Template) + len(n.Chunks.Prefix)
 	for _, b := range n.Chunks.Inline {
 		bytes += len(b)

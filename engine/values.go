@@ -82,6 +82,25 @@ func (v *values) none(key queue.MetaKey) bool {
 	return !set && len(v.byKey[key]) == 0
 }
 
+// limitsBut says whether a limit is set for a value of another key, or for all values of one.
+func (v *values) limitsBut(key queue.MetaKey) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for k, ofKey := range v.byKey {
+		for _, s := range ofKey {
+			if k != key && s.Limit != queue.NoLimit {
+				return true
+			}
+		}
+	}
+	for k, s := range v.defaults {
+		if k != key && s.Limit != queue.NoLimit {
+			return true
+		}
+	}
+	return false
+}
+
 // set replaces what is set for one value or for a key; version 0 removes it.
 func (v *values) set(of queue.ValueTarget, s ValueSettings) {
 	v.mu.Lock()
@@ -170,6 +189,10 @@ func (p Values) put(ctx context.Context, of queue.ValueTarget, settings queue.Va
 	guard ValueGuard) (created bool, err error) {
 	if err := validValue(of, settings); err != nil {
 		return false, err
+	}
+	if p.q.many.Load() != nil && of.Key != queue.GroupKey && settings.Limit != queue.NoLimit {
+		return false, queue.Invalid("/limit", "cannot be kept, because the queue has several shards, and each counts for itself: "+
+			"only values of the key %q can have one", queue.GroupKey)
 	}
 	now := p.q.values.find(of)
 	if guard != nil {

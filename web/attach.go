@@ -53,15 +53,11 @@ func (x consumers) attach(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.engine.Queue(queueName)
-	if err != nil {
-		return err
-	}
 	var asked attachRequest
 	if err := attachParameters().read(r.URL.RawQuery, &asked); err != nil {
 		return err
 	}
-	attached, err := q.Consumers.Attach(r.Context(), consumer, asked.incarnation)
+	attached, err := x.engine.Attach(r.Context(), queueName, consumer, asked.incarnation)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (x consumers) routes(r *router) {
 	r.raw(operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers, streams: true,
 		summary: "Attach a consumer", about: attachAbout, params: attachParameters().document()}, attachShape, x.attach)
-	registerIn(r, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
+	register(r, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Detach a consumer", about: detachAbout}, x.detach)
 	registerIn(r, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
@@ -102,12 +102,18 @@ func (p *ConsumerPath) Resolve(ctx huma.Context) []error {
 }
 
 func (p *ConsumerPath) locate(e *engine.Engine) (*engine.Queue, error) {
-	if p.escaped {
-		if err := unescape(&p.Queue, &p.Consumer); err != nil {
-			return nil, err
-		}
+	if err := p.unescaped(); err != nil {
+		return nil, err
 	}
 	return p.QueuePath.locate(e)
+}
+
+// unescaped has the parts of the path without escapes.
+func (p *ConsumerPath) unescaped() error {
+	if !p.escaped {
+		return nil
+	}
+	return unescape(&p.Queue, &p.Consumer)
 }
 
 // It undoes the escapes of the parts after the path was cut: a name with a '/' in it would be cut in two otherwise.
@@ -157,12 +163,15 @@ func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput)
 
 // A tenant's consumers have names of their own inside (narrowConsumer), so two tenants may both call one
 // "worker-1", and neither can detach the other's.
-func (x consumers) detach(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Released], error) {
+func (x consumers) detach(ctx context.Context, in *ConsumerPath) (*output[api.Released], error) {
+	if err := in.unescaped(); err != nil {
+		return nil, err
+	}
 	consumer, err := narrowConsumer(ctx, in.Consumer)
 	if err != nil {
 		return nil, err
 	}
-	n, err := q.Consumers.Detach(consumer)
+	n, err := x.engine.Detach(in.Queue, consumer)
 	return &output[api.Released]{Body: api.Released{Released: n}}, err
 }
 

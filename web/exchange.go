@@ -52,7 +52,7 @@ func (x *consuming) exchange(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		x.bodies.free(body)
 		return err
@@ -96,7 +96,7 @@ func (x *consuming) exchange(c echo.Context) error {
 
 // exchangeNow decodes and does all that need not wait. It gives the body back: only
 // outputs and errors pointed into it, and they are committed when the engine returns.
-func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
+func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q engine.Work) error {
 	defer x.bodies.free(body)
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
@@ -187,7 +187,7 @@ func (call *exchangeCall) finished() bool {
 // exchangeLater waits for work after all else is committed, holding no more than the
 // results. Whatever happens while it waits, the results are answered: they are facts.
 func (x *consuming) exchangeLater(c echo.Context, call *exchangeCall, ask *asking,
-	q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
+	q engine.Work) (*exchangeCall, engine.ReserveResult) {
 	request := call.reserve
 	response := wire.ExchangeResponse{
 		Complete: slices.Clone(call.response.Complete),

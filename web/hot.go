@@ -52,7 +52,7 @@ func (a *answers) json(c echo.Context, status int, body []byte) error {
 }
 
 // sayDurability marks the answer to a write where the queue answers before the disk has it.
-func sayDurability(c echo.Context, q *engine.Queue) {
+func sayDurability(c echo.Context, q engine.Work) {
 	if q.Relaxed() {
 		c.Response().Header().Set(headerDurability, queue.Relaxed.String())
 	}

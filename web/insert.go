@@ -102,7 +102,7 @@ func (x *inserting) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (x *inserting) insertMany(c echo.Context) error {
 	}
 	defer done()
 	list := x.list(c, request.Submissions)
-	q, err := x.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,13 @@ func boundedByLimits() map[string]bounded {
 		"get-dead-letter":     {api.DeadLetter{}, queue.MaxErrorBytes, []int{queue.MaxMetaKeys}, 0},
 		"list-chunk-attempts": {api.Page[api.Attempt]{}, queue.MaxErrorBytes, []int{queue.MaxAttemptsKept}, 0},
 		"list-retry-groups":   {api.RetryGroups{}, 2 * queue.MaxErrorBytes, []int{1000, 11}, 0}, // submissions.MostKinds
-		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues, 40, 5}, 0}, // the points of a sparkline, alarms
+		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues * 3 / 2, 40, 5}, 0}, // first shards twice; the points of a sparkline, alarms
 		"get-queue":           oneQueue, "put-queue": oneQueue, "change-queue": oneQueue,
 		"list-nodes":         {api.Page[api.Node]{}, 2048, []int{64, queue.MaxQueues / 64}, 0}, // cluster.MaxURL, cluster.MaxNodes; a queue has one owner
 		"get-plugin-stats":   {api.PluginStats{}, 64, []int{64}, 0},                            // cluster.MaxNodes: those that did not answer
 		"list-consumers":     {api.Page[api.Consumer]{}, queue.MaxConsumerBytes, []int{page}, 0},
+		"list-groups":        {api.Page[api.Group]{}, queue.MaxMetaValueBytes, []int{page}, 0},
+		"list-shards":        {api.Page[api.Shard]{}, 1024, []int{queue.MaxQueueShards}, 0},
 		"list-meta-keys":     {api.Page[api.MetaKey]{}, queue.MaxMetaKeyBytes, []int{page}, 0},
 		"list-meta-values":   {api.Page[api.ValueCount]{}, value, []int{page}, 0},
 		"get-chunk-map":      {api.ChunkMap{}, 64, []int{engine.MaxCells}, 0},

@@ -187,7 +187,7 @@ func narrowRefusal(ctx context.Context, err error) error {
 }
 
 // narrowPlan is the plan with nothing in it that the token does not cover.
-func narrowPlan(ctx context.Context, q *engine.Queue, plan *strategy.Plan) (*strategy.Plan, error) {
+func narrowPlan(ctx context.Context, q engine.Work, plan *strategy.Plan) (*strategy.Plan, error) {
 	token := tenantOf(ctx)
 	if token == nil {
 		return plan, nil
@@ -197,7 +197,8 @@ func narrowPlan(ctx context.Context, q *engine.Queue, plan *strategy.Plan) (*str
 	if err != nil {
 		return nil, fmt.Errorf("web: narrow a strategy: %w", err)
 	}
-	return q.PlanFor(ctx, raw)
+	asked, err := q.Asked(ctx, raw)
+	return asked.Plan, err
 }
 
 // narrowConsumer is the name under which a consumer is known. A name is one consumer's

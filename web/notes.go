@@ -80,6 +80,7 @@ var (
 		"Chunk":           "The chunks, by index",
 		"Consumer":        "The consumers, by name",
 		"DeadLetter":      "The dead letters",
+		"Group":           "The groups, by name",
 		"Retry":           "The chunks",
 		"HeldReservation": "The reservations, in the order that was asked for",
 		"Ledger":          "The ledgers, by branch, the outer ones first",
@@ -93,6 +94,7 @@ var (
 		"Queue":           "The queues, by name",
 		"Rule":            "The rules",
 		"Schedule":        "The schedules, by name",
+		"Shard":           "The shards, by number",
 		"Submission":      "The submissions, newest first",
 		"Token":           "The tokens, the oldest first",
 		"ValueCount":      "The values",
@@ -106,6 +108,7 @@ var (
 		"PluginScores":    "Always absent: only open versions are listed",
 		"PluginVersion":   "Always absent: a plugin has at most 100 versions",
 		"Rule":            "Always absent",
+		"Shard":           "Always absent: a queue has at most 16 shards",
 		"Token":           "Always absent",
 	}
 )

@@ -60,7 +60,7 @@ func (x queues) routes(r *router) {
 		about: "Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up " +
 			"to a second, and then answers 503 with the code moving. This call answers when the other node serves " +
 			"the queue."}, x.move)
-	registerIn(r, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
+	register(r, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a queue's numbers",
 		about: "A flat object, so that a scaler can read one number by name. Reading " +
@@ -196,9 +196,11 @@ func (x queues) change(ctx context.Context, in *queueBody[api.ChangeQueueRequest
 	return answered(info, prefixed(err, "/settings"), apiQueue)
 }
 
-// stats is flat and has no nested lists, so that the configuration of a scaler can name a number by one key.
-func (x queues) stats(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Stats], error) {
-	return &output[api.Stats]{q.Stats().Stats}, nil
+// stats is flat and has no nested lists, so that the configuration of a scaler can name a number by one key. Those of
+// several shards are added up.
+func (x queues) stats(_ context.Context, in *QueuePath) (*output[api.Stats], error) {
+	stats, err := x.engine.Stats(in.Queue)
+	return answered(stats, err, asIs)
 }
 
 const viewsAbout = "Every branch of a strategy needs an index in memory (a view), which the server builds at its " +

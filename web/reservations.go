@@ -115,7 +115,7 @@ func (x *consuming) reserve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		x.bodies.free(body)
 		return err
@@ -167,7 +167,7 @@ func (x *consuming) reserve(c echo.Context) error {
 // nothing that is reused.
 // The order of the two is safe only because reserveRequest copies what it keeps: names become strings, the strategy
 // a plan.
-func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue,
+func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q engine.Work,
 	body *buffer) (engine.ReserveRequest, error) {
 	defer x.bodies.free(body)
 	if err := call.request.Decode(body.b); err != nil {
@@ -178,7 +178,7 @@ func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *eng
 
 // reserveRequest resolves the strategy and checks what the engine's types cannot hold; all
 // else is the engine's to check. prefix is where the request stands in the body.
-func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queue,
+func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q engine.Work,
 	prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
 	switch {
@@ -217,7 +217,7 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queu
 // narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer,
 // which does not count what others have in flight.
 // The list of values at their limit would name other tenants, so it is left out for a bound token.
-func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engine.ReserveRequest) (err error) {
+func narrowReserve(ctx context.Context, q engine.Work, prefix string, r *engine.ReserveRequest) (err error) {
 	r.Limited = 0
 	if r.Plan, err = narrowPlan(ctx, q, r.Plan); err == nil {
 		r.Consumer, err = narrowConsumer(ctx, r.Consumer)
@@ -228,7 +228,7 @@ func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engin
 // park waits for work. It ends when there is some, when the wait is over, when the client
 // goes away (an error) or when the server stops (an empty answer that asks to come back).
 // A call that waits keeps no headers and no buffer: ten thousand consumers may wait at once, each for a minute.
-func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking,
+func (x *consuming) park(c echo.Context, q engine.Work, ask *asking,
 	request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := nothingNow()
 	by := x.auth.credentialOf(c.Request())
@@ -254,7 +254,7 @@ func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking,
 // what it has: a client that closes behind the answer looks like one that never read it,
 // also when the write fails. What a lost answer handed out waits for its deadline. A large
 // answer for which there is no room is not sent either.
-func (x *consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, response *wire.ReserveResponse,
+func (x *consuming) handOver(c echo.Context, q engine.Work, ask *asking, response *wire.ReserveResponse,
 	reserved []queue.Reservation, answer []byte) error {
 	ctx := c.Request().Context()
 	kept := ctx.Err()
@@ -354,13 +354,13 @@ func (x *consuming) freeFinish(call *finishCall) {
 // looked up behind the body: a client that sends a large body to a queue that does not exist has it read to its end,
 // and its connection stays usable.
 func (x *consuming) finish(c echo.Context, limit int64,
-	do func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error)) error {
+	do func(call *finishCall, body []byte, q engine.Work) ([]queue.Result, error)) error {
 	body, err := x.bodies.readJSON(c, limit)
 	if err != nil {
 		return err
 	}
 	defer x.bodies.free(body)
-	q, err := x.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		return err
 	}
@@ -384,7 +384,7 @@ func (x *consuming) finish(c echo.Context, limit int64,
 
 // complete is POST .../reservations/complete.
 func (x *consuming) complete(c echo.Context) error {
-	return x.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+	return x.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q engine.Work) ([]queue.Result, error) {
 		if err := call.complete.Decode(body); err != nil {
 			return nil, wireProblem[api.CompleteRequest](err, body, contentJSON)
 		}
@@ -405,7 +405,7 @@ func (x *consuming) complete(c echo.Context) error {
 
 // fail is POST .../reservations/fail.
 func (x *consuming) fail(c echo.Context) error {
-	return x.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+	return x.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q engine.Work) ([]queue.Result, error) {
 		if err := call.fail.Decode(body); err != nil {
 			return nil, wireProblem[api.FailRequest](err, body, contentJSON)
 		}
@@ -420,7 +420,7 @@ func (x *consuming) fail(c echo.Context) error {
 
 // extend is POST .../reservations/extend.
 func (x *consuming) extend(c echo.Context) error {
-	return x.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+	return x.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q engine.Work) ([]queue.Result, error) {
 		if err := call.extend.Decode(body); err != nil {
 			return nil, wireProblem[api.ExtendRequest](err, body, contentJSON)
 		}
@@ -442,7 +442,7 @@ func (x *consuming) extend(c echo.Context) error {
 
 // release is POST .../reservations/release.
 func (x *consuming) release(c echo.Context) error {
-	return x.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+	return x.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q engine.Work) ([]queue.Result, error) {
 		if err := call.release.Decode(body); err != nil {
 			return nil, wireProblem[api.ReleaseRequest](err, body, contentJSON)
 		}

@@ -128,6 +128,7 @@ func (s *Server) routes(o *Options) error {
 		log: s.log, lines: s.metrics.lines}
 	for _, resource := range []interface{ routes(*router) }{
 		queues{s.engine, s.forwarding},
+		groups{s.engine},
 		metaValues{},
 		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}, s.forwarding},
 		strategies{s.engine},

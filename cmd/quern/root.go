@@ -77,7 +77,7 @@ func (a *app) newRoot() *cobra.Command {
 		statsCommand(a), durationsCommand(a), queueCommand(a), keysCommand(a), strategyCommand(a), pluginCommand(a),
 		previewCommand(a), explainCommand(a), whyCommand(a), diagnoseCommand(a), compareCommand(a))
 	add(root, groupLook, schedulesCommand(a), ledgersCommand(a), viewsCommand(a), mapCommand(a), tokenCommand(a), auditCommand(a),
-		nodesCommand(a), moveCommand(a))
+		nodesCommand(a), moveCommand(a), groupsCommand(a), shardsCommand(a))
 	root.AddCommand(compileChildCommand(a), manCommand(a), versionCommand(a))
 	a.markStart(root)
 	suggest(root)

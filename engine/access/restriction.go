@@ -31,9 +31,10 @@ func (r *Restriction) Bounds() string {
 	return strings.Join(parts, " and ")
 }
 
-// CoversQueue says whether the queue of this name is within.
+// CoversQueue says whether the queue of this name is within. A name may be that of one shard of a queue.
 func (r *Restriction) CoversQueue(name string) bool {
-	return len(r.Queues) == 0 || slices.Contains(r.Queues, name)
+	whole, _ := queue.CutShard(name)
+	return len(r.Queues) == 0 || slices.Contains(r.Queues, whole)
 }
 
 // CoversMeta says whether a submission with this meta is within.

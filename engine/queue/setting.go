@@ -76,6 +76,12 @@ var settings = []*Setting{
 	}, {
 		Name: "requeue", Names: requeues[:], sparse: true, field: fieldOf(func(s *Settings) *Requeue { return &s.Requeue }, Head),
 		Sentence: "Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks",
+	}, {
+		Name: "shards", Range: numbers(1, MaxQueueShards), sparse: true, field: fieldOf(func(s *Settings) *uint8 { return &s.Shards }, 1),
+		Sentence: "Between how many shards the queue divides its groups. The number can only rise",
+	}, {
+		Name: "group_required", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupRequired }, false),
+		Sentence: "Whether the queue refuses submissions without a group",
 	},
 }
 
@@ -97,7 +103,7 @@ func (d *Field[T]) RowName() string {
 }
 
 // LeftOut says whether the catalogue does without the setting as it is.
-func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).IsZero() }
+func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).Equal(d.field.usual) }
 
 // Valid checks every setting by its declaration.
 func (s *Settings) Valid() error { return valid(settings, s) }

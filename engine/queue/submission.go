@@ -108,7 +108,8 @@ var submissionFields = []*Field[NewSubmission]{
 		Sentence: "Larger first under CustomPriority",
 	}, {
 		Name: "group", Length: MaxGroupBytes, field: fieldOf(func(n *NewSubmission) *string { return &n.Group }, ""),
-		Sentence: "Name of a group; it is kept and shown, and does nothing yet",
+		Sentence: "Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard " +
+			"of the queue",
 	}, {
 		Name: "operations_per_chunk", Range: numbers(0, 1<<32-1, "counts as 1"),
 		field:    fieldOf(func(n *NewSubmission) *uint32 { return &n.OperationsPerChunk }, 0),
@@ -277,6 +278,8 @@ type Settings struct {
 	ConsumerGrace      time.Duration
 	RestartGrace       time.Duration
 	Draining           bool
+	Shards             uint8 // 1 to MaxQueueShards
+	GroupRequired      bool
 }
 
 // Requeue says where a chunk is requeued after a failed attempt.

@@ -33,6 +33,7 @@ type Catalogue struct {
 	restoring               bool                      // the changes so far are a part of a restore
 	changes                 map[string]*sqlitedb.Stmt // by the name of a step
 	list, secret, leftovers *sqlitedb.Stmt
+	groups                  *sqlitedb.Stmt
 	plugin                  pluginStatements
 	token                   tokenStatements
 	act                     actStatements
@@ -81,6 +82,7 @@ func (c *Catalogue) open() error {
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue " +
 			"ORDER BY name"},
+		{&c.groups, "SELECT name, shard, created FROM queue_group WHERE queue = ? ORDER BY name"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 	}))
@@ -208,7 +210,7 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 
 // DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
-	return c.change("delete queue", acts, do("leftover.of", name), do("queue.drop", name))
+	return c.change("delete queue", acts, do("leftover.of", name), do("queue.drop", name), do("group.drop", name))
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from

@@ -24,6 +24,8 @@ var changeStatements = map[string]string{
 	"leftover.put":     "INSERT OR REPLACE INTO leftover (shard) VALUES (?)",
 	"leftover.of":      "INSERT OR REPLACE INTO leftover (shard) SELECT shard FROM queue WHERE name = ?",
 	"leftover.drop":    "DELETE FROM leftover WHERE shard = ?",
+	"group.put":        "INSERT INTO queue_group (queue, name, shard, created) VALUES (?, ?, ?, ?)",
+	"group.drop":       "DELETE FROM queue_group WHERE queue = ?",
 	"secret.put":       "INSERT INTO secret (name, bytes) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
 
 	"plugin.version": "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, " +

@@ -20,6 +20,7 @@ const (
 	MaxIdempotencyKey = 255
 	MaxUniqueKey      = 255 // bytes
 	MaxQueueNameBytes = 64
+	MaxQueueShards    = 16        // shards of one queue: a reserve looks at each of them
 	MaxInsertions     = 10_000    // submissions of one call
 	MaxFollowing      = 100       // submissions that one completion inserts: they are decided under one hold of the queue's lock
 	MaxPriority       = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
@@ -71,7 +72,7 @@ var limits = map[string]float64{
 	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
 	"MaxIncarnation":    MaxIncarnation,
 	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey,
-	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
+	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxQueueShards": MaxQueueShards, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
 	"MaxValueRate": MaxValueRate, "MinPerMS": MinPerMS, "MaxPerMS": MaxPerMS,
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,

@@ -64,6 +64,9 @@ type QueueSettings struct {
 	// 0 to 1: of the live consumer slots, that chunks which expired may have beside other work
 	SuspectShare float64 `json:"suspect_share"`
 	Requeue      string  `json:"requeue"` // head or tail
+	// the shards between which the groups of the queue are divided
+	Shards        uint8 `json:"shards" limit:"1..MaxQueueShards"`
+	GroupRequired bool  `json:"group_required"` // submissions without a group are refused
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -101,6 +104,35 @@ type ChangeQueueRequest struct {
 	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings to change; the others stay
 }
 
+// The values of Shard.State.
+const (
+	ShardOpen     = "open"
+	ShardDraining = "draining"
+	ShardOffline  = "offline"
+)
+
+// Shard is one shard of a queue.
+type Shard struct {
+	Shard int    `json:"shard"` // Number of the shard, from 1
+	Queue string `json:"queue"` // Name under which this shard alone is asked, in the place of a queue's name
+	State string `json:"state"` // open; draining: it refuses inserts; offline: it does not serve
+	// Why the shard is offline
+	Reason          string `json:"reason,omitempty"`
+	Groups          uint64 `json:"groups"`           // Groups that the shard has
+	Ready           uint64 `json:"ready"`            // Chunks that can be reserved now
+	Reserved        uint64 `json:"reserved"`         // Chunks held by consumers
+	SubmissionsOpen uint64 `json:"submissions_open"` // Submissions that have not ended
+}
+
+// Group is a group of submissions, which are all in one shard of the queue.
+type Group struct {
+	Group       string `json:"group"`       // Name of the group
+	Shard       int    `json:"shard"`       // Number of the shard that has it
+	Waiting     uint64 `json:"waiting"`     // Chunks that wait for a consumer, those that rules hold back included
+	InFlight    uint64 `json:"in_flight"`   // Chunks held by consumers
+	Submissions uint64 `json:"submissions"` // Open submissions
+}
+
 // MoveRequest is the body of POST /v1/queues/{queue}/move.
 type MoveRequest struct {
 	Node string `json:"node"` // The name of the node that is to serve the queue
@@ -130,6 +162,8 @@ type QueueSettingsInput struct {
 	Draining             *bool    `json:"draining,omitempty"`
 	SuspectShare         *float64 `json:"suspect_share,omitempty"`
 	Requeue              *string  `json:"requeue,omitempty"`
+	Shards               *uint8   `json:"shards,omitempty" limit:"1..MaxQueueShards"`
+	GroupRequired        *bool    `json:"group_required,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

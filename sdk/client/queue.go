@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -91,6 +92,26 @@ func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 // Nodes goes through the servers of the cluster by name, with the queues that each owns.
 func (c *Client) Nodes(ctx context.Context) iter.Seq2[api.Node, error] {
 	return pages[api.Node](ctx, c, "nodes", "/v1/nodes", nil)
+}
+
+// Shards lists the shards of a queue, by number. Queue in each of them is the name under which that shard alone is asked,
+// in the place of a queue's name.
+func (c *Client) Shards(ctx context.Context, queue string) ([]api.Shard, error) {
+	page, err := get[api.Page[api.Shard]](ctx, c, "shards", queuePath(queue, "/shards"))
+	if err != nil {
+		return nil, err
+	}
+	return page.Items, nil
+}
+
+// Groups goes through the groups of a queue, by name. It ends after the first error.
+func (c *Client) Groups(ctx context.Context, queue string) iter.Seq2[api.Group, error] {
+	return pages[api.Group](ctx, c, "groups", queuePath(queue, "/groups"), nil)
+}
+
+// Group reads one group of a queue. api.CodeUnknownValue: no submission has named it.
+func (c *Client) Group(ctx context.Context, queue, group string) (*api.Group, error) {
+	return get[api.Group](ctx, c, "group", queuePath(queue, "/groups/"+url.PathEscape(group)))
 }
 
 // Lifecycle tells how the life-cycle worker of a queue is doing.

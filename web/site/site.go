@@ -50,7 +50,7 @@ var sections = []section{
 	{"Start", []string{first, "CONCEPTS.md", "GLOSSARY.md"}},
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
 	{"Do", []string{"RECIPES.md", "PLUGINS.md", "GUESTS.md"}},
-	{"Run", []string{"OPERATIONS.md", "CLUSTER.md", "SIZING.md", "BACKUP.md", "UPGRADING.md", "ACCESS.md",
+	{"Run", []string{"OPERATIONS.md", "CLUSTER.md", "SHARDS.md", "SIZING.md", "BACKUP.md", "UPGRADING.md", "ACCESS.md",
 		"PLATFORMS.md", "FIGURES.md"}},
 	{"Reference", []string{"CLI.md", "ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
 	{"Compared", []string{"COMPARED.md"}},

@@ -336,6 +336,11 @@ class Calls:
         found: types.Durations = self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
 
+    def get_group(self, queue: str, group: str) -> types.Group:
+        """Read a group."""
+        found: types.Group = self._fetch(_request("get group", "GET", path("/v1/queues/{}/groups/{}", queue, group), safe=True))
+        return found
+
     def get_key_timeseries(self, queue: str, key: str) -> types.KeySeries:
         """Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds,
         for the values that were among those with the most in flight. -1 means unknown, because the value was not among them.
@@ -527,6 +532,12 @@ class Calls:
         """
         return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
+    def list_groups(self, queue: str, *, limit: Optional[int] = None) -> Iterator[types.Group]:
+        """List the groups of a queue. A submission names its group with `group`, or with the meta key `group`. All submissions of a
+        group are in one shard of the queue. The list is in the order of the names.
+        """
+        return self._pages("list groups", path("/v1/queues/{}/groups", queue), {"limit": limit})
+
     def list_ledgers(self, queue: str) -> Iterator[types.Ledger]:
         """List the Fair blocks in use."""
         return self._pages("list ledgers", path("/v1/queues/{}/ledgers", queue), {})
@@ -614,6 +625,12 @@ class Calls:
     def list_schedules(self, queue: str, *, limit: Optional[int] = None) -> Iterator[types.Schedule]:
         """List a queue's schedules by name."""
         return self._pages("list schedules", path("/v1/queues/{}/schedules", queue), {"limit": limit})
+
+    def list_shards(self, queue: str) -> Iterator[types.Shard]:
+        """List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name under
+        which one shard alone is asked.
+        """
+        return self._pages("list shards", path("/v1/queues/{}/shards", queue), {})
 
     def list_strategies(self, queue: str, *, limit: Optional[int] = None) -> Iterator[types.NamedStrategy]:
         """List a queue's named strategies by name."""
@@ -1246,6 +1263,11 @@ class AsyncCalls:
         found: types.Durations = await self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
 
+    async def get_group(self, queue: str, group: str) -> types.Group:
+        """Read a group."""
+        found: types.Group = await self._fetch(_request("get group", "GET", path("/v1/queues/{}/groups/{}", queue, group), safe=True))
+        return found
+
     async def get_key_timeseries(self, queue: str, key: str) -> types.KeySeries:
         """Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds,
         for the values that were among those with the most in flight. -1 means unknown, because the value was not among them.
@@ -1437,6 +1459,12 @@ class AsyncCalls:
         """
         return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
+    def list_groups(self, queue: str, *, limit: Optional[int] = None) -> AsyncIterator[types.Group]:
+        """List the groups of a queue. A submission names its group with `group`, or with the meta key `group`. All submissions of a
+        group are in one shard of the queue. The list is in the order of the names.
+        """
+        return self._pages("list groups", path("/v1/queues/{}/groups", queue), {"limit": limit})
+
     def list_ledgers(self, queue: str) -> AsyncIterator[types.Ledger]:
         """List the Fair blocks in use."""
         return self._pages("list ledgers", path("/v1/queues/{}/ledgers", queue), {})
@@ -1524,6 +1552,12 @@ class AsyncCalls:
     def list_schedules(self, queue: str, *, limit: Optional[int] = None) -> AsyncIterator[types.Schedule]:
         """List a queue's schedules by name."""
         return self._pages("list schedules", path("/v1/queues/{}/schedules", queue), {"limit": limit})
+
+    def list_shards(self, queue: str) -> AsyncIterator[types.Shard]:
+        """List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name under
+        which one shard alone is asked.
+        """
+        return self._pages("list shards", path("/v1/queues/{}/shards", queue), {})
 
     def list_strategies(self, queue: str, *, limit: Optional[int] = None) -> AsyncIterator[types.NamedStrategy]:
         """List a queue's named strategies by name."""

@@ -60,6 +60,7 @@ __all__ = [
     "FairBlock",
     "Forecast",
     "ForwardRequest",
+    "Group",
     "HeldChunk",
     "HeldReservation",
     "Hello",
@@ -105,6 +106,7 @@ __all__ = [
     "PageChunk",
     "PageConsumer",
     "PageDeadLetter",
+    "PageGroup",
     "PageHeldReservation",
     "PageLedger",
     "PageMetaKey",
@@ -118,6 +120,7 @@ __all__ = [
     "PageRetry",
     "PageRule",
     "PageSchedule",
+    "PageShard",
     "PageSubmission",
     "PageToken",
     "PageValueCount",
@@ -199,6 +202,7 @@ __all__ = [
     "ServerOption",
     "ServerOptions",
     "Session",
+    "Shard",
     "Skipped",
     "Spread",
     "Stats",
@@ -377,7 +381,7 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     attachment: Bytes
     #: When it expires if it is still open; after run_at
     dead_deadline: str
-    #: Name of a group; it is kept and shown, and does nothing yet
+    #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
     #: Like the header Idempotency-Key of a single insert
     idempotency_key: str
@@ -1187,6 +1191,20 @@ class ForwardRequest(TypedDict):
     to: str
 
 
+class Group(TypedDict):
+    """Group: see the server's OpenAPI document."""
+    #: Name of the group
+    group: str
+    #: Chunks held by consumers
+    in_flight: int
+    #: Number of the shard that has it
+    shard: int
+    #: Open submissions
+    submissions: int
+    #: Chunks that wait for a consumer, those that rules hold back included
+    waiting: int
+
+
 class _HeldChunkRequired(TypedDict):
     #: Number of the attempt, from 1
     attempt: int
@@ -1629,7 +1647,7 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     attachment: Bytes
     #: When it expires if it is still open; after run_at
     dead_deadline: str
-    #: Name of a group; it is kept and shown, and does nothing yet
+    #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
     #: Attempts per chunk; 0: the queue's
     max_attempts: int
@@ -1659,7 +1677,7 @@ class NewSubmissionHead(TypedDict, total=False):
     attachment: Bytes
     #: When it expires if it is still open; after run_at
     dead_deadline: str
-    #: Name of a group; it is kept and shown, and does nothing yet
+    #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
     #: Attempts per chunk; 0: the queue's
     max_attempts: int
@@ -1855,6 +1873,17 @@ class PageDeadLetter(_PageDeadLetterRequired, total=False):
     next: str
 
 
+class _PageGroupRequired(TypedDict):
+    #: The groups, by name
+    items: list[Group]
+
+
+class PageGroup(_PageGroupRequired, total=False):
+    """PageGroup: see the server's OpenAPI document."""
+    #: Cursor of the next page; absent on the last
+    next: str
+
+
 class _PageHeldReservationRequired(TypedDict):
     #: The reservations, in the order that was asked for
     items: list[HeldReservation]
@@ -1995,6 +2024,17 @@ class _PageScheduleRequired(TypedDict):
 class PageSchedule(_PageScheduleRequired, total=False):
     """PageSchedule: see the server's OpenAPI document."""
     #: Cursor of the next page; absent on the last
+    next: str
+
+
+class _PageShardRequired(TypedDict):
+    #: The shards, by number
+    items: list[Shard]
+
+
+class PageShard(_PageShardRequired, total=False):
+    """PageShard: see the server's OpenAPI document."""
+    #: Always absent: a queue has at most 16 shards
     next: str
 
 
@@ -2629,6 +2669,8 @@ class _QueueSettingsRequired(TypedDict):
     durability: Literal["full", "relaxed"]
     #: The pause after an attempt that expired or was lost
     expiry_backoff: Backoff
+    #: Whether the queue refuses submissions without a group
+    group_required: bool
     #: Attempts per chunk; 0: no limit
     max_attempts: int
     #: Reservations of a chunk that may expire; 0: no limit
@@ -2648,6 +2690,8 @@ class _QueueSettingsRequired(TypedDict):
     retention_seconds: int
     #: The pause after a failed attempt, unless the consumer chose one
     retry_backoff: Backoff
+    #: Between how many shards the queue divides its groups. The number can only rise
+    shards: int
     #: The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no
     #: limit
     suspect_share: float
@@ -2673,6 +2717,8 @@ class QueueSettingsInput(TypedDict, total=False):
     durability: Literal["full", "relaxed"]
     #: The pause after an attempt that expired or was lost
     expiry_backoff: Backoff
+    #: Whether the queue refuses submissions without a group
+    group_required: bool
     #: Attempts per chunk; 0: no limit
     max_attempts: int
     #: Reservations of a chunk that may expire; 0: no limit
@@ -2692,6 +2738,8 @@ class QueueSettingsInput(TypedDict, total=False):
     retention_seconds: int
     #: The pause after a failed attempt, unless the consumer chose one
     retry_backoff: Backoff
+    #: Between how many shards the queue divides its groups. The number can only rise
+    shards: int
     #: The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no
     #: limit
     suspect_share: float
@@ -3246,7 +3294,7 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     attachment: Bytes
     #: How long after its insert a submission expires if it is still open; 0: none
     dead_after_ms: int
-    #: Name of a group; it is kept and shown, and does nothing yet
+    #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
     #: Attempts per chunk; 0: the queue's
     max_attempts: int
@@ -3379,6 +3427,29 @@ class Session(TypedDict):
     ends_at: str
     #: The session ends after this long without a request or an open stream
     idle_seconds: int
+
+
+class _ShardRequired(TypedDict):
+    #: Groups that the shard has
+    groups: int
+    #: Name under which this shard alone is asked, in the place of a queue's name
+    queue: str
+    #: Chunks that can be reserved now
+    ready: int
+    #: Chunks held by consumers
+    reserved: int
+    #: Number of the shard, from 1
+    shard: int
+    #: open; draining: it refuses inserts; offline: it does not serve
+    state: str
+    #: Submissions that have not ended
+    submissions_open: int
+
+
+class Shard(_ShardRequired, total=False):
+    """Shard: see the server's OpenAPI document."""
+    #: Why the shard is offline
+    reason: str
 
 
 class Skipped(TypedDict):
@@ -3593,7 +3664,7 @@ class Submission(_SubmissionRequired, total=False):
     forwarded: int
     #: Origin, for a dead letter of another queue
     forwarded_from: Origin
-    #: Name of a group; it is kept and shown, and does nothing yet
+    #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
     #: Whether it has an attachment
     has_attachment: bool

@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, Bytes, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, Bytes, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, Group, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageGroup, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageShard, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Shard, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -410,6 +410,19 @@ export class Calls {
     return this.connection.json<Durations>({ what: "get durations", method: "GET", path: `/v1/queues/${part(queue)}/durations`, safe: true, signal: options.signal, query: { meta: options.meta } })
   }
 
+  /** List the groups of a queue. A submission names its group with `group`, or with the meta key `group`. All submissions of a group are in one shard of the queue. The list is in the order of the names. Needs the scope read. */
+  listGroups(queue: string, options: CallOptions & {
+    /** Most items */
+    limit?: number
+  } = {}): AsyncIterableIterator<Group> {
+    return pages((cursor) => this.connection.json<PageGroup>({ what: "list groups", method: "GET", path: `/v1/queues/${part(queue)}/groups`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
+  }
+
+  /** Read a group. Needs the scope read. */
+  getGroup(queue: string, group: string, options: CallOptions = {}): Promise<Group> {
+    return this.connection.json<Group>({ what: "get group", method: "GET", path: `/v1/queues/${part(queue)}/groups/${part(group)}`, safe: true, signal: options.signal })
+  }
+
   /** List the Fair blocks in use. Needs the scope read. */
   listLedgers(queue: string, options: CallOptions = {}): AsyncIterableIterator<Ledger> {
     return pages((cursor) => this.connection.json<PageLedger>({ what: "list ledgers", method: "GET", path: `/v1/queues/${part(queue)}/ledgers`, safe: true, signal: options.signal, query: { cursor } }))
@@ -687,6 +700,11 @@ export class Calls {
     idempotencyKey?: string
   } = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "trigger schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/trigger`, safe: true, signal: options.signal, headers: { "idempotency-key": options.idempotencyKey ?? drawKey() } })
+  }
+
+  /** List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name under which one shard alone is asked. Needs the scope read. */
+  listShards(queue: string, options: CallOptions = {}): AsyncIterableIterator<Shard> {
+    return pages(() => this.connection.json<PageShard>({ what: "list shards", method: "GET", path: `/v1/queues/${part(queue)}/shards`, safe: true, signal: options.signal }))
   }
 
   /** Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any backlog. Totals count from the server's start. Needs the scope read. */

@@ -95,7 +95,7 @@ export type BatchSubmission = {
   chunks: Chunks
   /** When it expires if it is still open; after run_at */
   dead_deadline?: string
-  /** Name of a group; it is kept and shown, and does nothing yet */
+  /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
   /** Like the header Idempotency-Key of a single insert */
   idempotency_key?: string
@@ -787,6 +787,19 @@ export type ForwardRequest = {
   to: string
 }
 
+export type Group = {
+  /** Name of the group */
+  group: string
+  /** Chunks held by consumers */
+  in_flight: number
+  /** Number of the shard that has it */
+  shard: number
+  /** Open submissions */
+  submissions: number
+  /** Chunks that wait for a consumer, those that rules hold back included */
+  waiting: number
+}
+
 export type HeldChunk = {
   /** Number of the attempt, from 1 */
   attempt: number
@@ -1161,7 +1174,7 @@ export type NewSubmission = {
   chunks: Chunks
   /** When it expires if it is still open; after run_at */
   dead_deadline?: string
-  /** Name of a group; it is kept and shown, and does nothing yet */
+  /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
   /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
@@ -1190,7 +1203,7 @@ export type NewSubmissionHead = {
   attachment?: Bytes
   /** When it expires if it is still open; after run_at */
   dead_deadline?: string
-  /** Name of a group; it is kept and shown, and does nothing yet */
+  /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
   /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
@@ -1345,6 +1358,13 @@ export type PageDeadLetter = {
   next?: string
 }
 
+export type PageGroup = {
+  /** The groups, by name */
+  items: Group[]
+  /** Cursor of the next page; absent on the last */
+  next?: string
+}
+
 export type PageHeldReservation = {
   /** The reservations, in the order that was asked for */
   items: HeldReservation[]
@@ -1433,6 +1453,13 @@ export type PageSchedule = {
   /** The schedules, by name */
   items: Schedule[]
   /** Cursor of the next page; absent on the last */
+  next?: string
+}
+
+export type PageShard = {
+  /** The shards, by number */
+  items: Shard[]
+  /** Always absent: a queue has at most 16 shards */
   next?: string
 }
 
@@ -1970,6 +1997,8 @@ export type QueueSettings = {
   durability: "full" | "relaxed"
   /** The pause after an attempt that expired or was lost */
   expiry_backoff: Backoff
+  /** Whether the queue refuses submissions without a group */
+  group_required: boolean
   /** Attempts per chunk; 0: no limit */
   max_attempts: number
   /** Reservations of a chunk that may expire; 0: no limit */
@@ -1988,6 +2017,8 @@ export type QueueSettings = {
   retention_seconds: number
   /** The pause after a failed attempt, unless the consumer chose one */
   retry_backoff: Backoff
+  /** Between how many shards the queue divides its groups. The number can only rise */
+  shards: number
   /** The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no limit */
   suspect_share: number
 }
@@ -2005,6 +2036,8 @@ export type QueueSettingsInput = {
   durability?: "full" | "relaxed"
   /** The pause after an attempt that expired or was lost */
   expiry_backoff?: Backoff
+  /** Whether the queue refuses submissions without a group */
+  group_required?: boolean
   /** Attempts per chunk; 0: no limit */
   max_attempts?: number
   /** Reservations of a chunk that may expire; 0: no limit */
@@ -2023,6 +2056,8 @@ export type QueueSettingsInput = {
   retention_seconds?: number
   /** The pause after a failed attempt, unless the consumer chose one */
   retry_backoff?: Backoff
+  /** Between how many shards the queue divides its groups. The number can only rise */
+  shards?: number
   /** The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no limit */
   suspect_share?: number
 }
@@ -2489,7 +2524,7 @@ export type ScheduleTemplate = {
   chunks: Chunks
   /** How long after its insert a submission expires if it is still open; 0: none */
   dead_after_ms?: number
-  /** Name of a group; it is kept and shown, and does nothing yet */
+  /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
   /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
@@ -2613,6 +2648,25 @@ export type Session = {
   ends_at: string
   /** The session ends after this long without a request or an open stream */
   idle_seconds: number
+}
+
+export type Shard = {
+  /** Groups that the shard has */
+  groups: number
+  /** Name under which this shard alone is asked, in the place of a queue's name */
+  queue: string
+  /** Chunks that can be reserved now */
+  ready: number
+  /** Why the shard is offline */
+  reason?: string
+  /** Chunks held by consumers */
+  reserved: number
+  /** Number of the shard, from 1 */
+  shard: number
+  /** open; draining: it refuses inserts; offline: it does not serve */
+  state: string
+  /** Submissions that have not ended */
+  submissions_open: number
 }
 
 export type Skipped = {
@@ -2801,7 +2855,7 @@ export type Submission = {
   forwarded?: number
   /** Origin, for a dead letter of another queue */
   forwarded_from?: Origin
-  /** Name of a group; it is kept and shown, and does nothing yet */
+  /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
   /** Whether it has an attachment */
   has_attachment?: boolean

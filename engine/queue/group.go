@@ -1,0 +1,58 @@
+package queue
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// GroupKey is the meta key of a submission's group. A queue of several shards keeps all submissions of a group in one of
+// them, so what strategies count by this key is exact.
+const GroupKey MetaKey = "group"
+
+// Bounds of groups and shards.
+const (
+	MaxQueueShards = api.MaxQueueShards // shards of one queue
+	MaxGroups      = 100_000            // groups of one queue
+)
+
+// Grouped has the meta of a submission name its group, too, so that strategies see it. The meta is sorted (NewMeta).
+func (n *NewSubmission) Grouped() (err error) {
+	value, has := n.Meta.Find(GroupKey)
+	switch {
+	case n.Group == "":
+		return nil
+	case has && value != StringValue(n.Group):
+		return Invalid("/group", "is %q, and the meta has another value for %q: give one of the two", clip(n.Group, 80), GroupKey)
+	case !has:
+		n.Meta, err = NewMeta(append(n.Meta, MetaEntry{GroupKey, StringValue(n.Group)}))
+	}
+	return err
+}
+
+// GroupOf is the name of the group that a submission with this meta belongs to; "": to none. The number 7 and the text
+// "7" are one group.
+func (m Meta) GroupOf() string {
+	value, _ := m.Find(GroupKey)
+	return value.String()
+}
+
+// shardMark stands between the name of a queue and the number of a shard. No queue's own name has it.
+const shardMark = "~"
+
+// ShardName is the name under which one shard of a queue is asked. Shards are numbered from 1.
+func ShardName(queue string, number int) string { return queue + shardMark + strconv.Itoa(number) }
+
+// CutShard is the queue that a name is about, and the number of its shard; 0: it is about the whole queue.
+func CutShard(name string) (queue string, number int) {
+	queue, text, has := strings.Cut(name, shardMark)
+	if !has {
+		return name, 0
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 || number > MaxQueueShards || strconv.Itoa(number) != text {
+		return name, 0
+	}
+	return queue, number
+}

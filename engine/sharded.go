@@ -1,0 +1,148 @@
+package engine
+
+// A queue of several shards. Each shard is a Queue of its own: it has a journal, a store, a worker and standing views,
+// and everything that can be asked of a queue can be asked of it, by the name orders~2. The first one has the name of the
+// queue itself in the catalogue, and is asked as orders~1. What producers and workers ask of "orders" goes to a Sharded:
+//
+//	insert    ─► the shard of the submission's group, which stays there                      (sharded_groups.go)
+//	reserve   ─► the shards' heads, merged branch by branch                                  (sharded_reserve.go)
+//	complete, fail, extend, release, exchange ─► the shards that the ids name                (sharded_finish.go)
+//	settings  ─► all shards                                                                  (sharded_settings.go)
+//	anything else of "orders" is refused, and the refusal names a shard that can be asked
+//
+// Nothing is promised that several shards cannot keep: a strategy that counts by another key than the group is refused.
+//
+// Lock order: e.changing, then Queue.splitting, then groups.placing, then e.mu and groups.mu, of which no one takes both.
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Work is a queue as producers and workers use it: a Queue, or a Sharded.
+type Work interface {
+	Name() string
+	Relaxed() bool // answers come before a change is on the disk
+	InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error
+	Asked(ctx context.Context, raw []byte) (Asked, error)
+	Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reservation) (ReserveResult, error)
+	Exchange(ctx context.Context, x Exchange, out *Exchanged) error
+	Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error)
+	Fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error)
+	Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error)
+	Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
+}
+
+var (
+	_ Work = (*Queue)(nil)
+	_ Work = (*Sharded)(nil)
+)
+
+// Sharded is a queue of several shards. The number only rises.
+type Sharded struct {
+	e      *Engine
+	name   string
+	count  atomic.Int32 // shards
+	groups *groups
+}
+
+// Sharding is the queues of several shards, and what producers and workers, lists and numbers ask of a queue however many
+// shards it has.
+type Sharding struct {
+	of      *Engine
+	sharded map[string]*Sharded // by name; guarded by Engine.mu
+}
+
+// Work finds a queue, or one shard of a queue, for producers and workers. The errors are those of Queue.
+func (x *Sharding) Work(name string) (Work, error) {
+	x.of.mu.RLock()
+	s := x.sharded[name]
+	x.of.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	return x.of.Queue(name)
+}
+
+// severalShards refuses a call that only one shard can answer.
+func severalShards(name string) error {
+	return &queue.Error{Code: queue.CodeInvalid, Message: fmt.Sprintf("The queue %q has several shards, and only one of "+
+		"them can answer this call: name it, as in %q. GET /v1/queues/%s/shards lists them.", name, queue.ShardName(name, 1), name)}
+}
+
+// Name is the name of the queue.
+func (s *Sharded) Name() string { return s.name }
+
+// rowName is the name that the catalogue has of a shard.
+func rowName(queueName string, number int) string {
+	if number == 1 {
+		return queueName
+	}
+	return queue.ShardName(queueName, number)
+}
+
+// askedAs is the name under which a queue that serves is asked. The first shard of several has the queue's name in the
+// catalogue, and calls by that name are about all shards.
+func askedAs(q *Queue) string {
+	if _, number := queue.CutShard(q.name); number == 0 && q.many.Load() != nil {
+		return queue.ShardName(q.name, 1)
+	}
+	return q.name
+}
+
+// shard is one shard of the queue. Its errors are those of Engine.Queue.
+func (s *Sharded) shard(number int) (*Queue, error) {
+	name := rowName(s.name, number)
+	s.e.mu.RLock()
+	q, refused := s.e.queues[name], error(nil)
+	if q == nil {
+		refused = absentQueue(s.e, name)
+	}
+	s.e.mu.RUnlock()
+	return q, refused
+}
+
+// shards are the shards that serve, with their numbers less one as indexes; nil: that one does not. refused says why the
+// first of those does not.
+func (s *Sharded) shards() (all []*Queue, refused error) {
+	s.e.mu.RLock()
+	defer s.e.mu.RUnlock()
+	for number := 1; number <= int(s.count.Load()); number++ {
+		name := rowName(s.name, number)
+		q := s.e.queues[name]
+		if q == nil && refused == nil {
+			refused = absentQueue(s.e, name)
+		}
+		all = append(all, q)
+	}
+	return all, refused
+}
+
+// one is a shard that serves, the first if that does.
+func (s *Sharded) one() (*Queue, error) {
+	all, refused := s.shards()
+	for _, q := range all {
+		if q != nil {
+			return q, nil
+		}
+	}
+	return nil, refused
+}
+
+// Relaxed reports whether the queue answers before a change is on the disk.
+func (s *Sharded) Relaxed() bool {
+	q, err := s.one()
+	return err == nil && q.Relaxed()
+}
+
+// Asked is what a reservation asks for by a strategy. Named strategies are those of the first shard.
+func (s *Sharded) Asked(ctx context.Context, raw []byte) (Asked, error) {
+	q, err := s.one()
+	if err != nil {
+		return Asked{}, err
+	}
+	return q.Asked(ctx, raw)
+}

@@ -1,0 +1,180 @@
+package engine
+
+// Finishing chunks of several shards. Ids name their shards, so the items of a call go to the shards that have them, all
+// at once, and the results come back in the order of the items. If a shard fails, so does the call: the client sends it
+// again, and what was done before answers "already".
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Complete finishes chunks. One result per item is appended to dst, in order.
+func (s *Sharded) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
+	if err := validCompletes(items); err != nil {
+		return dst, err
+	}
+	return s.complete(ctx, items, dst)
+}
+
+// complete refuses what a completion brings if its group is in another shard: both are one commit.
+func (s *Sharded) complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
+	for i := range items {
+		if len(items[i].Insert) == 0 {
+			continue
+		}
+		if q := s.e.shardOf(items[i].Token.Submission.Shard()); q != nil && q.many.Load() == s {
+			if err := s.brought(q, i, items[i].Insert); err != nil {
+				return dst, err
+			}
+		}
+	}
+	return spread(s, items, dst, func(i *queue.CompleteItem) *queue.Token { return &i.Token },
+		func(q *Queue, part []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
+			return q.complete(ctx, part, dst)
+		})
+}
+
+// brought checks what the completion of item i brings into a shard.
+func (s *Sharded) brought(q *Queue, i int, list []queue.Insertion) error {
+	for n := range list {
+		if err := s.belongs(q, list[n].New); err != nil {
+			return queue.Repointed(err, func(pointer string) string { return fmt.Sprintf("/items/%d/insert/%d%s", i, n, pointer) })
+		}
+	}
+	return nil
+}
+
+// Fail reports tries that did not succeed. One result per item is appended to dst, in order.
+func (s *Sharded) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
+	if err := validFails(items, queue.At(s.e.options.Now())); err != nil {
+		return dst, err
+	}
+	return s.fail(ctx, items, dst)
+}
+
+func (s *Sharded) fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
+	return spread(s, items, dst, func(i *queue.FailItem) *queue.Token { return &i.Token },
+		func(q *Queue, part []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
+			return q.fail(ctx, part, dst)
+		})
+}
+
+// Extend moves deadlines. One result per item is appended to dst, in order.
+func (s *Sharded) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
+	if err := validExtends(items); err != nil {
+		return dst, err
+	}
+	return s.extend(ctx, items, dst)
+}
+
+func (s *Sharded) extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
+	return spread(s, items, dst, func(i *queue.ExtendItem) *queue.Token { return &i.Token },
+		func(q *Queue, part []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
+			return q.extend(ctx, part, dst)
+		})
+}
+
+// Release gives chunks back unworked. One result per item is appended to dst, in order.
+func (s *Sharded) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
+	if err := validReleases(items); err != nil {
+		return dst, err
+	}
+	return spread(s, items, dst, func(i *queue.ReleaseItem) *queue.Token { return &i.Token },
+		func(q *Queue, part []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
+			return q.Release(ctx, part, dst)
+		})
+}
+
+// Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does.
+func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
+	one, err := s.one()
+	if err != nil {
+		return err
+	}
+	return exchange(ctx, s, one, x, out)
+}
+
+// spread has each shard do its part of the items of a call, and puts the results together. A token of no shard of the
+// queue goes to the first one, which does not know it.
+func spread[T any](s *Sharded, items []T, dst []queue.Result, token func(*T) *queue.Token,
+	do func(q *Queue, part []T, dst []queue.Result) ([]queue.Result, error)) ([]queue.Result, error) {
+	parts, err := partsOf(s, items, token)
+	if err != nil {
+		return dst, err
+	}
+	if len(parts) == 1 {
+		return do(parts[0].q, items, dst)
+	}
+	from := len(dst)
+	dst = append(dst, make([]queue.Result, len(items))...)
+	failed := make([]error, len(parts))
+	var group sync.WaitGroup
+	for n := range parts {
+		group.Go(func() {
+			p := &parts[n]
+			results, err := do(p.q, p.items, nil)
+			if failed[n] = err; err != nil {
+				return
+			}
+			for k, i := range p.places {
+				dst[from+i] = results[k]
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return dst[:from], err
+	}
+	return dst, nil
+}
+
+// part is what one shard has to do of a call.
+type part[T any] struct {
+	q      *Queue
+	items  []T
+	places []int // of the items in the call
+}
+
+func partsOf[T any](s *Sharded, items []T, token func(*T) *queue.Token) (parts []part[T], err error) {
+	first, err := s.one()
+	if err != nil {
+		return nil, err
+	}
+	at := map[*Queue]int{}
+	for i := range items {
+		q := s.e.shardOf(token(&items[i]).Submission.Shard())
+		if q == nil {
+			if err := s.absent(token(&items[i]).Submission); err != nil {
+				return nil, err
+			}
+		}
+		if q == nil || q.many.Load() != s {
+			q = first
+		}
+		n, known := at[q]
+		if !known {
+			n = len(parts)
+			at[q], parts = n, append(parts, part[T]{q: q})
+		}
+		parts[n].items, parts[n].places = append(parts[n].items, items[i]), append(parts[n].places, i)
+	}
+	return parts, nil
+}
+
+// absent says why the shard of a submission does not serve; nil: it is no shard of this queue.
+func (s *Sharded) absent(id queue.SubmissionID) error {
+	s.e.mu.RLock()
+	defer s.e.mu.RUnlock()
+	for i := range s.e.quarantine {
+		aside := &s.e.quarantine[i]
+		if name, _ := queue.CutShard(aside.Name); name == s.name && aside.Shard == id.Shard() {
+			return aside.refusal()
+		}
+	}
+	return nil
+}

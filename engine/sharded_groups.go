@@ -1,0 +1,198 @@
+package engine
+
+// Which shard of a queue has a group. It is decided once, when the group is seen first, and is in the catalogue before
+// the group's first submission is in the shard. So all submissions of a group are in one shard, and what a strategy
+// counts by the group is exact there.
+//
+//	new group ─► two random shards, the one with less to do takes it ─► catalogue ─► its first submission
+//
+// A submission without a group goes to the first shard.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// groups are the groups of a queue.
+type groups struct {
+	placing sync.Mutex // held while new groups are placed, which waits for the disk
+
+	mu     sync.RWMutex // guards what follows; no one holds it for long
+	byName map[string]int
+	count  []int // groups of each shard
+}
+
+func newGroups(rows []store.GroupRow) *groups {
+	g := &groups{byName: make(map[string]int, len(rows)), count: make([]int, queue.MaxQueueShards)}
+	g.add(rows)
+	return g
+}
+
+// add enters groups that the catalogue has. The caller holds g.mu, or is the only one with it yet.
+func (g *groups) add(rows []store.GroupRow) {
+	for _, row := range rows {
+		g.byName[row.Name] = row.Shard
+		g.count[row.Shard-1]++
+	}
+}
+
+// of is the number of the shard that has a group; 0: none has it yet.
+func (g *groups) of(name string) int {
+	if name == "" {
+		return 1
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.byName[name]
+}
+
+// unknown are the names of which there is no group yet, each once.
+func (g *groups) unknown(names []string) (list []string) {
+	for _, name := range names {
+		if g.of(name) == 0 {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// place has every group of these names in a shard: a new one in the shard of this number, or where there is least to do
+// if that is 0. It returns when the catalogue has them.
+func (s *Sharded) place(names []string, number int) error {
+	g := s.groups
+	if len(g.unknown(names)) == 0 {
+		return nil
+	}
+	g.placing.Lock()
+	defer g.placing.Unlock()
+	names = g.unknown(names) // another call may have placed them
+	if most := queue.MaxGroups; len(g.byName)+len(names) > most {
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d groups, and at most %d are "+
+			"allowed. Use fewer groups, and tell work apart by other meta keys.", len(g.byName), most)}
+	}
+	loads, err := s.loads()
+	if err != nil {
+		return err
+	}
+	now := queue.At(s.e.options.Now())
+	rows := make([]store.GroupRow, len(names))
+	for i, name := range names {
+		at := number
+		if at == 0 {
+			at = loads.lighter()
+		}
+		rows[i] = store.GroupRow{Name: name, Shard: at, Created: now}
+		loads.load[at-1]++
+	}
+	if len(rows) > 0 {
+		if err := store.PutGroups(s.e.catalogue, s.name, rows); err != nil {
+			return err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.add(rows)
+	return nil
+}
+
+// loads are how much each shard has to do, and which of them serve.
+type loads struct {
+	load   []uint64
+	serves []int // numbers less one
+	rnd    *rand.Rand
+}
+
+func (s *Sharded) loads() (*loads, error) {
+	all, refused := s.shards()
+	l := &loads{load: make([]uint64, len(all)), rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
+	s.groups.mu.RLock()
+	defer s.groups.mu.RUnlock()
+	for i, q := range all {
+		if q != nil {
+			l.load[i] = q.shard.Stats().SubmissionsOpen + uint64(s.groups.count[i])
+			l.serves = append(l.serves, i)
+		}
+	}
+	if len(l.serves) == 0 {
+		return nil, refused
+	}
+	return l, nil
+}
+
+// lighter is the number of the shard with less to do of two that are drawn.
+func (l *loads) lighter() int {
+	a, b := l.serves[l.rnd.IntN(len(l.serves))], l.serves[l.rnd.IntN(len(l.serves))]
+	if l.load[b] < l.load[a] {
+		a = b
+	}
+	return a + 1
+}
+
+// adopt makes groups of what the only shard has, when the queue is about to have several: all that its open submissions,
+// its dead letters and its schedules name. Nothing is inserted meanwhile.
+func (s *Sharded) adopt(ctx context.Context, first *Queue) error {
+	names, err := first.groupNames(ctx)
+	if err != nil {
+		return err
+	}
+	return s.place(names, 1)
+}
+
+// belongs checks that what is inserted into one shard directly belongs there. A new group goes there.
+func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
+	name, number := n.Meta.GroupOf(), s.number(q)
+	if name != "" {
+		if err := s.place([]string{name}, number); err != nil {
+			return err
+		}
+	}
+	if at := s.groups.of(name); at != number {
+		return queue.Invalid("/group", "is %q, which belongs to shard %d of the queue; this is shard %d: ask %q, or %q",
+			clip(name, 80), at, number, s.name, queue.ShardName(s.name, at))
+	}
+	return nil
+}
+
+// number is the number of one of its shards.
+func (s *Sharded) number(q *Queue) int {
+	if _, number := queue.CutShard(q.name); number > 0 {
+		return number
+	}
+	return 1
+}
+
+// groupNames are the groups that a queue of one shard has work of: by its open submissions, its dead letters and its
+// schedules. Of a dead letter the submission can be opened again.
+func (q *Queue) groupNames(ctx context.Context) (names []string, err error) {
+	values, whole := q.shard.Values.List(queue.GroupKey, queue.MaxGroups, nil)
+	for i := range values {
+		names = append(names, values[i].Value.String())
+	}
+	if !whole {
+		return nil, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has more than %d values of %q, the "+
+			"most groups that a queue of several shards may have.", queue.MaxGroups, queue.GroupKey)}
+	}
+	for _, s := range q.shard.Schedules.List() {
+		names = append(names, s.Schedule.Template.Meta.GroupOf())
+	}
+	dead := ListRequest{States: []queue.SubmissionState{queue.CompletedWithDead}, Limit: queue.MaxListLimit}
+	for more := true; more; more = dead.Cursor != "" {
+		page, err := q.Submissions.List(ctx, dead)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			names = append(names, page.Items[i].Meta.GroupOf())
+		}
+		dead.Cursor = page.Next
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), nil
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// InsertMany makes submissions exist, as Queue.InsertMany does. Each goes to the shard of its group, and each shard makes
+// one commit. An atomic call is one commit, so its submissions must belong to one shard.
+func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
+	if err := validInsertions(list); err != nil {
+		return err
+	}
+	one, err := s.one()
+	if err != nil {
+		return err
+	}
+	requireGroups(one.config.Load(), list)
+	refuseUnique(list)
+	if atomic && queue.RefuseAll(list) {
+		return nil
+	}
+	var names []string
+	for i := range list {
+		if name := groupOf(&list[i]); name != "" {
+			names = append(names, name)
+		}
+	}
+	if err := s.place(names, 0); err != nil {
+		return err
+	}
+	places := map[int][]int{} // by the number of the shard
+	for i := range list {
+		if list[i].Err == nil {
+			number := s.groups.of(groupOf(&list[i]))
+			places[number] = append(places[number], i)
+		}
+	}
+	if atomic && len(places) > 1 {
+		return queue.Invalid("/atomic", "must be false: the groups of these submissions are in %d shards of the queue, and "+
+			"each of them makes a commit of its own", len(places))
+	}
+	return s.insertParts(ctx, list, places, atomic)
+}
+
+// insertParts has each shard insert its part. Some may be inserted although the call fails: with an error nothing is
+// known of any.
+func (s *Sharded) insertParts(ctx context.Context, list []queue.Insertion, places map[int][]int, atomic bool) error {
+	var (
+		group  sync.WaitGroup
+		mu     sync.Mutex
+		failed error
+	)
+	for number, at := range places {
+		group.Go(func() {
+			part := make([]queue.Insertion, len(at))
+			for k, i := range at {
+				part[k] = list[i]
+			}
+			q, err := s.shard(number)
+			if err != nil { // nothing of this part is inserted
+				for k := range part {
+					part[k].Err = err
+				}
+			} else if err := q.insertMany(ctx, part, atomic); err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+				return
+			}
+			for k, i := range at {
+				list[i] = part[k]
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}
+
+// groupOf is the group of a submission that is checked; "" if something is wrong with it.
+func groupOf(in *queue.Insertion) string {
+	if in.Err != nil {
+		return ""
+	}
+	return in.New.Meta.GroupOf()
+}
+
+// fit refuses what belongs to another shard than the one that is asked.
+func (s *Sharded) fit(q *Queue, list []queue.Insertion) {
+	refuseUnique(list)
+	for i := range list {
+		if in := &list[i]; in.Err == nil {
+			in.Err = s.belongs(q, in.New)
+		}
+	}
+}
+
+// requireGroups refuses submissions without a group where the queue wants one.
+func requireGroups(settings *queue.Settings, list []queue.Insertion) {
+	for i := range list {
+		if in := &list[i]; settings.GroupRequired && in.Err == nil && in.New.Meta.GroupOf() == "" {
+			in.Err = queue.Invalid("/group", "is missing: the queue's setting group_required asks for one")
+		}
+	}
+}
+
+// withGroups is requireGroups for what the completion of item i brings.
+func (q *Queue) withGroups(i int, list []queue.Insertion) error {
+	requireGroups(q.config.Load(), list)
+	for n := range list {
+		if err := list[n].Err; err != nil {
+			return queue.Repointed(err, func(pointer string) string { return fmt.Sprintf("/items/%d/insert/%d%s", i, n, pointer) })
+		}
+	}
+	return nil
+}
+
+// refuseUnique refuses unique keys, which one shard cannot hold for the others.
+func refuseUnique(list []queue.Insertion) {
+	for i := range list {
+		if in := &list[i]; in.Err == nil && in.New.Unique != nil {
+			in.Err = queue.Invalid("/unique", "cannot be kept in a queue of several shards, each of which knows its own keys only. "+
+				"An Idempotency-Key, which counts within the group, can")
+		}
+	}
+}

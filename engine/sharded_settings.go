@@ -1,0 +1,202 @@
+package engine
+
+// How a queue comes to have several shards, keeps them over restarts and kills, and goes.
+//
+//	shards are made, one after the other ─► what the first has is made its groups, while inserts wait ─►
+//	the setting is in the first shard's journal (from here on it counts) ─► calls go to Sharded
+//
+// A kill before the setting leaves empty shards, which the next attempt uses. A start makes what is missing, and has all
+// shards go by the settings of the first.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// maxShardedName leaves room for the mark and the number of a shard in the name of a queue.
+const maxShardedName = queue.MaxQueueNameBytes - len("~16")
+
+// split makes the shards that settings ask for. It returns when the setting is durable in the first one. The caller holds
+// e.changing.
+func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Settings) error {
+	if err := x.splittable(first, settings.Shards); err != nil {
+		return err
+	}
+	s, err := x.shardedOf(first)
+	if err != nil {
+		return err
+	}
+	if err := s.make(ctx, int(settings.Shards), settings); err != nil {
+		return err
+	}
+	first.splitting.Lock()
+	defer first.splitting.Unlock()
+	if s.number(first) == 1 && first.many.Load() == nil {
+		if err := s.adopt(ctx, first); err != nil {
+			return err
+		}
+	}
+	if err := first.putSettings(ctx, settings); err != nil {
+		return err
+	}
+	x.of.mu.change(func() { x.join(s, int(settings.Shards)) })
+	return nil
+}
+
+// splittable says why a queue cannot have so many shards.
+func (x *Sharding) splittable(q *Queue, shards uint8) error {
+	now := q.config.Load().Shards
+	switch {
+	case shards < now:
+		return queue.Invalid("/shards", "is %d, and the queue has %d: the number can only rise", shards, now)
+	case x.of.nodes != nil:
+		return queue.Invalid("/shards", "must be 1 in a cluster: a queue has one owner there, and its shards would have several")
+	case len(q.name) > maxShardedName:
+		return queue.Invalid("/shards", "needs a queue whose name has at most %d bytes: its shards are named after it",
+			maxShardedName)
+	case q.values.limitsBut(queue.GroupKey):
+		return queue.Invalid("/shards", "cannot rise while limits are set for values of other keys than %q: each shard would count "+
+			"for itself. Remove them first", queue.GroupKey)
+	}
+	x.of.mu.RLock()
+	defer x.of.mu.RUnlock()
+	if user := x.of.forwards.feeds(q.name); user != "" {
+		return queue.Invalid("/shards", "cannot rise: the dead letters of the queue %q go on to this one, which has to have one "+
+			"shard", user)
+	}
+	if more := int(shards) - int(now); len(x.of.queues)+len(x.of.quarantine)+more > queue.MaxQueues {
+		return queue.Invalid("/shards", "is too large: each shard counts as a queue, there are %d, and at most %d are allowed",
+			len(x.of.queues)+len(x.of.quarantine), queue.MaxQueues)
+	}
+	return nil
+}
+
+// shardedOf is the Sharded that a queue belongs to as its first shard, or a new one that no call is sent to yet.
+func (x *Sharding) shardedOf(first *Queue) (*Sharded, error) {
+	if s := first.many.Load(); s != nil {
+		return s, nil
+	}
+	return x.newSharded(first.name)
+}
+
+func (x *Sharding) newSharded(name string) (*Sharded, error) {
+	rows, err := store.Groups(x.of.catalogue, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sharded{e: x.of, name: name, groups: newGroups(rows)}
+	s.count.Store(1)
+	return s, nil
+}
+
+// make makes the shards that are missing, up to a number. The caller holds e.changing.
+func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings) error {
+	for number := 2; number <= shards; number++ {
+		name := rowName(s.name, number)
+		s.e.mu.RLock()
+		there := s.e.queues[name] != nil || s.e.quarantine.find(name) != nil
+		id, err := s.e.freeShard()
+		s.e.mu.RUnlock()
+		if there {
+			continue
+		}
+		if err == nil {
+			_, err = s.e.createQueue(ctx, store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(s.e.options.Now())})
+		}
+		if err != nil {
+			return fmt.Errorf("shard %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// join has calls go to a queue of so many shards. The caller holds e.mu, or is the only one with the engine yet.
+func (x *Sharding) join(s *Sharded, shards int) {
+	s.count.Store(int32(shards))
+	x.sharded[s.name] = s
+	for number := 1; number <= shards; number++ {
+		if q := x.of.queues[rowName(s.name, number)]; q != nil {
+			q.many.Store(s)
+		}
+	}
+}
+
+// openSharded joins the shards of every queue that has several, and makes those that are missing. No other goroutine has
+// the engine yet.
+func (x *Sharding) openSharded(ctx context.Context, rows []store.QueueRow) error {
+	for _, row := range rows {
+		settings := row.Settings
+		if q := x.of.queues[row.Name]; q != nil {
+			settings = *q.config.Load()
+		}
+		if _, number := queue.CutShard(row.Name); number > 0 || settings.Shards <= 1 {
+			continue
+		}
+		s, err := x.newSharded(row.Name)
+		if err == nil {
+			err = s.make(ctx, int(settings.Shards), settings)
+		}
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", row.Name, err)
+		}
+		x.join(s, int(settings.Shards))
+		if err := s.configure(ctx, settings); err != nil {
+			return fmt.Errorf("queue %s: %w", row.Name, err)
+		}
+	}
+	return nil
+}
+
+// configure has all shards that serve go by the settings of the first.
+func (s *Sharded) configure(ctx context.Context, settings queue.Settings) error {
+	all, _ := s.shards()
+	for _, q := range all {
+		if q == nil {
+			continue
+		}
+		if err := q.putSettings(ctx, settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes a queue of several shards. All of them are looked at first, so that none is deleted while another has to
+// stay. If one has to stay all the same, the others are made again, empty as they were.
+func (s *Sharded) delete(ctx context.Context) error {
+	all, refused := s.shards()
+	if refused != nil {
+		return refused
+	}
+	for _, q := range all {
+		if open := q.shard.Stats().SubmissionsOpen; open > 0 {
+			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Shard %d of the queue has %d open submissions. Cancel "+
+				"them or let them end first.", s.number(q), open)}
+		}
+	}
+	for number := len(all); number >= 1; number-- {
+		if err := deleteQueue(ctx, s.e, rowName(s.name, number), false); err != nil {
+			s.e.changing.Lock()
+			defer s.e.changing.Unlock()
+			settings := *all[0].config.Load()
+			err = errors.Join(err, s.make(ctx, len(all), settings))
+			s.e.mu.change(func() { s.e.join(s, len(all)) })
+			return err
+		}
+	}
+	s.e.mu.change(func() { delete(s.e.sharded, s.name) })
+	return nil
+}
+
+// oneShardOnly refuses to change one shard of a queue by itself.
+func oneShardOnly(name string) error {
+	whole, number := queue.CutShard(name)
+	if number == 0 {
+		return nil
+	}
+	return queue.Invalid("/path/queue", "names shard %d of the queue %q: this is done to the whole queue", number, whole)
+}
