@@ -27,6 +27,7 @@ import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
+import { Shards } from './pages/shards'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
@@ -35,7 +36,7 @@ import { Value } from './pages/value'
 import { RulesLine, rules } from './rules'
 import { boundTo, locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, say, setTheme, toast } from './state'
-import { age, aside, follow, frozen, keys, missing, stats } from './stream'
+import { age, aside, divided, follow, frozen, keys, missing, stats } from './stream'
 import type { Page, Queue } from './types'
 
 /** The page, once it is known for whom. */
@@ -73,7 +74,7 @@ function App() {
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : aside.value && places.find((p) => p.page === page)?.whole !== true ? <Quarantine name={queue.value} why={aside.value} /> : <><Stale /><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
+      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : aside.value && places.find((p) => p.page === page)?.whole !== true ? <Quarantine name={queue.value} why={aside.value} /> : divided.value > 0 && places.find((p) => p.page === page)?.whole !== true ? <Shards key={queue.value} of={queue.value} page={page} /> : <><Stale /><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
       <Palette />
       <Toast />
     </div>
@@ -190,12 +191,12 @@ function Stale() {
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
-  const state = frozen.value ? 'frozen' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  const state = frozen.value ? 'frozen' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : divided.value ? 'divided' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
   useEffect(() => { document.documentElement.dataset.live = state }, [state])
   return (
     <>
       <span class={`dot ${state}`} aria-hidden="true" />
-      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state === 'aside' ? 'in quarantine' : state}</span>
+      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state === 'aside' ? 'in quarantine' : state === 'divided' ? `${divided.value} shards` : state}</span>
       {state === 'stale' && <span>last update {Math.round(seconds!)} s ago</span>}
     </>
   )

@@ -26,6 +26,8 @@ export const missing = signal('')
 
 /** Why the queue of the address does not serve; null: it does, as far as is known. */
 export const aside = signal<Quarantined | null>(null)
+/** How many shards the queue of the address has, each of which has pages of its own; 0: it is followed as a whole, or it is one of them. */
+export const divided = signal(0)
 /** What pages follow that name the topic; null while no page does, or before the first frame of it. */
 export const consumers = signal<ConsumersFrame | null>(null)
 export const schedules = signal<SchedulesFrame | null>(null)
@@ -125,6 +127,7 @@ async function reopen(refused: Source, name: string, more: string) {
   const serves = there !== null && !there?.quarantined
   const came = serves && missing.value === name
   aside.value = there?.quarantined ?? null
+  divided.value = there && !name.includes('~') && Number(there.settings.shards) > 1 ? Number(there.settings.shards) : 0
   missing.value = there === null ? name : ''
   retry = setTimeout(() => (serves ? open(name, more) : void reopen(refused, name, more)), came ? 0 : 2000) as unknown as number
 }
@@ -146,7 +149,7 @@ export function follow() {
     if (of !== now) {
       of = now
       lastFrame = 0
-      batch(() => { sure.value = false; stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null })
+      batch(() => { sure.value = false; stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null; divided.value = 0 })
     }
     if (frozen.value || hidden.value || locked.value || !allowed.value) close()
     else open(of, topic.value)

@@ -1,0 +1,60 @@
+import { curl, quern, queuePath, valueText } from '../api'
+import { CopyAs } from '../copy'
+import { exact } from '../format'
+import { List } from '../list'
+import { useLive } from '../live'
+import { Failed, Mark } from '../parts'
+import { inQueue } from '../state'
+import { Clamp } from '../text'
+import type { Group, Page, Shard } from '../types'
+
+const State = ({ of }: { of: Shard }) => (
+  <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'draining' ? 'waiting' : 'done'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
+)
+
+/** In the place of a page of a queue with several shards: which shards there are, each with pages of its own, and which groups they have. */
+export function Shards({ of, page }: { of: string; page: string }) {
+  const path = queuePath(of)
+  const shards = useLive<Page<Shard>>(`${path}/shards`)
+  const groups = useLive<Page<Group>>(`${path}/groups?limit=100`)
+  const nameOf = (shard: number) => shards.data?.items.find((s) => s.shard === shard)?.queue ?? `${of}~${shard}`
+  return (
+    <>
+      <div class="head"><h1>Shards of {of}</h1><span>each shard has this page, and all others, for itself</span><div class="act"><CopyAs cli={quern('shards', '-Q', of)} curl={curl('GET', `${path}/shards`)} /></div></div>
+      <section class="card w12">
+        <header><h2>Shards</h2><small>{shards.data ? exact(shards.data.items.length) : ''}</small></header>
+        {shards.problem && <Failed problem={shards.problem} again={shards.again} />}
+        {!shards.data && !shards.problem && <p class="note">Reading…</p>}
+        {shards.data && (
+          <List name="Shards" items={shards.data.items} id={(s) => s.queue} scope=""
+            columns={[{ name: 'Shard' }, { name: 'State' }, { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'Reserved', right: true }]}
+            cells={(s) => [
+              <td><a href={inQueue(s.queue, page)}>{s.queue}</a></td>,
+              <td><State of={s} /></td>,
+              <td class="r">{exact(s.groups)}</td>,
+              <td class="r">{exact(s.submissions_open)}</td>,
+              <td class="r">{exact(s.ready)}</td>,
+              <td class="r">{exact(s.reserved)}</td>,
+            ]} />
+        )}
+      </section>
+      <section class="card w12">
+        <header><h2>Groups</h2><small>{groups.data?.next ? 'the first 100, by name' : ''}</small></header>
+        {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
+        {!groups.data && !groups.problem && <p class="note">Reading…</p>}
+        {groups.data?.items.length === 0 && <p class="note">No submission has named a group. A submission without one is in the first shard.</p>}
+        {groups.data && groups.data.items.length > 0 && (
+          <List name="Groups" items={groups.data.items} id={(g) => g.group} scope=""
+            columns={[{ name: 'Group' }, { name: 'Shard' }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Waiting', right: true, title: 'chunks that wait for a consumer' }, { name: 'In flight', right: true }]}
+            cells={(g) => [
+              <td><a href={inQueue(nameOf(g.shard), `keys/group/${encodeURIComponent(valueText(g.group))}`)}><Clamp text={g.group} /></a></td>,
+              <td><a href={inQueue(nameOf(g.shard))}>{g.shard}</a></td>,
+              <td class="r">{exact(g.submissions)}</td>,
+              <td class="r">{exact(g.waiting)}</td>,
+              <td class="r">{exact(g.in_flight)}</td>,
+            ]} />
+        )}
+      </section>
+    </>
+  )
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, call, live, looks, open, server } from './harness.mjs'
+
+let chromium, quern
+
+before(async () => { [chromium, quern] = await Promise.all([browser(), server()]) })
+after(async () => {
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+test('a queue of several shards shows them and its groups, and each shard has its own pages', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/orders', { settings: { shards: 3 } })
+  const of = {}
+  for (let n = 0; n < 8; n++) {
+    const { queue } = await call(quern.url, 'POST', '/v1/queues/orders/submissions', { group: `g${n}`, run_at: '2100-01-01T00:00:00Z', chunks: { count: 2, template: '{index}' } })
+    of[`g${n}`] = queue === 'orders' ? 'orders~1' : queue
+  }
+  for (const [scheme, width] of looks) {
+    const t = await open(chromium.b, quern.url, { width, scheme })
+    t.allow(422) // the stream of the whole queue
+    await t.page.goto(`${quern.url}/#/submissions?queue=orders`)
+    await t.page.getByRole('heading', { level: 1, name: 'Shards of orders' }).waitFor()
+    await t.page.getByRole('status').filter({ hasText: '3 shards' }).waitFor()
+    const shards = t.page.getByRole('region', { name: 'Shards' }).getByRole('row')
+    await shards.nth(3).waitFor()
+    assert.equal(await shards.count(), 4)
+    const groups = t.page.getByRole('region', { name: 'Groups' }).getByRole('row')
+    await groups.nth(8).waitFor()
+    for (const [group, shard] of Object.entries(of)) {
+      const row = groups.filter({ has: t.page.getByText(group, { exact: true }) })
+      assert.equal(await row.getByRole('link').nth(1).textContent(), shard.slice('orders~'.length), group)
+    }
+    assert.deepEqual(await t.axe(), [], `${scheme} ${width}: accessibility`)
+    const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    assert.ok(over <= 0, `${scheme} ${width}: ${over} px stand out at the right`)
+    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${scheme}-${width}.png` })
+    await shards.getByRole('link', { name: of.g3, exact: true }).click()
+    await live(t.page)
+    await t.page.getByRole('heading', { level: 1, name: 'Submissions' }).waitFor()
+    assert.match(t.page.url(), new RegExp(`#/submissions\\?queue=${encodeURIComponent(of.g3)}$`))
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  }
+})
