@@ -16,7 +16,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -69,8 +68,8 @@ func (x *Sharding) Work(name string) (Work, error) {
 
 // severalShards refuses a call that only one shard can answer.
 func severalShards(name string) error {
-	return &queue.Error{Code: queue.CodeInvalid, Message: fmt.Sprintf("The queue %q has several shards, and only one of "+
-		"them can answer this call: name it, as in %q. GET /v1/queues/%s/shards lists them.", name, queue.ShardName(name, 1), name)}
+	return queue.Invalid("/path/queue", "has several shards, and only one of them can answer this call: name it, as in %q. GET "+
+		"/v1/queues/{queue}/shards lists them", queue.ShardName(name, 1))
 }
 
 // Name is the name of the queue.
