@@ -79,7 +79,7 @@ func boundedByLimits() map[string]bounded {
 		"validate-strategy":   {api.ValidStrategy{}, value, []int{strategy.MaxBranches}, strategies},
 		"get-dead-letter":     {api.DeadLetter{}, queue.MaxErrorBytes, []int{queue.MaxMetaKeys}, 0},
 		"list-chunk-attempts": {api.Page[api.Attempt]{}, queue.MaxErrorBytes, []int{queue.MaxAttemptsKept}, 0},
-		"list-retry-groups":   {api.RetryGroups{}, 2 * queue.MaxErrorBytes, []int{1000, 11}, 0}, // submissions.MostKinds
+		"list-retry-groups":   {api.RetryGroups{}, 2 * queue.MaxErrorBytes, []int{1000, 11}, 0},         // submissions.MostKinds
 		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues * 3 / 2, 40, 5}, 0}, // first shards twice; the points of a sparkline, alarms
 		"get-queue":           oneQueue, "put-queue": oneQueue, "change-queue": oneQueue,
 		"list-nodes":         {api.Page[api.Node]{}, 2048, []int{64, queue.MaxQueues / 64}, 0}, // cluster.MaxURL, cluster.MaxNodes; a queue has one owner

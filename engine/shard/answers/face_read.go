@@ -11,7 +11,8 @@ import (
 // read reads inline bytes and attachments, in one query for each run of chunks of one
 // submission. n is how many of the picks, from the first on, fit into the answer: at least one,
 // unless the answer has reservations before them, from other shards of the queue.
-func (a *Answers) read(ctx context.Context, picks []machine.Pick, before, dst []queue.Reservation) (n int, err error) {
+func (a *Answers) read(ctx context.Context, picks []machine.Pick,
+	before, dst []queue.Reservation) (n int, err error) {
 	answer := tally{Gathering: access.Gather(ctx)}
 	for i := range before {
 		answer.Fits(before[i].Meta.Bytes() + contentBytes(&before[i]))

@@ -32,7 +32,7 @@ type Request struct {
 
 	Answered int   // reservations that the answer has already, from other shards of the queue
 	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
-	Asks     bool  // it waits for a sign that there may be work, and is handed none: it asks all shards of its queue then
+	Asks     bool  // it waits for a sign of work, and is handed none: then it asks all shards of its queue
 
 	Restrained bool        // Plan is without what limits count, because of the restart grace
 	Over       *time.Timer // ends Wait; runs from the first time on that there was nothing
