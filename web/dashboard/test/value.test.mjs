@@ -187,3 +187,27 @@ test('a submission says for how long it has been worked on, since its first rese
   assert.deepEqual(t.wrong, [])
   await t.close()
 })
+
+test('values are listed by each of their numbers, in the order of the server', async () => {
+  for (let n = 0; n < 3; n++) await insert(quern.url, 400, { tenant: 'often' })
+  await insert(quern.url, 90, { tenant: 'shut' })
+  await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'block', match: { meta: { tenant: 'shut' } }, reason: 'a test', actor: 'ana' })
+  await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/heavy', { weight: 9 })
+  const inPath = (value) => (typeof value === 'string' && /^-?\d+$/.test(value) ? `s:${value}` : String(value)) // another test leaves the text "7"
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/keys?key=tenant')
+  const list = t.page.getByRole('region', { name: 'Values of tenant' })
+  for (const [sort, first] of [['paused', 'large'], ['weight', 'heavy'], ['submissions', 'often'], ['ready', 'often'], ['blocked', 'shut'], ['in_flight', undefined]]) {
+    await t.page.getByRole('combobox', { name: /^Sort/ }).selectOption(sort)
+    await t.page.getByText(`most ${sort.replace('_', ' ')} first`).waitFor()
+    await eventually(async () => { // leases end meanwhile, so both are read again
+      const { items } = await call(quern.url, 'GET', `/v1/queues/default/meta-keys/tenant/values?sort=${sort}&limit=3`)
+      if (first) assert.equal(items[0].value, first, sort)
+      assert.deepEqual(await list.locator('tbody tr td.first a').evaluateAll((all) => all.slice(0, 3).map((a) => decodeURIComponent(a.hash.split('/').at(-1)))), items.map((v) => inPath(v.value)), sort)
+    })
+    assert.equal(new URLSearchParams(t.page.url().split('?').at(-1)).get('sort') ?? 'in_flight', sort)
+  }
+  assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})

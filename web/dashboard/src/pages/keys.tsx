@@ -40,9 +40,12 @@ export function Keys() {
   )
 }
 
+/** What values are sorted by, the largest first: as the server has it, and in words. */
+const sorts = [['in_flight', 'in flight'], ['ready', 'ready'], ['paused', 'paused'], ['blocked', 'blocked'], ['submissions', 'submissions'], ['weight', 'weight']] as const
+
 function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   const q = route.value.query
-  const sort = q.get('sort') === 'ready' ? 'ready' : 'in_flight'
+  const [sort, sorted] = sorts.find(([name]) => name === q.get('sort')) ?? sorts[0]
   const find = q.get('find') ?? ''
   const most = q.get('show') === 'more' ? 1000 : 100
   const list = useLive<Page<ValueCount>>(find ? '' : `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`, most > 100 ? 10 : 2)
@@ -56,13 +59,13 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info && rows.length > 0 ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, most ${sort === 'ready' ? 'ready' : 'in flight'} first · ${exact(info.values_set)} with settings` : ''}</small></div>
+        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info && rows.length > 0 ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, most ${sorted} first · ${exact(info.values_set)} with settings` : ''}</small></div>
         <div class="row">
           <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ find: new FormData(e.currentTarget).get('find')?.toString().trim() || undefined }) }}>
             <label class="field">Value <input name="find" type="search" placeholder="acme, 123, s:123" key={find} defaultValue={find} /></label><button>Find</button>
           </form>
-          <label class="field">Sort <select value={sort} onChange={(e) => refine({ sort: e.currentTarget.value === 'ready' ? 'ready' : undefined })}><option value="in_flight">in flight</option><option value="ready">ready</option></select></label>
-          <CopyAs cli={quern('keys', 'values', of, '--queue', queue.value)} curl={curl('GET', `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`)} />
+          <label class="field">Sort <select value={sort} onChange={(e) => refine({ sort: e.currentTarget.value === sorts[0][0] ? undefined : e.currentTarget.value })}>{sorts.map(([name, words]) => <option key={name} value={name}>{words}</option>)}</select></label>
+          <CopyAs cli={quern('keys', 'values', of, '--queue', queue.value, ...(sort === sorts[0][0] ? [] : ['--sort', sort]))} curl={curl('GET', `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`)} />
         </div>
       </header>
       {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
@@ -73,7 +76,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
           cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} value={v.value} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
-      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sort === 'ready' ? 'ready' : 'in flight'}; find one by its name.</p>}
+      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sorted}; find one by its name.</p>}
     </section>
   )
 }
