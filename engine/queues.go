@@ -466,7 +466,10 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 		return s.delete(ctx)
 	}
 	err := deleteQueue(ctx, e, name, quarantined)
-	if err == nil && name == DefaultQueue { // it comes back empty
+	if err == nil && quarantined {
+		err = e.remake(ctx, name)
+	}
+	if err == nil && name == DefaultQueue && s == nil { // it comes back empty
 		_, _, err = e.PutQueue(ctx, name, DefaultSettings(e))
 	}
 	return err

@@ -168,19 +168,11 @@ func (s *Sharded) number(q *Queue) int {
 	return 1
 }
 
-// groupNames are the groups that a queue of one shard has work of: by its open submissions, its dead letters and its
-// schedules. Of a dead letter the submission can be opened again.
+// groupNames are the groups that a queue of one shard has work of: the open ones, and those of its dead letters, whose
+// submissions can be opened again.
 func (q *Queue) groupNames(ctx context.Context) (names []string, err error) {
-	values, whole := q.shard.Values.List(queue.GroupKey, queue.MaxGroups, nil)
-	for i := range values {
-		names = append(names, values[i].Value.String())
-	}
-	if !whole {
-		return nil, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has more than %d values of %q, the "+
-			"most groups that a queue of several shards may have.", queue.MaxGroups, queue.GroupKey)}
-	}
-	for _, s := range q.shard.Schedules.List() {
-		names = append(names, s.Schedule.Template.Meta.GroupOf())
+	if names, err = q.openGroups(); err != nil {
+		return nil, err
 	}
 	dead := ListRequest{States: []queue.SubmissionState{queue.CompletedWithDead}, Limit: queue.MaxListLimit}
 	for more := true; more; more = dead.Cursor != "" {
@@ -193,6 +185,27 @@ func (q *Queue) groupNames(ctx context.Context) (names []string, err error) {
 		}
 		dead.Cursor = page.Next
 	}
+	return eachOnce(names), nil
+}
+
+// openGroups are the groups of the open submissions and of the schedules of one shard.
+func (q *Queue) openGroups() (names []string, err error) {
+	values, whole := q.shard.Values.List(queue.GroupKey, queue.MaxGroups, nil)
+	if !whole {
+		return nil, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has more than %d values of %q, the "+
+			"most groups that a queue of several shards may have.", queue.MaxGroups, queue.GroupKey)}
+	}
+	for i := range values {
+		names = append(names, values[i].Value.String())
+	}
+	for _, s := range q.shard.Schedules.List() {
+		names = append(names, s.Schedule.Template.Meta.GroupOf())
+	}
+	return eachOnce(names), nil
+}
+
+// eachOnce sorts names and leaves out the empty one.
+func eachOnce(names []string) []string {
 	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), nil
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }

@@ -95,7 +95,7 @@ func (x *Sharding) newSharded(name string) (*Sharded, error) {
 
 // make makes the shards that are missing, up to a number. The caller holds e.changing.
 func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings) error {
-	for number := 2; number <= shards; number++ {
+	for number := 1; number <= shards; number++ {
 		name := rowName(s.name, number)
 		s.e.mu.RLock()
 		there := s.e.queues[name] != nil || s.e.quarantine.find(name) != nil
@@ -144,10 +144,52 @@ func (x *Sharding) openSharded(ctx context.Context, rows []store.QueueRow) error
 			return fmt.Errorf("queue %s: %w", row.Name, err)
 		}
 		x.join(s, int(settings.Shards))
-		if err := s.configure(ctx, settings); err != nil {
+		if err := errors.Join(s.configure(ctx, settings), s.recall()); err != nil {
 			return fmt.Errorf("queue %s: %w", row.Name, err)
 		}
 	}
+	return nil
+}
+
+// recall has the catalogue know the groups of all open work. It does already, unless a repair of a damaged catalogue has
+// lost rows.
+func (s *Sharded) recall() error {
+	all, _ := s.shards()
+	for i, q := range all {
+		if q == nil {
+			continue
+		}
+		names, err := q.openGroups()
+		if err == nil {
+			err = s.place(names, i+1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remake makes a shard again, empty, that was in quarantine and is deleted. Of the name of any other queue it does nothing.
+func (x *Sharding) remake(ctx context.Context, name string) error {
+	x.of.changing.Lock()
+	defer x.of.changing.Unlock()
+	whole, _ := queue.CutShard(name)
+	x.of.mu.RLock()
+	s := x.sharded[whole]
+	x.of.mu.RUnlock()
+	if s == nil {
+		return nil
+	}
+	one, err := s.one()
+	if err != nil {
+		return err
+	}
+	count := int(s.count.Load())
+	if err := s.make(ctx, count, *one.config.Load()); err != nil {
+		return err
+	}
+	x.of.mu.change(func() { x.join(s, count) })
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -479,6 +480,11 @@ func TestShardThatDoesNotServe(t *testing.T) {
 		t.Errorf("the shards are %+v, %v", shards, err)
 	}
 	closed(t, e)
+	lost := filepath.Join(t.TempDir(), "lost")
+	if err := os.CopyFS(lost, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	emptied(t, lost, names[true])
 	if err := os.WriteFile(file, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -491,6 +497,78 @@ func TestShardThatDoesNotServe(t *testing.T) {
 	for i := range results {
 		if got := results[i].Outcome; got != queue.OutcomeOK && got != queue.OutcomeAlready {
 			t.Errorf("the completion of %v answers %v once its shard serves", items[i].Token.Submission, got)
+		}
+	}
+}
+
+// emptied gives up the second shard, which is in quarantine: it comes back empty, and its groups stay in it.
+func emptied(t *testing.T, dir string, groups []string) {
+	t.Helper()
+	e, w := openSharded(t, dir, 3)
+	defer closed(t, e)
+	second := queue.ShardName(shardedName, 2)
+	if err := e.DeleteQueue(t.Context(), second, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range groups {
+		if id := put1(t, w, queue.NewSubmission{Group: name}).ID; id.Shard() != queueAt(e, second).id {
+			t.Errorf("the group %s is in another shard than the one that was made again", name)
+		}
+	}
+	if n := len(takenBy(t, w, fmt.Sprintf(`SelectOnly("group", %q, Random)`, groups[0]), 10)); n != 1 {
+		t.Errorf("%d chunks of a group were taken, of whose work all but one is given up", n)
+	}
+}
+
+// Rows of groups that are lost from the catalogue, as in a repair, come back at a start from the open work of the shards.
+func TestLostGroupsComeBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e, w := openSharded(t, dir, 4)
+	at := map[string]queue.ShardID{}
+	for i := range 30 {
+		s := put1(t, w, queue.NewSubmission{Group: fmt.Sprint("g", i)})
+		at[s.Group] = s.ID.Shard()
+	}
+	e.mu.RLock()
+	row := e.queues[shardedName].row()
+	e.mu.RUnlock()
+	if err := errors.Join(e.catalogue.DeleteQueue(shardedName), e.catalogue.PutQueue(row)); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, e)
+	e, w = openSharded(t, dir, 4)
+	defer closed(t, e)
+	for name, shard := range at {
+		if id := put1(t, w, queue.NewSubmission{Group: name}).ID; id.Shard() != shard {
+			t.Errorf("the group %s is in shard %d now, and its open work in %d", name, id.Shard(), shard)
+		}
+	}
+}
+
+// A backup has all shards of a queue, and which shard has which group.
+func TestShardsAreInBackups(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 3)
+	at := map[string]queue.ShardID{}
+	for i := range 12 {
+		s := put1(t, w, queue.NewSubmission{Group: fmt.Sprint("g", i), Chunks: queue.Chunks{Count: 2}})
+		at[s.Group] = s.ID.Shard()
+	}
+	copied := backedUp(t, e)
+	closed(t, e)
+	dir := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(t.Context(), dir, bytes.NewReader(copied)); err != nil {
+		t.Fatal(err)
+	}
+	e, w = openSharded(t, dir, 3)
+	defer closed(t, e)
+	if n := len(takenBy(t, w, "OldestFirst", 100)); n != 24 {
+		t.Errorf("%d of 24 chunks were taken", n)
+	}
+	for name, shard := range at {
+		if id := put1(t, w, queue.NewSubmission{Group: name}).ID; id.Shard() != shard {
+			t.Errorf("the group %s is in shard %d now, and was in %d", name, id.Shard(), shard)
 		}
 	}
 }

@@ -122,7 +122,8 @@ func nameOf(shard queue.ShardID, damaged string, rows []store.QueueRow) string {
 	}
 	for _, name := range names {
 		taken := slices.ContainsFunc(rows, func(row store.QueueRow) bool { return row.Name == name })
-		if !taken && engine.ValidQueueName(name) == nil {
+		whole, _ := queue.CutShard(name)
+		if !taken && engine.ValidQueueName(whole) == nil {
 			return name
 		}
 	}
