@@ -223,7 +223,7 @@ func (s *sim) drawBulk() queue.BulkRequest {
 	late := slices.IndexFunc(s.m.subs, func(x *modelSub) bool {
 		return x.state == queue.CompletedWithDead && x.asked.DeadDeadline != 0 && x.asked.DeadDeadline <= s.now
 	})
-	if late >= 0 && s.chance(30) { // what cannot be redriven any more is rare
+	if late >= 0 && s.chance(90) { // what cannot be redriven any more is rare
 		r = queue.BulkRequest{Action: queue.BulkRedrive, To: r.To}
 		r.Filter.Dead.Submission = s.m.subs[late].id
 	}
