@@ -33,11 +33,11 @@ func (s *Sharded) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Res
 }
 
 func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	all, refused := s.serving(r.Plan)
+	all, whole, refused := s.serving(r.Plan)
 	if len(all) == 0 {
 		return ReserveResult{Reservations: dst}, refused
 	}
-	if len(all) == 1 {
+	if whole {
 		return all[0].Reserve(ctx, *r, dst)
 	}
 	if err := mergeable(r.Plan); err != nil {
@@ -61,8 +61,9 @@ func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Re
 	}
 }
 
-// serving are the shards that a plan can get something from and that serve. If that is none, refused says why.
-func (s *Sharded) serving(plan *strategy.Plan) (list []*Queue, refused error) {
+// serving are the shards that a plan can get something from and that serve. If that is none, refused says why. whole says
+// that the plan can get nothing from any other shard, whether it serves or not.
+func (s *Sharded) serving(plan *strategy.Plan) (list []*Queue, whole bool, refused error) {
 	all, refused := s.shards()
 	numbers, few := s.asked(plan)
 	for i, q := range all {
@@ -75,14 +76,14 @@ func (s *Sharded) serving(plan *strategy.Plan) (list []*Queue, refused error) {
 	if few && len(list) == 0 { // no submission has named these groups yet, or their shards do not serve
 		for _, number := range numbers {
 			if _, err := s.shard(number); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 		}
 		if q, err := s.one(); err == nil {
-			return []*Queue{q}, nil
+			return []*Queue{q}, true, nil
 		}
 	}
-	return list, refused
+	return list, few && len(numbers) == 1 && len(list) == 1, refused
 }
 
 // asked are the shards of the groups that a plan names; few: it admits no others.

@@ -1,6 +1,9 @@
 package backlog
 
-import "github.com/quern-queue/quern/engine/strategy"
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
 
 // frame is what views stand on: the submissions that filters admit and that have an
 // available chunk, in gates, in one order.
@@ -190,13 +193,18 @@ func (f *frame) count(offered, size int) {
 
 // before says whether an order has a before b.
 func before(order strategy.Order, a, b *Submission) bool {
+	return precedes(order, a.priority, a.id, b.priority, b.id)
+}
+
+// precedes says whether an order has a submission with this priority and id before another one.
+func precedes(order strategy.Order, priority int64, id queue.SubmissionID, than int64, other queue.SubmissionID) bool {
 	switch order {
 	case strategy.NewestFirst:
-		return a.id > b.id
+		return id > other
 	case strategy.CustomPriority:
-		if a.priority != b.priority {
-			return a.priority > b.priority
+		if priority != than {
+			return priority > than
 		}
 	}
-	return a.id < b.id
+	return id < other
 }

@@ -27,17 +27,7 @@ func (h *Head) Before(other *Head, order strategy.Order) bool {
 	if h.Flight != other.Flight {
 		return h.Flight < other.Flight
 	}
-	switch order {
-	case strategy.Random:
-		return false
-	case strategy.NewestFirst:
-		return h.ID > other.ID
-	case strategy.CustomPriority:
-		if h.Priority != other.Priority {
-			return h.Priority > other.Priority
-		}
-	}
-	return h.ID < other.ID
+	return order != strategy.Random && precedes(order, h.Priority, h.ID, other.Priority, other.ID)
 }
 
 // Head is what the view gives next; false: nothing. The view is built, and neither fair nor scored. Like a pick, it
@@ -102,8 +92,9 @@ func (b *Backlog) TakeOnce(v *View, weight uint64, rnd *rand.Rand) (s *Submissio
 	if !has || h.Weight < weight && rnd.Uint64N(weight) >= h.Weight {
 		return nil, 0, false
 	}
-	b.meter.once = true
+	allowed := b.meter.allowed
+	b.meter.once, b.meter.allowed = true, b.meter.moved+1
 	s, index, ok = b.Take(v, rnd)
-	b.meter.once, b.meter.failed = false, false
+	b.meter.once, b.meter.allowed = false, allowed
 	return s, index, ok
 }

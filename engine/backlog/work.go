@@ -36,11 +36,10 @@ type meter struct {
 	work     [Kinds]Work
 	allowed  int // that may be moved; 0: no bound
 	moved    int
-	once     bool // a pick is over as soon as a draw falls on nothing, or something has to be moved first
-	failed   bool // it did
+	once     bool // a draw that falls on nothing counts as moved, so that a bound of one ends the pick (TakeOnce)
 }
 
-func (m *meter) tired() bool { return m.failed || m.allowed > 0 && m.moved >= m.allowed }
+func (m *meter) tired() bool { return m.allowed > 0 && m.moved >= m.allowed }
 
 // kind is what the view's work is counted by.
 func (f *frame) kind() int {
@@ -54,12 +53,13 @@ func (f *frame) kind() int {
 func (f *frame) limited() {
 	f.meter.work[f.kind()].Limited++
 	f.meter.moved++
-	f.meter.failed = f.meter.once
 }
 
 func (f *frame) redrawn() {
 	f.meter.work[f.kind()].Redrawn++
-	f.meter.failed = f.meter.once
+	if f.meter.once {
+		f.meter.moved++
+	}
 }
 
 // LedgerSums is how the ledgers of all fair views stand together.

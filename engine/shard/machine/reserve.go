@@ -9,7 +9,6 @@ package machine
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -149,7 +148,7 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 			break // what it gives is not known yet, and so not whose turn comes after it
 		}
 		for tries := most - n; tries > 0; tries-- {
-			sub, index, ok := q.Turn.take(m.Backlog, view, m.Rnd)
+			sub, index, ok := takeOf(m, q, view)
 			if !ok {
 				if q.Turn == nil || q.Turn.Weight == 0 {
 					break
@@ -168,17 +167,17 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 	return n
 }
 
-// take takes the next chunk of a view, as far as the turn goes.
-func (t *Turn) take(b *backlog.Backlog, view *backlog.View,
-	rnd *rand.Rand) (sub *backlog.Submission, index uint32, ok bool) {
+// takeOf takes the next chunk of a view, as far as the request's turn goes.
+func takeOf(m *Machine, q *Request, view *backlog.View) (sub *backlog.Submission, index uint32, ok bool) {
 	switch {
-	case t == nil:
-	case t.Bound != nil:
-		return b.TakeWithin(view, t.Bound, rnd)
-	case t.Weight > 0:
-		return b.TakeOnce(view, t.Weight, rnd)
+	case q.Turn == nil:
+		return m.Backlog.Take(view, m.Rnd)
+	case q.Turn.Bound != nil:
+		return m.Backlog.TakeWithin(view, q.Turn.Bound, m.Rnd)
+	case q.Turn.Weight > 0:
+		return m.Backlog.TakeOnce(view, q.Turn.Weight, m.Rnd)
 	}
-	return b.Take(view, rnd)
+	return m.Backlog.Take(view, m.Rnd)
 }
 
 // Heads are what the views of a plan give next, in the order of its branches; the zero Head: nothing.

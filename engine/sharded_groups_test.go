@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Behaviours 113 and 114: a group is made once, however many inserts name it at the same time, and groups are spread evenly.
+func TestGroupsArePlacedOnceAndEvenly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e, w := openSharded(t, dir, 4)
+	var group sync.WaitGroup
+	ids := make([]queue.SubmissionID, 200)
+	for i := range ids {
+		group.Go(func() { ids[i] = put1(t, w, queue.NewSubmission{Group: fmt.Sprintf("g%03d", i/2)}).ID })
+	}
+	group.Wait()
+	shards := map[queue.ShardID]int{}
+	for i := 0; i < len(ids); i += 2 {
+		if ids[i].Shard() != ids[i+1].Shard() {
+			t.Errorf("group %d is in two shards", i/2)
+		}
+		shards[ids[i].Shard()]++
+	}
+	for id, n := range shards {
+		if n > 50 {
+			t.Errorf("shard %d has %d of 100 groups", id, n)
+		}
+	}
+	page, err := e.Groups(t.Context(), shardedName, "", 70)
+	if err != nil || len(page.Items) != 70 || page.Next == "" || page.Items[0].Name != "g000" || page.Items[0].Submissions != 2 {
+		t.Errorf("the first page of groups has %d: %+v, %v", len(page.Items), page.Items[:min(2, len(page.Items))], err)
+	}
+	if page, err = e.Groups(t.Context(), shardedName, page.Next, 70); err != nil || len(page.Items) != 30 || page.Next != "" {
+		t.Errorf("the second page of groups has %d, and next is %q, %v", len(page.Items), page.Next, err)
+	}
+	closed(t, e)
+	again, w := openSharded(t, dir, 4)
+	defer closed(t, again)
+	for i := range 100 {
+		if at := put1(t, w, queue.NewSubmission{Group: fmt.Sprintf("g%03d", i)}).ID.Shard(); at != ids[2*i].Shard() {
+			t.Errorf("after a restart group %d is in shard %d, and was in %d", i, at, ids[2*i].Shard())
+		}
+	}
+}
+
+// A queue of one shard becomes one of four while producers and workers use it: every chunk is done once, and the groups that
+// have open submissions stay where they are.
+func TestQueueIsSplitWhileWorkRuns(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 1)
+	defer closed(t, e)
+	const groups = 23
+	name := func(n int) string { return fmt.Sprintf("g%d", n%groups) }
+	first := queueAt(e, shardedName).id
+	for n := range groups { // these stay open
+		put1(t, w, queue.NewSubmission{Group: name(n), RunAt: queue.At(time.Now().Add(time.Hour))})
+	}
+	var (
+		mu    sync.Mutex
+		put   = map[queue.SubmissionID]bool{}
+		done  = map[queue.SubmissionID]int{}
+		group sync.WaitGroup
+		stop  atomic.Bool
+	)
+	for p := range 4 {
+		group.Go(func() {
+			for n := 0; !stop.Load() || n < 40; n++ {
+				id := put1(t, workAt(t, e), queue.NewSubmission{Group: name(7*n + p)}).ID
+				if id.Shard() != first {
+					t.Errorf("a submission of the group %s is in shard %d, and others in %d", name(7*n+p), id.Shard(), first)
+				}
+				mu.Lock()
+				put[id] = true
+				mu.Unlock()
+			}
+		})
+	}
+	finish := func() int {
+		page := takenBy(t, workAt(t, e), "Random", 20)
+		items := make([]queue.CompleteItem, len(page))
+		for i := range page {
+			items[i].Token = page[i].Token
+		}
+		results, err := workAt(t, e).Complete(t.Context(), items, nil)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range results {
+			if results[i].Outcome != queue.OutcomeOK {
+				t.Errorf("the completion of %v answers %v", items[i].Token.Submission, results[i].Outcome)
+			}
+			done[items[i].Token.Submission]++
+		}
+		return len(items)
+	}
+	group.Go(func() {
+		for !stop.Load() {
+			finish()
+		}
+	})
+	settings := queue.DefaultSettings()
+	settings.Shards = 4
+	if _, _, err := e.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Error(err)
+	}
+	for n := range 50 {
+		id := put1(t, workAt(t, e), queue.NewSubmission{Group: fmt.Sprint("late", n)}).ID
+		mu.Lock()
+		put[id] = true
+		mu.Unlock()
+	}
+	stop.Store(true)
+	group.Wait()
+	for finish() > 0 {
+	}
+	for id := range put {
+		if done[id] != 1 {
+			t.Errorf("submission %d was done %d times", id, done[id])
+		}
+	}
+	if list, err := e.Shards(t.Context(), shardedName); err != nil || len(list) != 4 || list[0].Groups < groups || list[0].Groups == groups+50 {
+		t.Errorf("the shards are %+v, %v", list, err)
+	}
+}
+
+// What the only shard has of groups stays there when the queue gets more: the groups of its dead letters, whose submissions can
+// be opened again, and of its schedules.
+func TestGroupsOfTheFirstShardStay(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 1)
+	defer closed(t, e)
+	dead := put1(t, w, queue.NewSubmission{Group: "dead", MaxAttempts: 1})
+	page := takenBy(t, w, "Random", 1)
+	if _, err := w.Fail(t.Context(), []queue.FailItem{{Token: page[0].Token, Fatal: true}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	q := queueAt(e, shardedName)
+	definition := queue.DefaultSchedule()
+	definition.Spec = "0 5 * * *"
+	definition.Template = queue.NewSubmission{Group: "nightly", OperationsPerChunk: 1, Chunks: queue.Chunks{Count: 1, Prefix: "n/"}}
+	if _, _, err := q.Schedules.Put(t.Context(), "nightly", definition, nil); err != nil {
+		t.Fatal(err)
+	}
+	settings := queue.DefaultSettings()
+	settings.Shards = 8
+	if _, _, err := e.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dead", "nightly"} {
+		if at := put1(t, workAt(t, e), queue.NewSubmission{Group: name}).ID.Shard(); at != dead.ID.Shard() {
+			t.Errorf("the group %s is in shard %d now, and was in %d", name, at, dead.ID.Shard())
+		}
+	}
+	definition.Template.Group, definition.Template.Meta = "elsewhere", nil
+	for range 20 { // until it is not in the first shard
+		if put1(t, workAt(t, e), queue.NewSubmission{Group: definition.Template.Group}).ID.Shard() != dead.ID.Shard() {
+			break
+		}
+		definition.Template.Group += "."
+	}
+	first := queueAt(e, queue.ShardName(shardedName, 1))
+	_, _, err := first.Schedules.Put(t.Context(), "elsewhere", definition, nil)
+	if queue.CodeOf(err) != queue.CodeInvalid || !strings.Contains(err.Error(), "/template/group") {
+		t.Errorf("a schedule of another shard's group answers %v", err)
+	}
+}
