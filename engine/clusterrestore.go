@@ -41,9 +41,6 @@ func (r *ClusterRestore) Run(ctx context.Context, from ...io.Reader) (*archive.M
 	if err != nil {
 		return nil, err
 	}
-	if err := r.unsharded(ctx); err != nil {
-		return nil, err
-	}
 	if begun {
 		if err := r.clear(ctx); err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
@@ -56,23 +53,6 @@ func (r *ClusterRestore) Run(ctx context.Context, from ...io.Reader) (*archive.M
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	return m, nil
-}
-
-// unsharded refuses a backup with a queue of several shards: the nodes of a cluster would take each shard for a queue.
-func (r *ClusterRestore) unsharded(ctx context.Context) (err error) {
-	catalogue, err := store.OpenCatalogue(ctx, filepath.Join(r.Work, catalogueFile))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, catalogue.Close()) }()
-	rows, err := catalogue.Queues()
-	for _, row := range rows {
-		if name, number := queue.CutShard(row.Name); number > 0 {
-			return fmt.Errorf("the queue %s of the backup has several shards, which a cluster cannot serve, and nothing was changed: "+
-				"restore this backup on one machine", name)
-		}
-	}
-	return err
 }
 
 // empty refuses a cluster that is in use. begun: it has a part of a restore that was cut off.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quern-queue/quern/engine/cluster"
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
@@ -18,6 +19,7 @@ import (
 type knownQueues struct {
 	byName  map[string]*store.QueueRow
 	byShard map[queue.ShardID]*store.QueueRow
+	leads   map[queue.ShardID]queue.ShardID // of each shard that is not the first of its queue: the first
 }
 
 // others are the queues that are not served here, and not in quarantine. The caller holds Engine.mu.
@@ -37,6 +39,10 @@ func (n *Nodes) others() (list []*store.QueueRow) {
 func (k *knownQueues) row(name string) *store.QueueRow {
 	if k == nil {
 		return nil
+	}
+	whole, number := queue.CutShard(name)
+	if first := k.byName[whole]; number == 1 && first != nil && first.Settings.Shards > 1 {
+		return first
 	}
 	return k.byName[name]
 }
@@ -58,9 +64,15 @@ func (n *Nodes) refresh() error {
 	if err != nil {
 		return err
 	}
-	known := &knownQueues{map[string]*store.QueueRow{}, map[queue.ShardID]*store.QueueRow{}}
+	known := &knownQueues{map[string]*store.QueueRow{}, map[queue.ShardID]*store.QueueRow{}, map[queue.ShardID]queue.ShardID{}}
 	for i := range rows {
 		known.byName[rows[i].Name], known.byShard[rows[i].Shard] = &rows[i], &rows[i]
+	}
+	for shard, row := range known.byShard {
+		whole, number := queue.CutShard(row.Name)
+		if first := known.byName[whole]; number > 1 && first != nil {
+			known.leads[shard] = first.Shard
+		}
 	}
 	n.known.Store(known)
 	return nil
@@ -85,9 +97,9 @@ func (e *Elsewhere) Error() string {
 // Elsewhere says who serves a queue that this node of a cluster does not; nil: this one does, or there is no such queue. It waits for the
 // database, for a second at most, if it does not know the name: another node may have created the queue just now.
 func (n *Nodes) Elsewhere(name string) *Elsewhere {
-	row := n.known.Load().byName[name]
+	row := n.known.Load().row(name)
 	if row == nil && name != "" && n.catchUp() == nil {
-		row = n.known.Load().byName[name]
+		row = n.known.Load().row(name)
 	}
 	if row == nil && name == DefaultQueue {
 		return &Elsewhere{Queue: name} // the first node of all creates it in a moment
@@ -133,6 +145,8 @@ func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
 		return at
 	case !n.node.Own(row.Shard): // another node may have it by now
 		return &Elsewhere{Queue: row.Name}
+	case n.gathering(row):
+		return &Elsewhere{Queue: row.Name, Arriving: true}
 	}
 	return nil
 }
@@ -326,16 +340,43 @@ func (n *Nodes) owns(id queue.ShardID) func() bool {
 	return func() bool { return n.node.Own(id) }
 }
 
-// begin takes the lease of a new queue. Only the coordinator makes queues, so no other node takes this number.
-func (n *Nodes) begin(ctx context.Context, id queue.ShardID) error {
+// taken are the shard numbers that a queue of another node has. For further shards of a queue they are also those that another node may
+// be about to give to one, and that of the coordinator.
+func (n *Nodes) taken(further bool) map[queue.ShardID]bool {
+	taken := map[queue.ShardID]bool{}
+	for _, row := range n.others() {
+		taken[row.Shard] = true
+	}
+	if n == nil || !further {
+		return taken
+	}
+	view := n.node.View()
+	for id, owner := range view.Owners {
+		taken[id] = taken[id] || owner.Node != n.node.Name && view.Live(owner.Node)
+	}
+	taken[member.Coordinator] = true
+	return taken
+}
+
+// begin takes the lease of a new queue. Only the coordinator makes queues, so no other node takes this number. The further shards of a queue
+// are made by the node that serves the first: of two that take the same number, one fails.
+func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
+	_, number := queue.CutShard(row.Name)
 	switch {
 	case n == nil:
 		return nil
+	case number > 1:
+		err := n.node.TakeFree(ctx, row.Shard)
+		if errors.Is(err, cluster.ErrNewerOwner) {
+			err = &queue.Error{Code: queue.CodeMoving, Err: err, Message: "Another node has just taken the number of the new shard. Nothing " +
+				"was done to the queue: send this again in a moment."}
+		}
+		return err
 	case !n.node.Own(member.Coordinator):
 		return &queue.Error{Code: queue.CodeMoving, Err: n.Coordinator(),
 			Message: "This node does not create queues: another one of the cluster does. Send this again in a moment."}
 	}
-	return n.node.Take(ctx, id)
+	return n.node.Take(ctx, row.Shard)
 }
 
 // makeDefault creates the default queue, if there is none. This node is the coordinator.

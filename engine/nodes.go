@@ -100,6 +100,7 @@ func (n *Nodes) step(ctx context.Context) error {
 		}
 	}
 	n.tidy(ctx, s, plan)
+	n.gather(ctx)
 	return nil
 }
 
@@ -109,7 +110,8 @@ func (n *Nodes) situation(rows map[queue.ShardID]*store.QueueRow) *member.Situat
 	s := &member.Situation{Name: n.node.Name, Leaving: n.leaving, View: &view,
 		Shards: append(slices.Sorted(maps.Keys(rows)), member.Coordinator), Held: map[queue.ShardID]time.Duration{},
 		Ready: map[queue.ShardID]bool{member.Coordinator: true}, Load: map[queue.ShardID]float64{},
-		Orphans: map[queue.ShardID]time.Duration{}, Asked: n.asked}
+		Orphans: map[queue.ShardID]time.Duration{}, Asked: n.asked, Lead: n.known.Load().leads,
+		Aside: map[queue.ShardID]bool{}}
 	for _, shard := range s.Shards {
 		if n.node.Epoch(shard) == 0 {
 			delete(n.since, shard)
@@ -122,6 +124,9 @@ func (n *Nodes) situation(rows map[queue.ShardID]*store.QueueRow) *member.Situat
 		if q := n.e.shardOf(shard); q != nil {
 			s.Load[shard] = q.load()
 		}
+		n.e.mu.RLock()
+		s.Aside[shard] = n.e.quarantine.has(shard)
+		n.e.mu.RUnlock()
 	}
 	for shard := range n.prepared {
 		s.Ready[shard] = true
@@ -234,10 +239,9 @@ func (n *Nodes) open(ctx context.Context, row *store.QueueRow) error {
 	if err != nil {
 		return err
 	}
-	n.e.mu.Lock()
-	n.e.quarantine = n.e.quarantine.without(row.Shard)
-	n.e.register(q)
-	n.e.mu.Unlock()
+	if err := n.arrive(ctx, q); err != nil {
+		return errors.Join(err, q.close())
+	}
 	n.e.options.Logger.Info("this node serves a queue", "queue", row.Name, "shard", row.Shard, "lease", n.node.Epoch(row.Shard),
 		"prepared", ready != nil, "took", time.Since(began).Round(time.Millisecond))
 	return nil
@@ -266,6 +270,7 @@ func (n *Nodes) drop(q *Queue) error {
 	if n.e.queues[q.name] == q {
 		delete(n.e.queues, q.name)
 		delete(n.e.shards, q.id)
+		delete(n.e.sharded, q.name)
 	}
 	n.e.mu.Unlock()
 	n.e.metrics.forget(q.name)
@@ -323,7 +328,12 @@ func (n *Nodes) Move(ctx context.Context, name, to string) error {
 	if n == nil {
 		return &queue.Error{Code: queue.CodeConflict, Message: "This server is alone: there is no other node that a queue could move to."}
 	}
-	q, err := n.e.Queue(name)
+	n.e.mu.RLock()
+	q, err := n.e.queues[name], oneShardOnly(name)
+	if q == nil && err == nil {
+		err = absentQueue(n.e, name)
+	}
+	n.e.mu.RUnlock()
 	if err != nil {
 		return err
 	}

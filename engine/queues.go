@@ -179,9 +179,11 @@ func (q *preparedQueue) discard() error { return errors.Join(q.prepared.Close(),
 // register has a queue serve. The caller holds e.mu, or is the only one with the engine yet.
 func (e *Engine) register(q *Queue) {
 	e.queues[q.name], e.shards[q.id] = q, q
-	whole, _ := queue.CutShard(q.name)
+	whole, number := queue.CutShard(q.name)
 	if s := e.sharded[whole]; s != nil {
 		q.many.Store(s)
+	} else if number > 1 { // the first one is not here, or not yet
+		q.many.Store(&Sharded{e: e, name: whole, groups: newGroups(nil)})
 	}
 }
 
@@ -271,7 +273,11 @@ func (e *Engine) Queues() []QueueInfo {
 		list = append(list, e.quarantine[i].info())
 	}
 	for _, row := range e.nodes.others() {
-		list = append(list, QueueInfo{Name: row.Name, Settings: row.Settings, Created: row.Created})
+		info := QueueInfo{Name: row.Name, Settings: row.Settings, Created: row.Created}
+		if _, number := queue.CutShard(row.Name); number == 0 && row.Settings.Shards > 1 {
+			list = append(list, QueueInfo{Name: queue.ShardName(row.Name, 1), Settings: row.Settings, Created: row.Created})
+		}
+		list = append(list, info)
 	}
 	slices.SortFunc(list, func(a, b QueueInfo) int { return strings.Compare(a.Name, b.Name) })
 	return list
@@ -338,7 +344,7 @@ func placeFor(e *Engine, name string, settings *queue.Settings, exists []error) 
 		return nil, 0, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
 			"already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
 	}
-	id, err = e.freeShard()
+	id, err = e.freeShard(false)
 	return nil, id, err
 }
 
@@ -360,7 +366,7 @@ func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info Queu
 	if err := e.Storage().Room(); err != nil {
 		return info, err
 	}
-	if err := errors.Join(e.catalogue.Leave(row.Shard), e.nodes.begin(ctx, row.Shard)); err != nil {
+	if err := errors.Join(e.catalogue.Leave(row.Shard), e.nodes.begin(ctx, &row)); err != nil {
 		return info, err
 	}
 	fresh := e.identity.ForShard(row.Shard)
@@ -422,13 +428,15 @@ func changed(e *Engine, name string, change func(*queue.Settings) error) (q *Que
 	return q, settings, err
 }
 
-// freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
-func (e *Engine) freeShard() (queue.ShardID, error) {
-	taken := map[queue.ShardID]bool{}
-	for _, row := range e.nodes.others() {
-		taken[row.Shard] = true
-	}
-	for id := range queue.ShardID(queue.MaxShards) {
+// freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown. It is the lowest one, or the
+// highest: in a cluster, the coordinator gives the low ones to queues, and each node gives the high ones to further shards of its queues.
+func (e *Engine) freeShard(highest bool) (queue.ShardID, error) {
+	taken := e.nodes.taken(highest)
+	for i := range queue.ShardID(queue.MaxShards) {
+		id := i
+		if highest {
+			id = queue.MaxShards - 1 - i
+		}
 		if e.shards[id] != nil || e.quarantine.has(id) || taken[id] {
 			continue
 		}

@@ -17,6 +17,7 @@ package engine
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -46,6 +47,9 @@ type Sharded struct {
 	name   string
 	count  atomic.Int32 // shards
 	groups *groups
+
+	arrived  time.Duration // when the first shard came to this node of a cluster, by its clock
+	deleting atomic.Bool
 }
 
 // Sharding is the queues of several shards, and what producers and workers, lists and numbers ask of a queue however many
@@ -90,6 +94,12 @@ func askedAs(q *Queue) string {
 		return queue.ShardName(q.name, 1)
 	}
 	return q.name
+}
+
+// has says that a queue is a shard of this one.
+func (s *Sharded) has(q *Queue) bool {
+	many := q.many.Load()
+	return many != nil && many.name == s.name // it is another Sharded after the queue came back to a node of a cluster
 }
 
 // shard is one shard of the queue. Its errors are those of Engine.Queue.

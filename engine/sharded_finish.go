@@ -27,7 +27,7 @@ func (s *Sharded) complete(ctx context.Context, items []queue.CompleteItem, dst 
 		if len(items[i].Insert) == 0 {
 			continue
 		}
-		if q := s.e.shardOf(items[i].Token.Submission.Shard()); q != nil && q.many.Load() == s {
+		if q := s.e.shardOf(items[i].Token.Submission.Shard()); q != nil && s.has(q) {
 			if err := s.brought(q, i, items[i].Insert); err != nil {
 				return dst, err
 			}
@@ -153,7 +153,7 @@ func partsOf[T any](s *Sharded, items []T, token func(*T) *queue.Token) (parts [
 				return nil, err
 			}
 		}
-		if q == nil || q.many.Load() != s {
+		if q == nil || !s.has(q) {
 			q = first
 		}
 		n, known := at[q]
@@ -174,6 +174,12 @@ func (s *Sharded) absent(id queue.SubmissionID) error {
 		aside := &s.e.quarantine[i]
 		if name, _ := queue.CutShard(aside.Name); name == s.name && aside.Shard == id.Shard() {
 			return aside.refusal()
+		}
+	}
+	if known := s.e.nodes.queues(); known != nil && known.byShard[id.Shard()] != nil {
+		row := known.byShard[id.Shard()]
+		if name, _ := queue.CutShard(row.Name); name == s.name { // it was not here a moment ago
+			return s.e.nodes.refusal(row)
 		}
 	}
 	return nil

@@ -72,7 +72,32 @@ func (s *Sharded) place(names []string, number int) error {
 	}
 	g.placing.Lock()
 	defer g.placing.Unlock()
-	names = g.unknown(names) // another call may have placed them
+	err := s.placeNew(g.unknown(names), number) // another call may have placed them
+	if err != nil && s.e.nodes != nil {
+		// The node that had the queue before may have placed one of them at the last moment.
+		if again := s.reread(); again == nil {
+			err = s.placeNew(g.unknown(names), number)
+		}
+	}
+	return err
+}
+
+// reread takes over the groups that the catalogue has. The caller holds g.placing.
+func (s *Sharded) reread() error {
+	rows, err := store.Groups(s.e.catalogue, s.name)
+	if err != nil {
+		return err
+	}
+	now := newGroups(rows)
+	s.groups.mu.Lock()
+	defer s.groups.mu.Unlock()
+	s.groups.byName, s.groups.count = now.byName, now.count
+	return nil
+}
+
+// placeNew has new groups in shards. The caller holds g.placing.
+func (s *Sharded) placeNew(names []string, number int) error {
+	g := s.groups
 	if most := queue.MaxGroups; len(g.byName)+len(names) > most {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d groups, and at most %d are "+
 			"allowed. Use fewer groups, and tell work apart by other meta keys.", len(g.byName), most)}
@@ -147,6 +172,9 @@ func (s *Sharded) adopt(ctx context.Context, first *Queue) error {
 
 // belongs checks that what is inserted into one shard directly belongs there. A new group goes there.
 func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
+	if err := s.here(); err != nil {
+		return err
+	}
 	name, number := n.Meta.GroupOf(), s.number(q)
 	if name != "" {
 		if err := s.place([]string{name}, number); err != nil {

@@ -53,8 +53,6 @@ func (x *Sharding) splittable(q *Queue, shards uint8) error {
 	switch {
 	case shards < now:
 		return queue.Invalid("/shards", "is %d, and the queue has %d: the number can only rise", shards, now)
-	case x.of.nodes != nil:
-		return queue.Invalid("/shards", "must be 1 in a cluster: a queue has one owner there, and its shards would have several")
 	case len(q.name) > maxShardedName:
 		return queue.Invalid("/shards", "needs a queue whose name has at most %d bytes: its shards are named after it",
 			maxShardedName)
@@ -68,9 +66,10 @@ func (x *Sharding) splittable(q *Queue, shards uint8) error {
 		return queue.Invalid("/shards", "cannot rise: the dead letters of the queue %q go on to this one, which has to have one "+
 			"shard", user)
 	}
-	if more := int(shards) - int(now); len(x.of.queues)+len(x.of.quarantine)+more > queue.MaxQueues {
+	there, more := len(x.of.queues)+len(x.of.quarantine)+len(x.of.nodes.others()), int(shards)-int(now)
+	if there+more > queue.MaxQueues {
 		return queue.Invalid("/shards", "is too large: each shard counts as a queue, there are %d, and at most %d are allowed",
-			len(x.of.queues)+len(x.of.quarantine), queue.MaxQueues)
+			there, queue.MaxQueues)
 	}
 	return nil
 }
@@ -99,7 +98,7 @@ func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings)
 		name := rowName(s.name, number)
 		s.e.mu.RLock()
 		there := s.e.queues[name] != nil || s.e.quarantine.find(name) != nil
-		id, err := s.e.freeShard()
+		id, err := s.e.freeShard(s.e.nodes != nil)
 		s.e.mu.RUnlock()
 		if there {
 			continue
@@ -178,7 +177,7 @@ func (x *Sharding) remake(ctx context.Context, name string) error {
 	x.of.mu.RLock()
 	s := x.sharded[whole]
 	x.of.mu.RUnlock()
-	if s == nil {
+	if s == nil || s.deleting.Load() {
 		return nil
 	}
 	one, err := s.one()
@@ -220,6 +219,8 @@ func (s *Sharded) delete(ctx context.Context) error {
 				"them or let them end first.", s.number(q), open)}
 		}
 	}
+	s.deleting.Store(true)
+	defer s.deleting.Store(false)
 	for number := len(all); number >= 1; number-- {
 		if err := deleteQueue(ctx, s.e, rowName(s.name, number), false); err != nil {
 			s.e.changing.Lock()

@@ -362,6 +362,21 @@ func (m *Member) Take(ctx context.Context, shard queue.ShardID) error {
 	return m.set(ctx, shard, owners[shard].Epoch+1, m.Name)
 }
 
+// TakeFree is Take of a shard that another node that lives may just have taken: it is ErrNewerOwner then.
+func (m *Member) TakeFree(ctx context.Context, shard queue.ShardID) error {
+	ctx, stop := context.WithTimeout(ctx, TTL)
+	defer stop()
+	owners, err := m.Leases.Owners(ctx)
+	if err != nil {
+		return err
+	}
+	view := m.View()
+	if owner := owners[shard].Node; owner != "" && owner != m.Name && view.Live(owner) {
+		return cluster.ErrNewerOwner
+	}
+	return m.set(ctx, shard, owners[shard].Epoch+1, m.Name)
+}
+
 // Give makes another node the owner of a shard that this one has closed. If the error is not nil, the other one may not have learned of it.
 func (m *Member) Give(ctx context.Context, shard queue.ShardID, to string) error {
 	epoch := m.held[shard].Swap(0)

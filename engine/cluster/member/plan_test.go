@@ -147,3 +147,99 @@ func TestBalance(t *testing.T) {
 		}
 	}
 }
+
+// Shards 1 to 3 follow shard 0.
+func following() map[queue.ShardID]queue.ShardID {
+	return map[queue.ShardID]queue.ShardID{1: 0, 2: 0, 3: 0}
+}
+
+// The shards of one queue fall to the same node: to that of their lead, if it lives.
+func TestHeirsOfOneQueue(t *testing.T) {
+	t.Parallel()
+	heirOf := func(owner string) (heir string) {
+		view := nodes("a", "b", "c", "d")
+		if owner != "" {
+			view.Owners[0] = cluster.Owner{Epoch: 1, Node: owner}
+		}
+		for _, peer := range view.Peers {
+			claim := Decide(&Situation{Name: peer.Name, View: view, Shards: list(4), Lead: following()}).Claim
+			if len(claim) == 0 {
+				continue
+			}
+			if heir != "" || len(claim) != 4 {
+				t.Errorf("the lead is at %q: node %s claims %v, and %q claimed some, too", owner, peer.Name, claim, heir)
+			}
+			heir = peer.Name
+		}
+		return heir
+	}
+	if heirOf("") == "" {
+		t.Error("no node claims the shards of a queue that no node has")
+	}
+	for _, owner := range []string{"a", "b", "c", "d"} {
+		view := nodes("a", "b", "c", "d")
+		view.Owners[0] = cluster.Owner{Epoch: 1, Node: owner}
+		for _, peer := range view.Peers {
+			s := &Situation{Name: peer.Name, View: view, Shards: list(4)[1:], Lead: following()}
+			if claims := len(Decide(s).Claim); claims != map[bool]int{true: 3}[peer.Name == owner] {
+				t.Errorf("the lead is at %q, and node %s claims %d shards that follow it", owner, peer.Name, claims)
+			}
+		}
+	}
+}
+
+// A queue is given away shard by shard: the lead when the other node is ready for all of them, and the others behind it.
+func TestShardsFollowTheirLead(t *testing.T) {
+	t.Parallel()
+	view := nodes("a", "b", "c")
+	held := map[queue.ShardID]time.Duration{0: 0, 1: 0, 2: 0, 3: 0}
+	for shard := range held {
+		view.Owners[shard] = cluster.Owner{Epoch: 1, Node: "a"}
+	}
+	s := &Situation{Name: "a", View: view, Shards: list(4), Held: held, Lead: following(), Asked: map[queue.ShardID]string{0: "b"},
+		Aside: map[queue.ShardID]bool{}}
+	if p := Decide(s); len(p.Offers) != 4 || len(p.Give) != 0 {
+		t.Fatalf("at first it offers %v and gives %v", p.Offers, p.Give)
+	}
+	view.Peers[1].Wants = []queue.ShardID{0, 1, 2}
+	if p := Decide(s); len(p.Give) != 0 {
+		t.Errorf("it gives %v although the other node is not ready for shard 3", p.Give)
+	}
+	s.Aside[3] = true
+	if p := Decide(s); len(p.Give) != 1 || p.Give[0] != "b" {
+		t.Errorf("it gives %v, want the lead alone: shard 3 does not serve", p.Give)
+	}
+	view.Owners[0] = cluster.Owner{Epoch: 2, Node: "b"}
+	delete(held, 0)
+	s.Asked = nil
+	p := Decide(s)
+	if len(p.Offers) != 3 || len(p.Give) != 2 || p.Give[1] != "b" || p.Give[2] != "b" {
+		t.Errorf("behind the lead it offers %v and gives %v", p.Offers, p.Give)
+	}
+	view.Silent["b"] = true
+	if p := Decide(s); len(p.Offers) != 0 {
+		t.Errorf("it offers %v to a node that is silent", p.Offers)
+	}
+}
+
+// For balance a queue moves with all its shards, and counts with all of them.
+func TestBalanceMovesWholeQueues(t *testing.T) {
+	t.Parallel()
+	view := nodes("a", "b")
+	s := &Situation{Name: "a", View: view, Shards: list(6), Held: map[queue.ShardID]time.Duration{}, Lead: following(),
+		Load: map[queue.ShardID]float64{}}
+	for shard := range queue.ShardID(6) {
+		s.Held[shard], view.Owners[shard] = settled, cluster.Owner{Epoch: 1, Node: "a"}
+	}
+	if p := Decide(s); len(p.Offers) != 4 || p.Offers[0] != "b" {
+		t.Errorf("of loads of four in one queue and two others it offers %v, want the four", p.Offers)
+	}
+	s.Load[0] = 15
+	if p := Decide(s); len(p.Offers) != 0 {
+		t.Errorf("it offers %v, and node b would have as much too much then", p.Offers)
+	}
+	s.Load[0], s.Held[0] = 0, 0
+	if p := Decide(s); len(p.Offers) != 0 && p.Offers[0] != "" {
+		t.Error("it offers a queue that has come just now")
+	}
+}
