@@ -340,8 +340,8 @@ func (n *Nodes) owns(id queue.ShardID) func() bool {
 	return func() bool { return n.node.Own(id) }
 }
 
-// taken are the shard numbers that a queue of another node has. For further shards of a queue they are also those that another node may
-// be about to give to one, and that of the coordinator.
+// taken are the shard numbers that a queue of another node has. For further shards of a queue they are also those that
+// another node may be about to give to one, and that of the coordinator.
 func (n *Nodes) taken(further bool) map[queue.ShardID]bool {
 	taken := map[queue.ShardID]bool{}
 	for _, row := range n.others() {
@@ -358,8 +358,8 @@ func (n *Nodes) taken(further bool) map[queue.ShardID]bool {
 	return taken
 }
 
-// begin takes the lease of a new queue. Only the coordinator makes queues, so no other node takes this number. The further shards of a queue
-// are made by the node that serves the first: of two that take the same number, one fails.
+// begin takes the lease of a new queue. Only the coordinator makes queues, so no other node takes this number. The node that
+// serves a queue makes its further shards: of two nodes that take the same number, one fails.
 func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
 	_, number := queue.CutShard(row.Name)
 	switch {
@@ -368,8 +368,8 @@ func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
 	case number > 1:
 		err := n.node.TakeFree(ctx, row.Shard)
 		if errors.Is(err, cluster.ErrNewerOwner) {
-			err = &queue.Error{Code: queue.CodeMoving, Err: err, Message: "Another node has just taken the number of the new shard. Nothing " +
-				"was done to the queue: send this again in a moment."}
+			err = &queue.Error{Code: queue.CodeMoving, Err: err, Message: "Another node has just taken the number of the new " +
+				"shard. Nothing was done to the queue: send this again in a moment."}
 		}
 		return err
 	case !n.node.Own(member.Coordinator):

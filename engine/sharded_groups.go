@@ -72,7 +72,8 @@ func (s *Sharded) place(names []string, number int) error {
 	}
 	g.placing.Lock()
 	defer g.placing.Unlock()
-	err := s.placeNew(g.unknown(names), number) // another call may have placed them
+	names = g.unknown(names) // another call may have placed them
+	err := s.placeNew(names, number)
 	if err != nil && s.e.nodes != nil {
 		// The node that had the queue before may have placed one of them at the last moment.
 		if again := s.reread(); again == nil {

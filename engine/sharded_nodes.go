@@ -1,8 +1,8 @@
 package engine
 
-// A queue of several shards in a cluster. All its shards are on one node, so one process has all of its groups and merges its reserves.
-// They move together: the first shard is the lead of the others (member.Situation). While they come to a node, calls wait for a moment, and
-// then get what is there.
+// A queue of several shards in a cluster. All its shards are on one node, so one process has all of its groups and merges its
+// reserves. They move together: the first shard is the lead of the others (member.Situation). While they come to a node, calls
+// wait for a moment, and then get what is there.
 
 import (
 	"context"
@@ -56,8 +56,8 @@ func (n *Nodes) gathering(row *store.QueueRow) bool {
 	return false
 }
 
-// gather completes the queues of several shards that are here: each shard goes by the settings of the first, and one that the catalogue does
-// not have is made again, empty. Both were cut off when a node died between two shards. The caller holds n.mu.
+// gather completes the queues of several shards that are here: each shard goes by the settings of the first, and one that the
+// catalogue does not have is made again, empty. Both are left undone when a node dies between two shards. The caller holds n.mu.
 func (n *Nodes) gather(ctx context.Context) {
 	n.e.mu.RLock()
 	defer n.e.mu.RUnlock()

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 // Clients ask any of three nodes while the owner is killed, stands still for longer than its lease and wakes up with calls in its socket,
 // is told to end, or gives its queue away, and while links to nodes and to the database are slow, cut or cut in one way. All that they are told could have come from one server: see history.
 //
-// QUERN_HISTORY_ROUNDS sets how many such events there are (default 3; `make soak` sets more), QUERN_HISTORY_SEED repeats their choice.
+// The queue has one shard or three, by the seed. QUERN_HISTORY_ROUNDS sets how many such events there are (default 3; `make soak` sets more), QUERN_HISTORY_SEED repeats their choice.
 func TestClusterHistories(t *testing.T) {
 	t.Parallel()
 	seed := envNumber(t, "QUERN_HISTORY_SEED", rand.Uint64())
@@ -30,6 +31,11 @@ func TestClusterHistories(t *testing.T) {
 	c := &historyCluster{history: newHistory(t, rand.New(rand.NewPCG(seed, 35))), database: pgtest.Begin(t)}
 	for range 3 {
 		c.start()
+	}
+	shards := 1 + seed%2*2
+	status, _, _, text := answer(t, "PATCH", c.anyNode()+"/v1/queues/default", fmt.Sprintf(`{"settings":{"shards":%d}}`, shards))
+	if status != 200 {
+		t.Fatalf("%d shards: %d %s", shards, status, text)
 	}
 	var clients sync.WaitGroup
 	for i := range historyClients {
@@ -127,17 +133,19 @@ func (c *historyCluster) leaves(n *historyNode) {
 	c.locked(func() { c.nodes = slices.DeleteFunc(c.nodes, func(at string) bool { return at == n.at }) })
 }
 
-// serves waits until a node answers for the queue, though others may stand still.
+// serves waits until a node answers for all of the queue, though others may stand still.
 func (c *historyCluster) serves(n *historyNode) {
 	c.t.Helper()
 	for served := false; !served; {
 		ctx, stop := context.WithTimeout(c.t.Context(), time.Second)
-		q, err := http.NewRequestWithContext(ctx, "GET", n.at+"/v1/queues/default/stats", http.NoBody)
+		q, err := http.NewRequestWithContext(ctx, "GET", n.at+"/v1/queues/default/shards", http.NoBody)
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		if r, err := http.DefaultClient.Do(q); err == nil {
-			served = r.StatusCode == 200
+			var list struct{ Items []api.Shard }
+			err := json.NewDecoder(r.Body).Decode(&list)
+			served = err == nil && r.StatusCode == 200 && !slices.ContainsFunc(list.Items, func(s api.Shard) bool { return s.State != api.ShardOpen })
 			r.Body.Close()
 		}
 		if stop(); c.t.Context().Err() != nil {

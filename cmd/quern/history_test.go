@@ -265,7 +265,7 @@ func (h *history) insert(ctx context.Context, client int, node, name string) {
 		within, stop := context.WithTimeout(ctx, patienceOfClients)
 		var s api.Submission
 		got := h.ask(within, "POST", node+"/v1/queues/default/submissions", name,
-			fmt.Sprintf(`{"meta":{"name":%q},"chunks":{"count":%d,"prefix":"x/"}}`, name, historyChunks), &s)
+			fmt.Sprintf(`{"group":%[1]q,"meta":{"name":%[1]q},"chunks":{"count":%[2]d,"prefix":"x/"}}`, name, historyChunks), &s)
 		stop()
 		switch got {
 		case isDone:
