@@ -48,7 +48,7 @@ type Sharded struct {
 	count  atomic.Int32 // shards
 	groups *groups
 
-	arrived  time.Duration // when the first shard came to this node of a cluster, by its clock
+	arrived  time.Duration // when the first shard came to this node of a cluster, by its clock; 0: it was made here
 	deleting atomic.Bool
 }
 

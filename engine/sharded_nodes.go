@@ -45,7 +45,7 @@ func (n *Nodes) gathering(row *store.QueueRow) bool {
 	n.e.mu.RLock()
 	s := n.e.sharded[row.Name]
 	n.e.mu.RUnlock()
-	if s == nil || n.node.Now()-s.arrived > gatherMost {
+	if s == nil || s.arrived == 0 || n.node.Now()-s.arrived > gatherMost {
 		return false
 	}
 	for number := 2; number <= int(s.count.Load()); number++ {

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -203,4 +204,77 @@ func TestShardsAreRestoredIntoACluster(t *testing.T) {
 			t.Errorf("%s, %d of 40 chunks were taken", name, len(got))
 		}
 	}
+}
+
+// While a shard is away, calls for it are refused as those of a queue that moves, and none is answered by another shard. It comes back with
+// the settings of the first one. One that the catalogue does not have any more is made again, empty.
+func TestShardsOfAClusterComeBack(t *testing.T) {
+	t.Parallel()
+	b := newFolderBackend(t)
+	a := b.node(t, clustertest.NewTable())
+	settings := DefaultSettings(a.Engine)
+	settings.Shards = 2
+	if _, _, err := a.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Fatal(err)
+	}
+	w, name := workAt(t, a.Engine), queue.ShardName(shardedName, 2)
+	group := ""
+	for i := 0; group == ""; i++ {
+		if s := put1(t, w, queue.NewSubmission{Group: fmt.Sprint("g", i)}); s.ID.Shard() == queueAt(a.Engine, name).id {
+			group = s.Group
+		}
+	}
+	held := takenBy(t, w, fmt.Sprintf(`SelectOnly("group", %q, Random)`, group), 1)
+	away := func() (back func()) {
+		second := queueAt(a.Engine, name)
+		var release func()
+		a.serves(t, func() bool { r, err := a.nodes.keep(second.row()); release = r; return err == nil })
+		if err := a.nodes.drop(second); err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+
+	back := away()
+	first := a.nodes.known.Load().byName[shardedName]
+	a.mu.RLock()
+	whole := a.sharded[shardedName]
+	a.mu.RUnlock()
+	if a.nodes.gathering(first) {
+		t.Error("calls wait for a shard although the queue came long ago")
+	}
+	whole.arrived = a.nodes.node.Now()
+	if !a.nodes.gathering(first) {
+		t.Error("calls do not wait for a shard although the queue came just now")
+	}
+	if results, err := w.Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}}, nil); queue.CodeOf(err) != queue.CodeMoving {
+		t.Errorf("a completion of a shard that is away answers %v, %v", results, err)
+	}
+	list := []queue.Insertion{{New: &queue.NewSubmission{Group: group, OperationsPerChunk: 1, Chunks: queue.Chunks{Count: 1, Prefix: "x"}}}}
+	if err := w.InsertMany(t.Context(), list, false); err != nil || queue.CodeOf(list[0].Err) != queue.CodeMoving {
+		t.Errorf("an insert into a shard that is away answers %v, %v", err, list[0].Err)
+	}
+	settings.MaxAttempts++
+	if _, _, err := a.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Fatal(err)
+	}
+	back()
+	serves := func() *Queue {
+		a.mu.RLock()
+		defer a.mu.RUnlock()
+		return a.queues[name]
+	}
+	a.serves(t, func() bool { q := serves(); return q != nil && *q.config.Load() == settings })
+	results, err := w.Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}}, nil)
+	if err != nil || results[0].Outcome != queue.OutcomeOK {
+		t.Errorf("the completion answers %+v, %v when the shard is back", results, err)
+	}
+
+	back = away()
+	if err := errors.Join(a.catalogue.DeleteQueue(name), a.nodes.refresh()); err != nil { // as a kill between a deletion and what follows it
+		t.Fatal(err)
+	}
+	back()
+	a.serves(t, func() bool { return serves() != nil })
+	put1(t, workAt(t, a.Engine), queue.NewSubmission{Group: group})
 }
