@@ -46,9 +46,9 @@ func TestAuditTellsOfEveryAct(t *testing.T) {
 	dir, ctx := t.TempDir(), access.With(t.Context(), &access.Caller{Token: &access.Token{Name: "ana"}, OnBehalfOf: "bo", From: "10.0.0.7", RequestID: "r-1"})
 	e := openFor(t, dir)
 	company := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}
-	rule, _, err := queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"})
+	rule, _, err := queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"}, nil)
 	fatal(t, err)
-	_, _, err = queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"}) // says the same
+	_, _, err = queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"}, nil) // says the same
 	fatal(t, err)
 	_, _, err = queueAt(e, DefaultQueue).Values.Put(ctx, company, queue.ValueSettings{Limit: 5, Weight: 2000}, nil)
 	fatal(t, err)
@@ -59,7 +59,7 @@ func TestAuditTellsOfEveryAct(t *testing.T) {
 	fatal(t, err)
 	_, _, err = queueAt(e, DefaultQueue).Rules.Lift(ctx, rule.ID, "") // is lifted already
 	fatal(t, err)
-	if _, _, err := queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Action: queue.Block}); err == nil {
+	if _, _, err := queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Action: queue.Block}, nil); err == nil {
 		t.Fatal("a block without a reason was taken")
 	}
 	_, _, err = e.PutQueue(ctx, "other", queue.DefaultSettings())
@@ -138,7 +138,7 @@ func TestAuditPages(t *testing.T) {
 			_, _, err := queueAt(e, name).Values.Put(t.Context(), queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64N(9))}, queue.ValueSettings{Limit: rnd.Uint32N(1000) + 1}, nil)
 			fatal(t, err)
 		case 2:
-			_, _, err := queueAt(e, name).Rules.Set(t.Context(), queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}})
+			_, _, err := queueAt(e, name).Rules.Set(t.Context(), queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}}, nil)
 			fatal(t, err)
 		case 3:
 			fatal(t, e.queues[name].shard.Checkpoint())
@@ -227,7 +227,7 @@ func TestAuditJoinsWhatOtherNodesAdd(t *testing.T) {
 			if rnd.IntN(8) == 0 && i == 0 { // of the others the first one has nothing in its log
 				fatal(t, e.queues[name].shard.Checkpoint())
 			}
-			_, _, err := queueAt(e, name).Rules.Set(t.Context(), queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}})
+			_, _, err := queueAt(e, name).Rules.Set(t.Context(), queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}}, nil)
 			fatal(t, err)
 		}
 		want = append(want, auditOf(t, e, AuditFilter{Action: "rule"})...)

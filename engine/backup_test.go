@@ -250,7 +250,7 @@ func fillSettings(t *testing.T, e *Engine) (token string) {
 	if _, _, err := queueAt(e, "default").Values.Put(t.Context(), entry, queue.ValueSettings{Limit: 5}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := queueAt(e, "other").Rules.Set(t.Context(), queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}}); err != nil {
+	if _, _, err := queueAt(e, "other").Rules.Set(t.Context(), queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	yearly := queue.DefaultSchedule()

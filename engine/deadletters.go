@@ -82,8 +82,9 @@ func (p DeadLetters) Forward(ctx context.Context, id queue.ChunkID, to string) e
 }
 
 // SetContent gives one dead chunk another inline content, durably, for when it is redriven or forwarded. CodeConflict: its content is not
-// inline. The chunk stays dead.
-func (p DeadLetters) SetContent(ctx context.Context, id queue.ChunkID, content []byte) error {
+// inline. The chunk stays dead. allow is asked with the content that it replaces, and no other change comes between; nil: always.
+func (p DeadLetters) SetContent(ctx context.Context, id queue.ChunkID, content []byte,
+	allow func(before []byte) error) error {
 	if content == nil {
 		return queue.Invalid("", "is null: give the content as text or base64")
 	}
@@ -93,7 +94,7 @@ func (p DeadLetters) SetContent(ctx context.Context, id queue.ChunkID, content [
 	if err := p.in(id); err != nil {
 		return err
 	}
-	return p.q.shard.DeadLetters.Replace(ctx, id, content, p.q.act(ctx, "", "dead_letter.change", chunkTarget(id)))
+	return p.q.shard.DeadLetters.Replace(ctx, id, content, allow, p.q.act(ctx, "", "dead_letter.change", chunkTarget(id)))
 }
 
 // Content is the inline content of one dead chunk; nil: it is not inline.

@@ -95,7 +95,7 @@ func TestDiagnosisOfAQueue(t *testing.T) {
 	s.pass(1)
 	s.want("1780 wait: 1750 can be handed out, but no consumer asks for work; 30 behind the limit of company=off, which has a limit of 0.")
 	if _, _, err := queueAt(s.e, DefaultQueue).Rules.Set(context.Background(), queue.Rule{Action: queue.Pause,
-		Match: queue.RuleMatch{Entry: text("region", "ap")}, Until: s.now.Add(3 * time.Hour)}); err != nil {
+		Match: queue.RuleMatch{Entry: text("region", "ap")}, Until: s.now.Add(3 * time.Hour)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.hold("crashed-eu-3", `SelectOnly("company", 7, OldestFirst)`, 1)

@@ -70,7 +70,7 @@ func operate(t *testing.T, e *Engine, round int) (token string) {
 	entry := queue.MetaEntry{Key: "customer", Value: queue.IntValue(int64(round))}
 	_, _, err := queueAt(e, "other").Values.Put(t.Context(), entry, queue.ValueSettings{Limit: uint32(1 + round), Weight: 2000}, nil)
 	must(err)
-	_, _, err = queueAt(e, "other").Rules.Set(t.Context(), queue.Rule{Action: queue.Block, Reason: "a test", Match: queue.RuleMatch{Entry: entry}})
+	_, _, err = queueAt(e, "other").Rules.Set(t.Context(), queue.Rule{Action: queue.Block, Reason: "a test", Match: queue.RuleMatch{Entry: entry}}, nil)
 	must(err)
 	yearly := queue.DefaultSchedule()
 	yearly.Spec, yearly.Template.Chunks = "0 0 1 1 *", queue.Chunks{Count: uint32(1 + round), Prefix: "a"}

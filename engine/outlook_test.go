@@ -153,7 +153,7 @@ func (b *recorded) meddle(t *testing.T, e *Engine, second int, rnd *rand.Rand) {
 	}
 	until := queue.At(e.options.Now()).Add(time.Duration(20+rnd.IntN(60)) * time.Second)
 	_, _, err := queueAt(e, DefaultQueue).Rules.Set(context.Background(),
-		queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: b.entry}, Until: until})
+		queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: b.entry}, Until: until}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,15 +10,16 @@ import (
 )
 
 // Set sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
-// what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.
-func (p Rules) Set(ctx context.Context, r queue.Rule) (rule queue.Rule, created bool, err error) {
+// what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then. allow is
+// asked with the rule that is there, nil for none, and no other change comes between; nil: always.
+func (p Rules) Set(ctx context.Context, r queue.Rule, allow func(now *queue.Rule) error) (rule queue.Rule, created bool, err error) {
 	if err := validRule(&r); err != nil {
 		return rule, false, err
 	}
 	if err := ruleShare(ctx, p.q, &r); err != nil {
 		return rule, false, err
 	}
-	rule, created, err = p.q.shard.Rules.Set(r, p.q.act(ctx, r.Actor, "rule.create", ""))
+	rule, created, err = p.q.shard.Rules.Set(r, allow, p.q.act(ctx, r.Actor, "rule.create", ""))
 	if err == nil {
 		p.q.e.options.Logger.Info("rule set", "queue", p.q.name, "rule", rule.ID, "action", rule.Action, "match",
 			rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)

@@ -44,12 +44,15 @@ func (p Submissions) Delete(ctx context.Context, id queue.SubmissionID, cancel b
 }
 
 // SetPriority changes the priority (-queue.MaxPriority to queue.MaxPriority) of an open submission: strategies of order
-// CustomPriority take it at its new place from the next reservation on.
-func (p Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {
+// CustomPriority take it at its new place from the next reservation on. allow is asked with the priority that it replaces, in the same
+// hold of the lock; nil: always.
+func (p Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64,
+	allow func(now int64) error) (queue.Submission, error) {
 	if err := validPriority(priority); err != nil {
 		return queue.Submission{}, err
 	}
-	return p.q.shard.Submissions.SetPriority(ctx, id, priority, p.q.act(ctx, "", "submission.change", "submission "+id.String()))
+	return p.q.shard.Submissions.SetPriority(ctx, id, priority, allow,
+		p.q.act(ctx, "", "submission.change", "submission "+id.String()))
 }
 
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.

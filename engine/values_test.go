@@ -99,7 +99,7 @@ func TestValuesAreSortedByEachNumber(t *testing.T) {
 		value := text("tenant", map[queue.RuleAction]string{queue.Pause: "paused", queue.Block: "blocked"}[action])
 		insert(t, e, 4, value)
 		rule := queue.Rule{Action: action, Match: queue.RuleMatch{Entry: value}, Reason: "a test"}
-		if _, _, err := q.Rules.Set(ctx, rule); err != nil {
+		if _, _, err := q.Rules.Set(ctx, rule, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

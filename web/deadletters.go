@@ -35,7 +35,8 @@ const (
 	changeAbout = "The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk " +
 		"stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to " +
 		"1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions " +
-		"leave the history."
+		"leave the history. With If-Match, the server changes only the content with the dead letter's ETag, else it " +
+		"answers 412."
 	redriveAbout = "The chunk is ready again with its attempts reset; its history stays. A submission that " +
 		"completed with dead chunks opens again. The answer is 409 if its dead_deadline has passed."
 )
@@ -170,12 +171,12 @@ func (p *DeadPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 }
 
 // Only the single letter has its history. In a list it would multiply the answer, and few readers want it.
-func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*output[api.DeadLetter], error) {
+func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*tagged[api.DeadLetter], error) {
 	d, err := q.DeadLetters.Get(ctx, in.chunk)
 	if err != nil {
 		return nil, err
 	}
-	out := &output[api.DeadLetter]{Body: apiDeadLetter(&d)}
+	out := &tagged[api.DeadLetter]{Body: apiDeadLetter(&d)}
 	// The content is a second question, without a lock over both: a letter that was redriven in between is shown as
 	// it was, without its content.
 	content, err := q.DeadLetters.Content(ctx, in.chunk)
@@ -183,8 +184,8 @@ func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*o
 		return nil, err
 	}
 	// A larger content could not be changed, and need not be shown.
-	if len(content) <= queue.MaxReplacedContent {
-		out.Body.Content = content
+	if content != nil && len(content) <= queue.MaxReplacedContent {
+		out.Body.Content, out.ETag = content, queue.ETag(0, content)
 	}
 	if len(d.Past) > 0 {
 		out.Body.History = showAll(d.Past, apiAttempt)
@@ -225,17 +226,23 @@ func afterLetter(ctx context.Context, q *engine.Queue, id queue.SubmissionID) (*
 
 type changeDeadInput struct {
 	DeadPath
+	Match
 	Body decoded[api.Bytes]
 }
 
 // change replaces the content while the chunk is dead. Redriving is a call of its own, so that an operator can look
 // at it first, and change many before a bulk redrive.
 func (x deadLetters) change(ctx context.Context, q *engine.Queue, in *changeDeadInput) (*submissionOutput, error) {
-	if err := q.DeadLetters.SetContent(ctx, in.chunk, in.Body.value); err != nil {
+	if err := q.DeadLetters.SetContent(ctx, in.chunk, in.Body.value, in.contentGuard); err != nil {
 		return nil, err
 	}
-	return afterLetter(ctx, q, in.chunk.Submission)
+	out, err := afterLetter(ctx, q, in.chunk.Submission)
+	return out.tagged(queue.ETag(0, in.Body.value)), err
 }
+
+// contentGuard is what the engine asks before it changes a content. It compares digests: an operator who typed the
+// content for an hour need not send it all back to say what it was.
+func (m *Match) contentGuard(before []byte) error { return m.hold(queue.ETag(0, before)) }
 
 func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) (*struct{}, error) {
 	return nil, q.DeadLetters.Delete(ctx, in.chunk)

@@ -48,7 +48,8 @@ func (x queues) routes(r *router) {
 		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Change some settings of a queue",
 		about: "Absent settings stay as they are. Changes take effect with the next " +
-			"decision, also for chunks in flight."}, x.change)
+			"decision, also for chunks in flight. With If-Match, the server changes only settings with this ETag, " +
+			"else it answers 412."}, x.change)
 	register(r, operation{id: "delete-queue", act: act{"queue.delete", ""},
 		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Delete a queue", about: "The queue must have no open submissions, and must not be named " +
@@ -143,9 +144,20 @@ func (x queues) listAll(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, all)
 }
 
-func (x queues) get(_ context.Context, in *QueuePath) (*output[api.Queue], error) {
+func (x queues) get(_ context.Context, in *QueuePath) (*tagged[api.Queue], error) {
 	info, err := x.engine.QueueInfo(in.Queue)
-	return answered(info, err, apiQueue)
+	return answeredTagged(apiQueue(&info), settingsETag(&info.Settings), err)
+}
+
+// settingsETag is that of a queue: its settings are what a change replaces.
+func settingsETag(settings *queue.Settings) string {
+	var says api.QueueSettings
+	showFields(queue.AllSettings(), settings, &says)
+	text, err := json.Marshal(says)
+	if err != nil {
+		text = []byte(err.Error()) // cannot be: it is made of numbers, texts and booleans
+	}
+	return queue.ETag(0, text)
 }
 
 type putQueueInput struct {
@@ -187,13 +199,23 @@ func (x queues) delete(ctx context.Context, in *deleteQueueInput) (*struct{}, er
 	return nil, x.engine.DeleteQueue(ctx, in.Queue, in.Quarantined)
 }
 
-// change runs the overlay inside ChangeQueue, on the settings as they are then. Two PATCHes of different settings
-// at the same time therefore both take effect.
-func (x queues) change(ctx context.Context, in *queueBody[api.ChangeQueueRequest]) (*output[api.Queue], error) {
+// changeQueueInput has no If-None-Match: a PATCH makes no queue.
+type changeQueueInput struct {
+	QueuePath
+	Match
+	Body decoded[api.ChangeQueueRequest]
+}
+
+// change runs the condition and the overlay inside ChangeQueue, on the settings as they are then. Two PATCHes of
+// different settings at the same time therefore both take effect, unless one of them wants otherwise.
+func (x queues) change(ctx context.Context, in *changeQueueInput) (*tagged[api.Queue], error) {
 	info, err := x.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
+		if err := in.hold(settingsETag(settings)); err != nil {
+			return err
+		}
 		return readFields(queue.AllSettings(), &in.Body.value.Settings, settings)
 	})
-	return answered(info, prefixed(err, "/settings"), apiQueue)
+	return answeredTagged(apiQueue(&info), settingsETag(&info.Settings), prefixed(err, "/settings"))
 }
 
 // stats is flat and has no nested lists, so that the configuration of a scaler can name a number by one key. Those of

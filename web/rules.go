@@ -4,8 +4,9 @@ package web
 // with a queue can stop it, and operate. Only admin may block, which is checked against the action
 // in the body and so by the handler, not by the table.
 //
-// A rule has no version: setting one again replaces its reason, end and effects, and lifting it again changes
-// nothing. So two operators who pause the same thing do not undo each other, and no condition is needed.
+// Setting a rule again replaces its reason, end and effects, and lifting it again changes nothing. So two operators
+// who pause the same thing do not undo each other. One who does not want to replace what the other wrote sends a
+// condition. A lift has none: what it ends is still listed, with its reason, and can be set again.
 
 import (
 	"context"
@@ -23,8 +24,10 @@ const (
 	setRuleAbout = "From the answer on, no strategy hands out chunks that the rule covers; consumers may " +
 		"finish the chunks that they hold. A block takes precedence over a pause, and each is set and lifted by " +
 		"itself. There is one rule per action and match: the same rule again changes nothing and answers 200; " +
-		"another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (it has no " +
-		"effect in a rule about a submission). `effects.revoke` releases reservations without counting an attempt. " +
+		"another reason, end or effect changes that rule. With If-Match, the server changes only a rule with this " +
+		"ETag; with `If-None-Match: *` it only sets a new one; else the answer is 412. `effects.insert` refuses " +
+		"inserts with 423 (it has no effect in a rule about a submission). `effects.revoke` releases reservations " +
+		"without counting an attempt. " +
 		"The scopes consume and operate may pause; only admin may block. Retries, run_at and deadlines of " +
 		"reservations continue. A dead_deadline waits until the rule ends, and then for one reservation timeout more."
 	liftRuleAbout = "Chunks that no other rule covers are handed out from then on, first to waiting " +
@@ -83,9 +86,15 @@ func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*
 	})
 }
 
+type setRuleInput struct {
+	QueuePath
+	Conditions
+	Body decoded[api.RuleRequest]
+}
+
 // The two checks have an order: whether the caller may use the action at all, then whether the rule is within the
 // token's bounds. The second answers with the bounds, which the holder of the token knows.
-func (x rules) set(ctx context.Context, q *engine.Queue, in *queueBody[api.RuleRequest]) (*creation[api.Rule], error) {
+func (x rules) set(ctx context.Context, q *engine.Queue, in *setRuleInput) (*taggedCreation[api.Rule], error) {
 	asked, err := ruleOf(&in.Body.value)
 	if err != nil {
 		return nil, err
@@ -97,9 +106,23 @@ func (x rules) set(ctx context.Context, q *engine.Queue, in *queueBody[api.RuleR
 		return nil, tooWide(access.Of(ctx).Token)
 	}
 	asked.Actor = access.Of(ctx).Actor(asked.Actor)
-	rule, created, err := q.Rules.Set(ctx, asked)
+	rule, created, err := q.Rules.Set(ctx, asked, in.ruleGuard)
 	out := rule.API()
-	return answeredCreation(out, created, "/v1/queues/"+in.Queue+"/rules/"+out.ID, err)
+	return answeredTaggedCreation(out, ruleETag(&rule), created, "/v1/queues/"+in.Queue+"/rules/"+out.ID, err)
+}
+
+// ruleETag is that of what setting the rule again would replace. The id keeps apart a rule and a later one that says
+// the same.
+func ruleETag(r *queue.Rule) string {
+	return queue.ETag(uint32(r.ID), fmt.Appendf(nil, "%d %t %t %s", r.Until, r.Insert, r.Revoke, r.Reason))
+}
+
+// ruleGuard is what the engine asks before it sets a rule.
+func (c *Conditions) ruleGuard(now *queue.Rule) error {
+	if now == nil {
+		return c.hold("rule of this action and match", 0, "")
+	}
+	return c.hold("rule of this action and match", uint32(now.ID), ruleETag(now))
 }
 
 // RulePath names a rule; exported like QueuePath.
@@ -121,12 +144,12 @@ func (p *RulePath) locate(e *engine.Engine) (*engine.Queue, error) {
 }
 
 // get answers alike for a rule that does not exist and for one that the token does not cover.
-func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*output[api.Rule], error) {
+func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*tagged[api.Rule], error) {
 	rule, err := q.Rules.Get(in.id)
 	if !x.covers(ctx, &rule) { // also where there is none
 		err = unknownRule()
 	}
-	return answered(rule, err, (*queue.Rule).API)
+	return answeredTagged(rule.API(), ruleETag(&rule), err)
 }
 
 type liftRuleInput struct {

@@ -66,7 +66,8 @@ func (x submissions) routes(r *router) {
 		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
 		narrow: inSub, tag: tagSubmissions,
 		summary: "Change the priority of an open submission", about: "CustomPriority uses it from " +
-			"the next reservation on. An ended submission answers 409. Setting the present priority is " +
+			"the next reservation on. An ended submission answers 409. With If-Match, the server changes only a " +
+			"priority with this ETag, else it answers 412. Setting the present priority is " +
 			"allowed."}, x.change)
 	registerIn(r, operation{id: "cancel-submission", act: act{"submission.cancel", "submission {id}"},
 		method: "POST", path: "/v1/submissions/{id}/cancel",
@@ -95,11 +96,21 @@ func (x submissions) routes(r *router) {
 		summary: "List the ended attempts of a chunk", about: attemptsAbout}, x.attempts)
 }
 
-// submissionOutput has the two headers that only some answers carry: an empty header is not sent.
+// submissionOutput has the headers that only some answers carry: an empty header is not sent.
 type submissionOutput struct {
+	ETag       string `header:"ETag" doc:"ETag of what can be changed: the priority, or a dead letter's content"`
 	Applied    string `header:"Preference-Applied" doc:"The wait that the server applied, if the request had one"`
 	Durability string `header:"Quern-Durability" doc:"relaxed: the answer came before the data was on disk"`
 	Body       api.Submission
+}
+
+// tagged is the output with an ETag. Only what shows or changes what the ETag is about sends one: on the answer to a
+// cancel it would name nothing that the caller could change.
+func (o *submissionOutput) tagged(etag string) *submissionOutput {
+	if o != nil {
+		o.ETag = etag
+	}
+	return o
 }
 
 // getSubmissionInput has the wait in a header and not in the query, as RFC 7240 has it: a cache, or a client that
@@ -128,7 +139,14 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	if err != nil {
 		return nil, err
 	}
-	return &submissionOutput{Body: submissionFor(ctx)(&found), Applied: applied}, nil
+	out := &submissionOutput{Body: submissionFor(ctx)(&found), Applied: applied}
+	return out.tagged(priorityETag(found.Priority)), nil
+}
+
+// priorityETag is that of a submission. What else is in the answer moves by itself, and would make every If-Match
+// fail.
+func priorityETag(priority int64) string {
+	return queue.ETag(0, strconv.AppendInt(nil, priority, 10))
 }
 
 // preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait is granted as the longest.
@@ -188,6 +206,7 @@ func changedSubmission(ctx context.Context, q *engine.Queue, changed queue.Submi
 
 type changeInput struct {
 	SubmissionPath
+	Match
 	Body decoded[api.SubmissionChange]
 }
 
@@ -197,8 +216,11 @@ func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInpu
 		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority,
 			queue.MaxPriority)
 	}
-	changed, err := q.Submissions.SetPriority(ctx, in.id, *in.Body.value.Priority)
-	return changedSubmission(ctx, q, changed, err)
+	changed, err := q.Submissions.SetPriority(ctx, in.id, *in.Body.value.Priority, func(now int64) error {
+		return in.hold(priorityETag(now))
+	})
+	out, err := changedSubmission(ctx, q, changed, err)
+	return out.tagged(priorityETag(changed.Priority)), err
 }
 
 // ownMeta adds the value that a token is bound to, so a tenant's list is a filtered list and needs no code of its

@@ -249,7 +249,7 @@ func operate(t *testing.T, e *engine.Engine) {
 		t.Fatal(err)
 	}
 	stop := queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(99)}}, Reason: "not yet"}
-	if _, _, err = queueAt(e, "other").Rules.Set(t.Context(), stop); err != nil {
+	if _, _, err = queueAt(e, "other").Rules.Set(t.Context(), stop, nil); err != nil {
 		t.Fatal(err)
 	}
 	yearly := queue.Schedule{Spec: "@yearly", CatchUp: 1, CatchUpWindow: time.Hour, Enabled: true, Start: queue.At(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)),

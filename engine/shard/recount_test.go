@@ -115,7 +115,7 @@ func (x *recounter) fill() {
 	if n, err := x.DeadLetters.Delete(ctx, x.work, []uint32{held[3].Token.Index}); err != nil || n != 1 {
 		x.t.Fatalf("delete: %d, %v", n, err)
 	}
-	if _, _, err := x.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(8)}}}); err != nil {
+	if _, _, err := x.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(8)}}}, nil); err != nil {
 		x.t.Fatal(err)
 	}
 	x.clock.Add((2 * time.Hour).Milliseconds())

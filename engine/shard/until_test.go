@@ -62,7 +62,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	until := now.Add(time.Hour)
 	set := func(entry queue.MetaEntry, until queue.Time) {
 		t.Helper()
-		if _, _, err := s.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}, Until: until}); err != nil {
+		if _, _, err := s.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}, Until: until}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

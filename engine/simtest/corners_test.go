@@ -285,7 +285,7 @@ func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 	b := newBox(t, relaxed())
 	b.wrap, b.fatal = f.wrap, f.fatal
 	b.open()
-	rule, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause})
+	rule, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	if held := mustReserve(t, b, "OldestFirst", 6); len(held) != 6 {
 		t.Fatalf("reserved %d, want 6", len(held))
 	}
-	rule, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("z", 1)}})
+	rule, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("z", 1)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -213,7 +213,7 @@ func (s *sim) reprioritise() {
 	x := s.m.subs[s.r.IntN(len(s.m.subs))]
 	priority := int64(s.r.IntN(7) - 3)
 	s.log.add("priority %d for %s", priority, x.id)
-	got, err := s.shard.Submissions.SetPriority(ctx, x.id, priority)
+	got, err := s.shard.Submissions.SetPriority(ctx, x.id, priority, nil)
 	if x.state != queue.Open {
 		if queue.CodeOf(err) != queue.CodeConflict {
 			s.fail("priority of the %s submission %s: got %v, want a conflict", x.state, x.id, err)

@@ -16,7 +16,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 	held := func(b *box) queue.Reservation { return mustReserve(b.t, b, "OldestFirst", 1)[0] }
 	match := queue.RuleMatch{Entry: queue.MetaEntry{Key: "a", Value: queue.IntValue(1)}}
 	rule := func(b *box) queue.Rule {
-		set, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match})
+		set, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match}, nil)
 		must(b.t, err)
 		return set
 	}
@@ -70,14 +70,14 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 		},
 		"set a rule": func(b *box) func() error {
 			return func() error {
-				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match})
+				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match}, nil)
 				return err
 			}
 		},
 		"change a rule": func(b *box) func() error {
 			rule(b)
 			return func() error {
-				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match, Until: b.clock.now().Add(time.Hour)})
+				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match, Until: b.clock.now().Add(time.Hour)}, nil)
 				return err
 			}
 		},

@@ -388,7 +388,7 @@ func (o *overlap) prioritise() *call {
 	var err error
 	return &call{
 		what: fmt.Sprintf("priority of %s: %d", x.ID, priority),
-		run:  func(ctx context.Context) { _, err = o.shard.Submissions.SetPriority(ctx, x.ID, priority) },
+		run:  func(ctx context.Context) { _, err = o.shard.Submissions.SetPriority(ctx, x.ID, priority, nil) },
 		check: func() string {
 			if err == nil && !slices.Contains(x.priorities[len(before):], priority) {
 				o.fail("submission %s is answered to have priority %d; on the disk it has been given %v since", x.ID, priority, x.priorities[len(before):])

@@ -161,7 +161,7 @@ func TestFailedCheckpoint(t *testing.T) {
 		o.freely(func() {
 			sub = mustInsert(o.t, &o.box, prefixed(1))
 			o.must("checkpoint", o.shard.Checkpoint())
-			_, err := o.shard.Submissions.SetPriority(ctx, sub.ID, 77)
+			_, err := o.shard.Submissions.SetPriority(ctx, sub.ID, 77, nil)
 			o.must("priority", err)
 		})
 		checkpoint(isFull, false)
@@ -226,7 +226,7 @@ func TestFoldWhileLettersGo(t *testing.T) {
 		o.freely(func() {
 			_, err := o.shard.Fail(ctx, []queue.FailItem{{Token: held, Fatal: true}}, nil)
 			o.must("fail", err)
-			_, _, err = o.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}) // which a checkpoint writes first
+			_, _, err = o.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}, nil) // which a checkpoint writes first
 			o.must("rule", err)
 		})
 		checkpoint = o.later(func() ([]queue.Result, error) { return nil, o.shard.Checkpoint() })
@@ -295,13 +295,13 @@ func TestPriorityAroundAnEnd(t *testing.T) {
 			behindGates(t, func(o *overlap) {
 				held := o.oneHeld()
 				o.later(func() ([]queue.Result, error) { // it keeps the writer busy: the next two calls share a batch
-					_, err := o.shard.Submissions.SetPriority(ctx, held.Submission, 5)
+					_, err := o.shard.Submissions.SetPriority(ctx, held.Submission, 5, nil)
 					return nil, err
 				})
 				var got queue.Submission
 				prioritise := func() *later {
 					return o.later(func() (_ []queue.Result, err error) {
-						got, err = o.shard.Submissions.SetPriority(ctx, held.Submission, 7)
+						got, err = o.shard.Submissions.SetPriority(ctx, held.Submission, 7, nil)
 						return nil, err
 					})
 				}

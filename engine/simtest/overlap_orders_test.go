@@ -22,7 +22,7 @@ func (o *overlap) setRule() *call {
 	var err error
 	return &call{
 		what: fmt.Sprintf("%v of b=%s", r.Action, r.Match.Entry.Value.Text()), alone: "rule",
-		run: func(context.Context) { set, _, err = o.shard.Rules.Set(r) },
+		run: func(context.Context) { set, _, err = o.shard.Rules.Set(r, nil) },
 		check: func() string {
 			if err != nil {
 				return o.erred(err)

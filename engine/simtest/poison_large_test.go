@@ -24,11 +24,11 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 		mustInsert(t, b, n)
 	}
 	until := b.clock.now().Add(time.Hour)
-	large, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("large", 1)}, Until: until})
+	large, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("large", 1)}, Until: until}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("small", 1)}, Until: until}); err != nil {
+	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("small", 1)}, Until: until}, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Hour)

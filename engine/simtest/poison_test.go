@@ -34,14 +34,14 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		for i := range n {
 			r, _, err := b.shard.Rules.Set(queue.Rule{
 				Action: queue.Pause, Match: queue.RuleMatch{Entry: number("n", i)}, Until: b.clock.now().Add(time.Hour),
-			})
+			}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			rules = append(rules, r)
 		}
 		later := queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Entry: number("n", n)}, Until: b.clock.now().Add(2 * time.Hour)}
-		if _, _, err := b.shard.Rules.Set(later); err != nil {
+		if _, _, err := b.shard.Rules.Set(later, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.pass(time.Hour)
@@ -82,7 +82,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		} else {
 			again := rules[bad-1]
 			again.Until = b.clock.now().Add(time.Minute)
-			if _, _, err := b.shard.Rules.Set(again); err != nil {
+			if _, _, err := b.shard.Rules.Set(again, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.clock.pass(time.Minute)

@@ -101,7 +101,7 @@ func TestReloadEndsWhatWasWritten(t *testing.T) {
 			return err
 		},
 		"taken back by a rule": func(b *box, held []queue.Reservation) error {
-			_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: held[0].Token.Submission}, Revoke: true})
+			_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: held[0].Token.Submission}, Revoke: true}, nil)
 			return err
 		},
 	} {

@@ -26,7 +26,7 @@ func TestReplacedContent(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if err := b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id}, []byte(text)); err != nil {
+					if err := b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id}, []byte(text), nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -57,11 +57,11 @@ func TestReplacedContentIsBounded(t *testing.T) {
 	keyed := mustInsert(t, b, prefixed(1)).ID
 	b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal = true })
 	first := queue.ChunkID{Submission: keyed}
-	if err := b.shard.DeadLetters.Replace(ctx, first, []byte("x")); queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), "not inline") {
+	if err := b.shard.DeadLetters.Replace(ctx, first, []byte("x"), nil); queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), "not inline") {
 		t.Errorf("of a key: %v", err)
 	}
 	id := mustInsert(t, b, queue.NewSubmission{Chunks: queue.Chunks{Count: 300, Inline: slicesOf(300)}}).ID
-	if err := b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id}, []byte("x")); queue.CodeOf(err) != queue.CodeUnknownDeadLetter {
+	if err := b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id}, []byte("x"), nil); queue.CodeOf(err) != queue.CodeUnknownDeadLetter {
 		t.Errorf("of a chunk that is ready: %v", err)
 	}
 	b.mustFail(mustReserve(t, b, "OldestFirst", 300), func(f *queue.FailItem) { f.Fatal = true })
@@ -69,12 +69,12 @@ func TestReplacedContentIsBounded(t *testing.T) {
 	n := uint32(0)
 	var err error
 	for ; n < 300 && err == nil; n++ {
-		err = b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id, Index: n}, content)
+		err = b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id, Index: n}, content, nil)
 	}
 	if n != queue.MaxReplacedBytes/queue.MaxReplacedContent+1 || queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("after %d contents of the largest size: %v", n, err)
 	}
-	if err := b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id}, []byte("less")); err != nil {
+	if err := b.shard.DeadLetters.Replace(ctx, queue.ChunkID{Submission: id}, []byte("less"), nil); err != nil {
 		t.Errorf("a smaller one in its place: %v", err)
 	}
 	if n, err := b.shard.DeadLetters.Delete(ctx, id, indexes(256)); n != 256 || err != nil {

@@ -21,7 +21,7 @@ func reopened(t *testing.T, b *box, between func()) queue.SubmissionID {
 	t.Helper()
 	sub := mustInsert(t, b, prefixed(1))
 	held := mustReserve(t, b, "OldestFirst", 1)
-	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: sub.ID}}); err != nil {
+	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: sub.ID}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	between()
@@ -68,7 +68,7 @@ func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, deadLetters())
 	id := reopened(t, b, func() {})
-	want, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "again"})
+	want, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "again"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestRulesAreWrittenFirst(t *testing.T) {
 		"CREATE TRIGGER full BEFORE INSERT ON open_page BEGIN SELECT RAISE(ABORT, 'no submission is written'); END")
 	b.open()
 	mustInsert(t, b, prefixed(1))
-	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause}); err != nil {
+	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.shard.Checkpoint(); err == nil {
@@ -151,7 +151,7 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	b.wrap = func(inner journal.Journal) journal.Journal { return &stopLog{inner, at} }
 	b.open()
 	rule := queue.Rule{Action: queue.Pause, Until: b.clock.now().Add(time.Minute)}
-	if _, _, err := b.shard.Rules.Set(rule); err != nil {
+	if _, _, err := b.shard.Rules.Set(rule, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Minute - 1)
@@ -159,7 +159,7 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	rule.Until = rule.Until.Add(time.Hour)
 	set := make(chan error)
 	go func() {
-		_, _, err := b.shard.Rules.Set(rule)
+		_, _, err := b.shard.Rules.Set(rule, nil)
 		set <- err
 	}()
 	<-begun

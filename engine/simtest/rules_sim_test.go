@@ -124,7 +124,7 @@ func (s *sim) setRule() {
 		r.Until = s.now.Add(pickOf(s, time.Millisecond, time.Second, time.Minute, time.Hour))
 	}
 	s.log.add("%s %s until %d, inserts %v, revokes %v", r.Action, r.Match, r.Until, r.Insert, r.Revoke)
-	got, created, err := s.shard.Rules.Set(r)
+	got, created, err := s.shard.Rules.Set(r, nil)
 	if id := r.Match.Submission; id != 0 && s.m.sub(id).state != queue.Open {
 		if queue.CodeOf(err) != queue.CodeUnknownSubmission {
 			s.fail("a rule about a submission that is %s: got %v", s.m.sub(id).state, err)

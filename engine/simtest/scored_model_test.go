@@ -102,7 +102,7 @@ func (m *scoredModel) act() {
 	case what == 8 && len(m.subs) > 0:
 		x := m.subs[m.r.IntN(len(m.subs))]
 		x.priority = m.r.Int64N(5)
-		if _, err := m.b.shard.Submissions.SetPriority(ctx, x.id, x.priority); err != nil {
+		if _, err := m.b.shard.Submissions.SetPriority(ctx, x.id, x.priority, nil); err != nil {
 			m.fatalf("%v", err)
 		}
 	case what == 9:

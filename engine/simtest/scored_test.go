@@ -292,7 +292,7 @@ func TestScoredColumns(t *testing.T) {
 	if _, err := b.shard.Fail(ctx, []queue.FailItem{{Token: held[0].Token, HasRetry: true}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.shard.Submissions.SetPriority(ctx, first.ID, 7); err != nil {
+	if _, err := b.shard.Submissions.SetPriority(ctx, first.ID, 7, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(500 * time.Millisecond)

@@ -204,7 +204,7 @@ func (c command) rule() {
 	if name := c.options["submission"]; name != "" {
 		r.Match.Submission = c.subNamed(name)
 	}
-	if _, _, err := c.shard.Rules.Set(r); !c.refused(err) {
+	if _, _, err := c.shard.Rules.Set(r, nil); !c.refused(err) {
 		c.rules()
 	}
 }

@@ -259,11 +259,11 @@ def method(pattern: str, verb: str, operation: dict[str, Any], sync: bool) -> st
     if heads:
         given.append("headers={" + ", ".join(f'"{one}": {HEADERS[one]}' for one in heads) + "}")
     conditions = [HEADERS[one] for one in heads if one.startswith("If-")]
-    if verb == "GET" or identity in SAFE:
+    if verb == "GET":
         given.append("safe=True")
     elif "Idempotency-Key" in heads:
         given.append("safe=key is not None")
-    elif verb == "PUT":
+    elif verb == "PUT" or identity in SAFE:  # with a condition, a second try would meet the change of the first
         given.append("safe=" + (" and ".join(f"{one} is None" for one in conditions) or "True"))
     if "application/wasm" in content:
         given.append('media="application/wasm"')

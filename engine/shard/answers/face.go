@@ -37,7 +37,7 @@ type Bytes interface {
 
 // Rules are the rules of a shard.
 type Rules interface {
-	Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created bool, err error)
+	Set(rule queue.Rule, allow func(now *queue.Rule) error, acts ...queue.Act) (set queue.Rule, created bool, err error)
 }
 
 // New are the answers of a shard, whose tokens are signed with the key.

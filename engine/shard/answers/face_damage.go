@@ -128,7 +128,7 @@ func (a *Answers) pause(id queue.SubmissionID, cause error) error {
 	_, created, err := a.rules.Set(queue.Rule{
 		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: queue.ServerActor,
 		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Fix it, then lift this rule",
-	})
+	}, nil)
 	if created {
 		a.queue.Logger.Error("the attachment of a submission is damaged: the submission is paused, and can go on "+
 			"when it is fixed", "submission", id, "error", cause)

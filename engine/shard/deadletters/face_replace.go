@@ -51,7 +51,8 @@ func (l *Letters) dead(ctx context.Context, chunk queue.ChunkID) (found *machine
 // Replace gives a dead chunk another inline content. The audit log has both. It returns after the commit. The chunk
 // is checked twice: Content reads the disk, which must not happen under the mutex, and the chunk may be redriven
 // meanwhile.
-func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []byte, acts ...queue.Act) error {
+func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []byte,
+	allow func(before []byte) error, acts ...queue.Act) error {
 	l.replacing.Lock() // what the log has as the content before is that
 	defer l.replacing.Unlock()
 	before, err := l.Content(ctx, chunk)
@@ -61,6 +62,11 @@ func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []by
 	if before == nil {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The content of chunk " + chunk.String() + " is not " +
 			"inline: it is the key of an object, or from a template. Change the object, or insert the work again."}
+	}
+	if allow != nil {
+		if err := allow(before); err != nil {
+			return err
+		}
 	}
 	l.history.Lock()
 	defer l.history.Unlock()

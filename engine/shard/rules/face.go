@@ -29,8 +29,10 @@ func Face(door shell.Door[*Part], book *trouble.Book) *Rules {
 // There is one rule for each action and match: a second one takes its place and keeps its id and beginning, and if it
 // asks for the same nothing is written. created is false then. It is refused if its Until is not ahead, about a
 // submission that is not open, and beyond MaxRules. The lock ordering is held across all steps, so that drafts of two
-// rules cannot mix; calls that only read do not need it.
-func (r *Rules) Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created bool, err error) {
+// rules cannot mix; calls that only read do not need it. allow is asked with the rule that is there, nil for none, and
+// may refuse; nil: it may be any.
+func (r *Rules) Set(rule queue.Rule, allow func(now *queue.Rule) error,
+	acts ...queue.Act) (set queue.Rule, created bool, err error) {
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
 	defer r.reconcile(r.draft(rule.Match, func(now queue.Ruling) queue.Ruling { return max(now, rule.Ruling()) }))
@@ -41,12 +43,17 @@ func (r *Rules) Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created
 		if err := r.Part().allows(&rule, there, now); err != nil {
 			return err
 		}
-		if same = there && known.Same(&rule); same {
-			return nil
-		}
 		var before *queue.Rule
 		if there {
 			before = &known
+		}
+		if allow != nil {
+			if err := allow(before); err != nil {
+				return err
+			}
+		}
+		if same = there && known.Same(&rule); same {
+			return nil
 		}
 		r.Part().Encode(&rule, before, now, acts)
 		return nil

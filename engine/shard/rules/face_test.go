@@ -59,17 +59,17 @@ func (r *Rules) want(t *testing.T, s *shelltest.Shell, paused uint64, ids ...que
 func TestLifeOfARule(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 4)
-	set, created, err := r.Set(queue.Rule{Action: queue.Pause, Match: acme, Reason: "late"})
+	set, created, err := r.Set(queue.Rule{Action: queue.Pause, Match: acme, Reason: "late"}, nil)
 	if err != nil || !created || set.ID != 1 || set.Since != s.Clock {
 		t.Fatalf("set: %+v %t %v", set, created, err)
 	}
 	r.want(t, s, 12, 1)
 	commits := len(s.Commits)
-	if again, created, err := r.Set(set); again != set || created || err != nil || len(s.Commits) != commits {
+	if again, created, err := r.Set(set, nil); again != set || created || err != nil || len(s.Commits) != commits {
 		t.Errorf("the same again: %+v %t %v, %d commits; want %d and no other rule", again, created, err, len(s.Commits), commits)
 	}
 	s.Clock = s.Clock.Add(time.Minute)
-	changed, created, err := r.Set(queue.Rule{Action: queue.Pause, Match: acme, Reason: "later", Until: s.Clock.Add(time.Hour)})
+	changed, created, err := r.Set(queue.Rule{Action: queue.Pause, Match: acme, Reason: "later", Until: s.Clock.Add(time.Hour)}, nil)
 	if err != nil || created || changed.ID != 1 || changed.Since != set.Since || changed.Reason != "later" {
 		t.Errorf("changed: %+v %t %v, want id 1 since %d", changed, created, err, set.Since)
 	}
@@ -96,19 +96,19 @@ func TestRulesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", what, err, code)
 		}
 	}
-	_, _, err := r.Set(queue.Rule{Match: acme, Until: s.Clock})
+	_, _, err := r.Set(queue.Rule{Match: acme, Until: s.Clock}, nil)
 	refused("an end that is not ahead", queue.CodeInvalid, err)
-	_, _, err = r.Set(queue.Rule{Match: queue.RuleMatch{Submission: 7}})
+	_, _, err = r.Set(queue.Rule{Match: queue.RuleMatch{Submission: 7}}, nil)
 	refused("of no submission", queue.CodeUnknownSubmission, err)
 	_, _, err = r.Lift(1, "")
 	refused("never given", queue.CodeUnknownRule, err)
 	for i := range queue.MaxRules {
 		r.Part().Put(queue.Rule{ID: queue.RuleID(i + 1), Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(int64(i))}}})
 	}
-	_, _, err = r.Set(queue.Rule{Match: acme})
+	_, _, err = r.Set(queue.Rule{Match: acme}, nil)
 	refused("one more", queue.CodeConflict, err)
 	s.Refuse = &queue.Error{Code: queue.CodeUnavailable}
-	_, _, err = r.Set(queue.Rule{Match: acme})
+	_, _, err = r.Set(queue.Rule{Match: acme}, nil)
 	refused("while the shard cannot work", queue.CodeUnavailable, err)
 	if len(s.Commits) != 1 || r.Len() != queue.MaxRules {
 		t.Errorf("%d commits, %d rules; want that of the insert and %d", len(s.Commits), r.Len(), queue.MaxRules)
@@ -121,11 +121,11 @@ func TestFailedCommitOfARule(t *testing.T) {
 	s, r := ruling(t, 4)
 	broken := errors.New("broken")
 	s.Fail = broken
-	if _, created, err := r.Set(queue.Rule{Match: acme}); created || !errors.Is(err, broken) {
+	if _, created, err := r.Set(queue.Rule{Match: acme}, nil); created || !errors.Is(err, broken) {
 		t.Errorf("set: %t %v", created, err)
 	}
 	r.want(t, s, 0)
-	if _, created, err := r.Set(queue.Rule{Match: acme}); !created || err != nil {
+	if _, created, err := r.Set(queue.Rule{Match: acme}, nil); !created || err != nil {
 		t.Fatalf("set again: %t %v", created, err)
 	}
 	id := r.List()[0].ID
@@ -145,15 +145,15 @@ func TestRuleEndsWithItsSubmission(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 0)
 	id := s.Insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "p/"}})
-	if _, _, err := r.Set(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "why"}); err != nil {
+	if _, _, err := r.Set(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "why"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.Machine.EndSubmission(s.Machine.Live(id), queue.Cancelled, "", s.Clock)
-	if _, _, err := r.Set(queue.Rule{Match: queue.RuleMatch{Submission: id}}); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+	if _, _, err := r.Set(queue.Rule{Match: queue.RuleMatch{Submission: id}}, nil); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 		t.Errorf("about one that is about to end: %v", err)
 	}
 	s.Seal()
-	if _, _, err := r.Set(queue.Rule{Match: acme}); err != nil { // and waits for what is sealed
+	if _, _, err := r.Set(queue.Rule{Match: acme}, nil); err != nil { // and waits for what is sealed
 		t.Fatal(err)
 	}
 	r.want(t, s, 0, 2)
@@ -169,7 +169,7 @@ func TestLargeRuleEnds(t *testing.T) {
 	s, r := ruling(t, CountMost+1)
 	all := uint64(3 * (CountMost + 1))
 	over := s.Clock.Add(time.Hour)
-	rule, _, err := r.Set(queue.Rule{Match: acme, Until: over})
+	rule, _, err := r.Set(queue.Rule{Match: acme, Until: over}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestLargeRuleEnds(t *testing.T) {
 		t.Error("a parked rule was tried")
 	}
 	later := s.Clock.Add(time.Hour)
-	if _, _, err := r.Set(queue.Rule{Match: acme, Until: later}); err != nil {
+	if _, _, err := r.Set(queue.Rule{Match: acme, Until: later}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, was, err := r.lift(rule.ID, s.Clock, queue.RuleOver, ""); was || err != nil {
@@ -212,7 +212,7 @@ func TestLargeRuleEnds(t *testing.T) {
 func TestSuspectedLiftIsAlone(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 1)
-	rule, _, err := r.Set(queue.Rule{Match: acme})
+	rule, _, err := r.Set(queue.Rule{Match: acme}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestRuleRevokes(t *testing.T) {
 		t.Fatalf("%d reserved, %d held", n, m.Holds.Len())
 	}
 	woken := s.Woken
-	if _, _, err := r.Set(queue.Rule{Match: acme, Revoke: true}); err != nil || m.Holds.Len() != 2 || s.Woken == woken {
+	if _, _, err := r.Set(queue.Rule{Match: acme, Revoke: true}, nil); err != nil || m.Holds.Len() != 2 || s.Woken == woken {
 		t.Errorf("%v, %d are held, want the 2 of another customer; woken %d times", err, m.Holds.Len(), s.Woken-woken)
 	}
 	if _, revoked := r.Part().TakenBack(picks[0].R); !revoked {
@@ -260,7 +260,7 @@ func TestRuleRevokes(t *testing.T) {
 func TestReplayOntoAYoungerRow(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 0)
-	if _, _, err := r.Set(queue.Rule{Match: acme}); err != nil {
+	if _, _, err := r.Set(queue.Rule{Match: acme}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := r.Lift(1, "ana"); err != nil {

@@ -10,15 +10,20 @@ import (
 )
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of
-// one that has ended it is a conflict.
+// one that has ended it is a conflict. allow may refuse to replace the present one; nil: it may be any.
 func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64,
-	acts ...queue.Act) (queue.Submission, error) {
+	allow func(now int64) error, acts ...queue.Act) (queue.Submission, error) {
 	var r *machine.Record
 	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
 		if r = m.Live(id); r == nil {
 			return nil
 		}
 		if !r.Ending {
+			if allow != nil {
+				if err := allow(r.Priority); err != nil {
+					return err
+				}
+			}
 			m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: priority})
 			m.ActLog.Tell(now, acts, map[string]int64{"priority": r.Priority}, map[string]int64{"priority": priority})
 		}

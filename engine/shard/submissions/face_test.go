@@ -81,11 +81,11 @@ func TestPriorityOfOpenOnesChanges(t *testing.T) {
 	ctx := context.Background()
 	s, face := asking(t)
 	id := insert(s, 1)[0]
-	if sub, err := face.SetPriority(ctx, id, 7); err != nil || sub.Priority != 7 {
+	if sub, err := face.SetPriority(ctx, id, 7, nil); err != nil || sub.Priority != 7 {
 		t.Fatalf("%+v %v, want priority 7", sub, err)
 	}
 	s.Fail = errors.New("no")
-	if _, err := face.SetPriority(ctx, id, 8); err == nil {
+	if _, err := face.SetPriority(ctx, id, 8, nil); err == nil {
 		t.Fatal("no error, though the commit failed")
 	}
 	if sub, err := face.Get(ctx, id); err != nil || sub.Priority != 7 {
@@ -97,10 +97,10 @@ func TestPriorityOfOpenOnesChanges(t *testing.T) {
 	if sub, err := face.Cancel(ctx, id); err != nil || sub.State != queue.Cancelled {
 		t.Errorf("cancelled again: %+v %v", sub, err)
 	}
-	if _, err := face.SetPriority(ctx, id, 9); queue.CodeOf(err) != queue.CodeConflict {
+	if _, err := face.SetPriority(ctx, id, 9, nil); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("of an ended one: %v, want a conflict", err)
 	}
-	if _, err := face.SetPriority(ctx, id+1, 9); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+	if _, err := face.SetPriority(ctx, id+1, 9, nil); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 		t.Errorf("of one that never was: %v, want unknown", err)
 	}
 }

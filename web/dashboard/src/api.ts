@@ -18,6 +18,11 @@ export const answering = signal('')
 export const call = <T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> =>
   send(method, path, body === undefined ? undefined : write(body), body === undefined ? headers : { 'Content-Type': 'application/json', ...headers }, signal)
 
+const tags = new WeakMap<object, string>()
+
+/** The ETag of what call answered, for If-Match; undefined where the server has none. */
+export const etagOf = (answer: object) => tags.get(answer)
+
 /** Calls the server with a body as it is: a file, or a form. */
 export async function send<T>(method: string, path: string, body: BodyInit | undefined, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> {
   let response: Response
@@ -30,7 +35,12 @@ export async function send<T>(method: string, path: string, body: BodyInit | und
     throw new Problem('The server cannot be reached', 'Check that quern serve runs and that this page was loaded from its address.', 0, 'unreachable', '')
   }
   answering.value = response.headers.get('Quern-Node') ?? answering.value
-  if (response.ok) return (text ? read<T>(text) : undefined) as T
+  if (response.ok) {
+    const answer = (text ? read<T>(text) : undefined) as T
+    const etag = response.headers.get('ETag')
+    if (etag && answer instanceof Object) tags.set(answer, etag)
+    return answer
+  }
   if (response.status === 401 && path !== '/v1/session') void doubt()
   const id = response.headers.get('X-Request-Id') ?? ''
   try {

@@ -26,7 +26,7 @@ interface Edited {
   done: (now: Version | undefined, saved: boolean, was: Version | undefined) => void
   /** What finds its changes in the audit log. */
   log: Record<string, string>
-  /** The server has no ETag for it, so the form looks whether what it changes is as it was before it writes. */
+  /** What the form does not change may change meanwhile: it looks whether what it changes is as it was, and then writes over what it saw. */
   looks?: boolean
   /** Other things are edited with the same form: `now` is always what the edit began with. */
   pinned?: boolean
@@ -44,6 +44,10 @@ export interface Edit {
   clear: () => void
   conflict: { was: Version | undefined; theirs: Theirs; said: (name: string, value: unknown) => string; changed: string[]; keep: () => void; take: () => void } | undefined
 }
+
+/** What holds while it is as it was read. */
+const guard = (at: Version | undefined): Record<string, string> => (at?.etag ? { 'If-Match': at.etag } : { 'If-None-Match': '*' })
+const overtaken = (p: unknown) => p instanceof Problem && p.code === 'precondition_failed'
 
 const differs = (a: Fields, b: Fields) => (name: string) => write(a[name] ?? null) !== write(b[name] ?? null)
 const said = (_: string, value: unknown) => (value === undefined || value === null || value === '' ? 'none' : typeof value === 'string' ? value : write(value, 1))
@@ -80,13 +84,18 @@ export function useEdit(of: Edited): Edit {
     if (of.looks) {
       const now = await look()
       if (now && (at ? changed : Object.keys({ ...of.changes, ...now.fields })).some(differs(at?.fields ?? of.changes, now.fields))) return show(now)
-      return end(await of.put(over(now ?? at), {}), true, now)
+      try {
+        return end(await of.put(over(now ?? at), guard(now)), true, now)
+      } catch (p) {
+        if (!overtaken(p)) throw p
+        return attempt(at) // another was written in between
+      }
     }
     let saved: Version | undefined
     try {
-      saved = await of.put(over(at), at?.etag ? { 'If-Match': at.etag } : { 'If-None-Match': '*' })
+      saved = await of.put(over(at), guard(at))
     } catch (p) {
-      if (!(p instanceof Problem && p.code === 'precondition_failed')) throw p
+      if (!overtaken(p)) throw p
       const now = await look()
       const same = at && now && at.etag !== now.etag && !Object.keys({ ...at.fields, ...now.fields }).some(differs(at.fields, now.fields))
       return same ? attempt(now) : show(now) // what changed may be something else, such as which version of a plugin is active

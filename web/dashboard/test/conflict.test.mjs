@@ -271,6 +271,62 @@ test('a rule that another has set is not changed unseen', async () => {
   await t.over()
 })
 
+test('a change that comes after the form looked, and before it writes, is not overwritten either', async () => {
+  const { id } = await call(quern.url, 'POST', `${base}/submissions`, { meta: { company: 'late' }, chunks: { inline: ['customer 17'] }, max_attempts: 1, on_exhausted: 'dead_letter', priority: 7 })
+  const { reservations: [r] } = await call(quern.url, 'POST', `${base}/reservations`, { max: 1, strategy: 'SelectOnly("company", "late", OldestFirst)' })
+  await call(quern.url, 'POST', `${base}/reservations/fail`, { items: [{ token: r.token, error: 'no such customer' }] })
+  const { id: open } = await call(quern.url, 'POST', `${base}/submissions`, { meta: { company: 'late' }, chunks: { count: 1, prefix: 'x/' } })
+  const t = await page('#/settings')
+  /** Lets another write at the moment at which the page does. */
+  const overtake = (method, path, theirs) => {
+    let first = true
+    return t.page.route(path, async (route) => {
+      if (route.request().method() === method && first) {
+        first = false
+        await theirs()
+      }
+      await route.fallback()
+    })
+  }
+  const button = (name) => t.page.getByRole('button', { name, exact: true })
+
+  await button('Change…').click()
+  await t.page.getByLabel('max_attempts').fill('9')
+  await overtake('PATCH', `**${base}`, () => call(quern.url, 'PATCH', base, { settings: { max_attempts: 5 } }, kim))
+  await button('Change 1').click()
+  await eventually(async () => assert.deepEqual((await t.field('max attempts')).slice(1), ['5', '9']))
+  await t.take()
+  await t.conflict.waitFor({ state: 'detached' })
+  assert.equal((await call(quern.url, 'GET', base)).settings.max_attempts, 5)
+
+  await t.go(`#/submissions/${id}/0`)
+  await button('Change the content…').click()
+  await t.page.getByRole('textbox', { name: /New content/ }).fill('customer 71')
+  const content = `${base}/dead-letters/${id}/0/content`
+  await overtake('PUT', `**${content}`, () => call(quern.url, 'PUT', content, { text: 'customer 99' }, kim))
+  await button('Save the content').click()
+  await eventually(async () => assert.deepEqual(await t.field('content'), ['customer 17', 'customer 99', 'customer 71']))
+  await t.take()
+  await t.conflict.waitFor({ state: 'detached' })
+
+  await t.go(`#/submissions/${open}`)
+  await t.page.getByLabel('New priority').fill('5')
+  await overtake('PATCH', `**/v1/submissions/${open}`, () => call(quern.url, 'PATCH', `/v1/submissions/${open}`, { priority: 3 }, kim))
+  await button('Change').click()
+  await eventually(async () => assert.deepEqual(await t.field('priority'), ['0', '3', '5']))
+  await t.take()
+  await t.conflict.waitFor({ state: 'detached' })
+
+  await t.go('#/rules?meta=company%3Dlate')
+  await t.page.getByLabel('Why').fill('a test')
+  const rule = { action: 'pause', match: { meta: { company: 'late' } }, reason: 'their API is down' }
+  await overtake('POST', `**${base}/rules`, () => call(quern.url, 'POST', `${base}/rules`, rule, kim))
+  await button('Pause').click()
+  await t.conflict.getByText(/There is one already.*kim paused company="late"/).waitFor()
+  await t.take()
+  await t.over()
+})
+
 test('every page that writes over what is there knows of conflicts', () => {
   const src = new URL('../src/', import.meta.url)
   const except = ['undo.ts', 'pages/submissions.tsx'] // what overwrites on purpose, and says so: an undo, and a priority for many

@@ -93,18 +93,19 @@ class Calls:
         found: types.Submission = self._fetch(_request("cancel submission", "POST", path("/v1/submissions/{}/cancel", id), safe=True))
         return found
 
-    def change_queue(self, queue: str, body: types.ChangeQueueRequest) -> types.Queue:
+    def change_queue(self, queue: str, body: types.ChangeQueueRequest, *, if_match: Optional[str] = None) -> types.Queue:
         """Change some settings of a queue. Absent settings stay as they are. Changes take effect with the next decision, also for
-        chunks in flight.
+        chunks in flight. With If-Match, the server changes only settings with this ETag, else it answers 412.
         """
-        found: types.Queue = self._fetch(_request("change queue", "PATCH", path("/v1/queues/{}", queue), body))
+        found: types.Queue = self._fetch(_request("change queue", "PATCH", path("/v1/queues/{}", queue), body, headers={"If-Match": if_match}))
         return found
 
-    def change_submission(self, id: Union[str, int], body: types.SubmissionChange) -> types.Submission:
+    def change_submission(self, id: Union[str, int], body: types.SubmissionChange, *, if_match: Optional[str] = None) -> types.Submission:
         """Change the priority of an open submission. CustomPriority uses it from the next reservation on. An ended submission
-        answers 409. Setting the present priority is allowed.
+        answers 409. With If-Match, the server changes only a priority with this ETag, else it answers 412. Setting the present
+        priority is allowed.
         """
-        found: types.Submission = self._fetch(_request("change submission", "PATCH", path("/v1/submissions/{}", id), body, safe=True))
+        found: types.Submission = self._fetch(_request("change submission", "PATCH", path("/v1/submissions/{}", id), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
     def compare(self, queue: str, body: types.CompareRequest) -> types.CompareAnswer:
@@ -707,13 +708,13 @@ class Calls:
         found: types.SchedulePreview = self._fetch(_request("preview schedule", "POST", path("/v1/queues/{}/schedules/preview", queue), body, safe=True))
         return found
 
-    def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes) -> types.Submission:
+    def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes, *, if_match: Optional[str] = None) -> types.Submission:
         """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be
         changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to
         1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the
-        history.
+        history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
         """
-        found: types.Submission = self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, safe=True))
+        found: types.Submission = self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
     def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
@@ -875,16 +876,17 @@ class Calls:
         found: types.Token = self._fetch(_request("rotate token", "POST", path("/v1/tokens/{}/rotate", id), body))
         return found
 
-    def set_rule(self, queue: str, body: types.RuleRequest) -> types.Rule:
+    def set_rule(self, queue: str, body: types.RuleRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Rule:
         """Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the
         rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and
         lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another
-        reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (it has no effect in a rule about a
-        submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and operate may pause;
-        only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits until the rule ends,
-        and then for one reservation timeout more.
+        reason, end or effect changes that rule. With If-Match, the server changes only a rule with this ETag; with `If-None-
+        Match: *` it only sets a new one; else the answer is 412. `effects.insert` refuses inserts with 423 (it has no effect in a
+        rule about a submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and
+        operate may pause; only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits
+        until the rule ends, and then for one reservation timeout more.
         """
-        found: types.Rule = self._fetch(_request("set rule", "POST", path("/v1/queues/{}/rules", queue), body))
+        found: types.Rule = self._fetch(_request("set rule", "POST", path("/v1/queues/{}/rules", queue), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}))
         return found
 
     def shadow_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
@@ -1020,18 +1022,19 @@ class AsyncCalls:
         found: types.Submission = await self._fetch(_request("cancel submission", "POST", path("/v1/submissions/{}/cancel", id), safe=True))
         return found
 
-    async def change_queue(self, queue: str, body: types.ChangeQueueRequest) -> types.Queue:
+    async def change_queue(self, queue: str, body: types.ChangeQueueRequest, *, if_match: Optional[str] = None) -> types.Queue:
         """Change some settings of a queue. Absent settings stay as they are. Changes take effect with the next decision, also for
-        chunks in flight.
+        chunks in flight. With If-Match, the server changes only settings with this ETag, else it answers 412.
         """
-        found: types.Queue = await self._fetch(_request("change queue", "PATCH", path("/v1/queues/{}", queue), body))
+        found: types.Queue = await self._fetch(_request("change queue", "PATCH", path("/v1/queues/{}", queue), body, headers={"If-Match": if_match}))
         return found
 
-    async def change_submission(self, id: Union[str, int], body: types.SubmissionChange) -> types.Submission:
+    async def change_submission(self, id: Union[str, int], body: types.SubmissionChange, *, if_match: Optional[str] = None) -> types.Submission:
         """Change the priority of an open submission. CustomPriority uses it from the next reservation on. An ended submission
-        answers 409. Setting the present priority is allowed.
+        answers 409. With If-Match, the server changes only a priority with this ETag, else it answers 412. Setting the present
+        priority is allowed.
         """
-        found: types.Submission = await self._fetch(_request("change submission", "PATCH", path("/v1/submissions/{}", id), body, safe=True))
+        found: types.Submission = await self._fetch(_request("change submission", "PATCH", path("/v1/submissions/{}", id), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
     async def compare(self, queue: str, body: types.CompareRequest) -> types.CompareAnswer:
@@ -1634,13 +1637,13 @@ class AsyncCalls:
         found: types.SchedulePreview = await self._fetch(_request("preview schedule", "POST", path("/v1/queues/{}/schedules/preview", queue), body, safe=True))
         return found
 
-    async def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes) -> types.Submission:
+    async def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes, *, if_match: Optional[str] = None) -> types.Submission:
         """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be
         changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to
         1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the
-        history.
+        history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
         """
-        found: types.Submission = await self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, safe=True))
+        found: types.Submission = await self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
     async def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
@@ -1802,16 +1805,17 @@ class AsyncCalls:
         found: types.Token = await self._fetch(_request("rotate token", "POST", path("/v1/tokens/{}/rotate", id), body))
         return found
 
-    async def set_rule(self, queue: str, body: types.RuleRequest) -> types.Rule:
+    async def set_rule(self, queue: str, body: types.RuleRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Rule:
         """Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the
         rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and
         lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another
-        reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (it has no effect in a rule about a
-        submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and operate may pause;
-        only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits until the rule ends,
-        and then for one reservation timeout more.
+        reason, end or effect changes that rule. With If-Match, the server changes only a rule with this ETag; with `If-None-
+        Match: *` it only sets a new one; else the answer is 412. `effects.insert` refuses inserts with 423 (it has no effect in a
+        rule about a submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and
+        operate may pause; only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits
+        until the rule ends, and then for one reservation timeout more.
         """
-        found: types.Rule = await self._fetch(_request("set rule", "POST", path("/v1/queues/{}/rules", queue), body))
+        found: types.Rule = await self._fetch(_request("set rule", "POST", path("/v1/queues/{}/rules", queue), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}))
         return found
 
     async def shadow_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:

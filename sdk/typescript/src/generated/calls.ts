@@ -275,9 +275,12 @@ export class Calls {
     return this.connection.json<Queue>({ what: "get queue", method: "GET", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal })
   }
 
-  /** Change some settings of a queue. Absent settings stay as they are. Changes take effect with the next decision, also for chunks in flight. Needs the scope admin. */
-  changeQueue(queue: string, body: ChangeQueueRequest, options: CallOptions = {}): Promise<Queue> {
-    return this.connection.json<Queue>({ what: "change queue", method: "PATCH", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal, body: jsonBody(body) })
+  /** Change some settings of a queue. Absent settings stay as they are. Changes take effect with the next decision, also for chunks in flight. With If-Match, the server changes only settings with this ETag, else it answers 412. Needs the scope admin. */
+  changeQueue(queue: string, body: ChangeQueueRequest, options: CallOptions & {
+    /** ETags; one must be that of what the change replaces. *: any */
+    ifMatch?: string
+  } = {}): Promise<Queue> {
+    return this.connection.json<Queue>({ what: "change queue", method: "PATCH", path: `/v1/queues/${part(queue)}`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
   /** Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412. Needs the scope admin. */
@@ -382,9 +385,12 @@ export class Calls {
     return this.connection.json<DeadLetter>({ what: "get dead letter", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}`, safe: true, signal: options.signal })
   }
 
-  /** Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to 1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the history. Needs the scope operate. */
-  putDeadLetterContent(queue: string, submission: string, index: number, body: Bytes, options: CallOptions = {}): Promise<Submission> {
-    return this.connection.json<Submission>({ what: "put dead letter content", method: "PUT", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/content`, safe: true, signal: options.signal, body: jsonBody(body) })
+  /** Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to 1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412. Needs the scope operate. */
+  putDeadLetterContent(queue: string, submission: string, index: number, body: Bytes, options: CallOptions & {
+    /** ETags; one must be that of what the change replaces. *: any */
+    ifMatch?: string
+  } = {}): Promise<Submission> {
+    return this.connection.json<Submission>({ what: "put dead letter content", method: "PUT", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/content`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
   /** Forward a dead chunk to another queue. The chunk becomes a submission of one chunk in the other queue, with its content, meta and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same commit. It arrives exactly once, even after a crash. Needs the scope operate. */
@@ -609,9 +615,14 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageRule>({ what: "list rules", method: "GET", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, query: { cursor, state: options.state } }))
   }
 
-  /** Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (it has no effect in a rule about a submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and operate may pause; only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
-  setRule(queue: string, body: RuleRequest, options: CallOptions = {}): Promise<Rule> {
-    return this.connection.json<Rule>({ what: "set rule", method: "POST", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, body: jsonBody(body) })
+  /** Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another reason, end or effect changes that rule. With If-Match, the server changes only a rule with this ETag; with `If-None-Match: *` it only sets a new one; else the answer is 412. `effects.insert` refuses inserts with 423 (it has no effect in a rule about a submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and operate may pause; only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
+  setRule(queue: string, body: RuleRequest, options: CallOptions & {
+    /** ETags; one must be that of the newest version. *: a version must exist */
+    ifMatch?: string
+    /** *: none may exist */
+    ifNoneMatch?: string
+  } = {}): Promise<Rule> {
+    return this.connection.json<Rule>({ what: "set rule", method: "POST", path: `/v1/queues/${part(queue)}/rules`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
   /** Lift a pause or a block. Chunks that no other rule covers are handed out from then on, first to waiting consumers. Lifting a rule that has ended answers the same. Only admin may lift a block. Needs the scope consume or operate. */
@@ -840,9 +851,12 @@ export class Calls {
     return this.connection.json<Submission>({ what: "get submission", method: "GET", path: `/v1/submissions/${part(id)}`, safe: true, signal: options.signal, headers: { "prefer": options.prefer } })
   }
 
-  /** Change the priority of an open submission. CustomPriority uses it from the next reservation on. An ended submission answers 409. Setting the present priority is allowed. Needs the scope operate. */
-  changeSubmission(id: string, body: SubmissionChange, options: CallOptions = {}): Promise<Submission> {
-    return this.connection.json<Submission>({ what: "change submission", method: "PATCH", path: `/v1/submissions/${part(id)}`, safe: true, signal: options.signal, body: jsonBody(body) })
+  /** Change the priority of an open submission. CustomPriority uses it from the next reservation on. An ended submission answers 409. With If-Match, the server changes only a priority with this ETag, else it answers 412. Setting the present priority is allowed. Needs the scope operate. */
+  changeSubmission(id: string, body: SubmissionChange, options: CallOptions & {
+    /** ETags; one must be that of what the change replaces. *: any */
+    ifMatch?: string
+  } = {}): Promise<Submission> {
+    return this.connection.json<Submission>({ what: "change submission", method: "PATCH", path: `/v1/submissions/${part(id)}`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
   /** Cancel a submission. Skips unfinished chunks and ends their reservations. Cancelling an ended submission changes nothing and answers with its present state. Needs the scope operate. */

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { call, curl, quern, queuePath } from '../api'
+import { call, etagOf, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
 import { write } from '../json'
 import { List } from '../list'
@@ -117,8 +117,11 @@ function Content({ path, content, chunk, queue, done }: { path: string; content:
   const edit = useEdit({
     now: { fields: { content: 'text' in content ? content.text : undefined } }, changes: draft === undefined ? {} : { content: draft }, looks: true,
     log: { queue, action: 'dead_letter.change', target: 'submission ' + chunk.replace('/', ' chunk ') },
-    read: async () => { const is = (await call<DeadLetter>('GET', path)).content; return { fields: { content: is && 'text' in is ? is.text : is } } },
-    put: async (fields) => { await call('PUT', `${path}/content`, { text: fields['content'] }); return { fields } },
+    read: async () => {
+      const letter = await call<DeadLetter>('GET', path)
+      return { fields: { content: letter.content && 'text' in letter.content ? letter.content.text : letter.content }, etag: etagOf(letter) }
+    },
+    put: async (fields, guard) => { await call('PUT', `${path}/content`, { text: fields['content'] }, guard); return { fields } },
     done: (_, saved) => {
       if (saved) say('The content is changed. The chunk is dead until you redrive it.')
       setDraft(undefined)

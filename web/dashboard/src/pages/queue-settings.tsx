@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { call, curl, quern, queuePath } from '../api'
+import { call, etagOf, curl, quern, queuePath } from '../api'
 import { moment } from '../format'
 import { write } from '../json'
 import { CopyAs } from '../copy'
@@ -26,6 +26,8 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
   )
 }
 
+const version = (q: Queue) => ({ fields: q.settings, etag: etagOf(q) })
+
 /** The form holds what its reader changed: what another client changes meanwhile is shown, and stays. */
 function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, unknown>; setForm: (f: Record<string, unknown> | undefined) => void; again: () => void }) {
   const changed = Object.fromEntries(Object.entries(form).filter(([name, value]) => write(value) !== write(q.settings[name] ?? (typeof value === 'string' ? '' : undefined))))
@@ -33,8 +35,8 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
   const path = queuePath(q.name)
   const edit = useEdit({
     now: { fields: q.settings }, changes: form, looks: true, log: { queue: q.name, action: 'queue.change' }, said,
-    read: async () => ({ fields: (await call<Queue>('GET', path)).settings }),
-    put: async () => ({ fields: (await call<Queue>('PATCH', path, { settings: changed })).settings }),
+    read: async () => version(await call<Queue>('GET', path)),
+    put: async (_, guard) => version(await call<Queue>('PATCH', path, { settings: changed }, guard)),
     done: (_, saved) => {
       if (saved) say(`${n} ${n === 1 ? 'setting' : 'settings'} changed`)
       setForm(undefined)

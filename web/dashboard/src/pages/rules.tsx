@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { call, curl, quern, queuePath, valueOf } from '../api'
+import { call, etagOf, curl, quern, queuePath, valueOf } from '../api'
 import { duration, exact, metaList, moment, shown } from '../format'
 import { write } from '../json'
 import { List } from '../list'
@@ -122,10 +122,12 @@ function SetRule({ path }: { path: string }) {
     now: undefined, changes: version(body).fields, looks: true, pinned: true, log: { queue: of }, said: (name, v) => (name === 'until' ? (v ? moment(String(v)) : 'it is lifted') : typeof v === 'boolean' ? (v ? 'yes' : 'no') : String(v || 'none')),
     read: async () => {
       const there = (await call<Page<Rule>>('GET', path)).items.find((r) => r.action === verb && write(ruleFlags(r.match)) === write(ruleFlags(body.match)))
-      return there && { ...version(there), target: `rule ${there.id}` }
+      if (!there) return undefined
+      const now = await call<Rule>('GET', `${path}/${there.id}`)
+      return { ...version(now), etag: etagOf(now), target: `rule ${there.id}` }
     },
-    put: async () => {
-      const r = await call<Rule>('POST', path, body)
+    put: async (_, guard) => {
+      const r = await call<Rule>('POST', path, body, guard)
       say(`${verb === 'pause' ? 'Paused' : 'Blocked'}, from the next reservation on`, undoOf({ action: 'rule.create', queue: of, target: `rule ${r.id}` }))
       return undefined
     },

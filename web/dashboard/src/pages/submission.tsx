@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { call, curl, quern } from '../api'
+import { call, etagOf, curl, quern } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -71,11 +71,11 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
 function Priority({ s, again }: { s: Sub; again: () => void }) {
   const [text, setText] = useState('')
   const path = '/v1/submissions/' + s.id
-  const version = (of: Sub) => ({ fields: { priority: of.priority ?? 0 } })
+  const version = (of: Sub) => ({ fields: { priority: of.priority ?? 0 }, etag: etagOf(of) })
   const edit = useEdit({
     now: version(s), changes: text === '' ? {} : { priority: Number(text) }, looks: true, log: { target: 'submission ' + s.id },
     read: async () => version(await call<Sub>('GET', path)),
-    put: async (fields) => version(await call<Sub>('PATCH', path, fields)),
+    put: async (fields, guard) => version(await call<Sub>('PATCH', path, fields, guard)),
     done: (_, saved, was) => {
       if (saved) say(`Priority ${text}, from the next reservation on`, undoOf({ action: 'submission.change', target: 'submission ' + s.id, before: { ...was?.fields } }))
       setText('')
