@@ -3,7 +3,7 @@ import { duration } from './format'
 export interface Backoff { kind?: string; base_ms: number; factor: number; cap_ms: number; delays_ms?: number[]; jitter?: string }
 export const isBackoff = (v: unknown): v is Backoff => typeof v === 'object' && v !== null && 'base_ms' in v
 
-export const ms = (n: number) => (n > 0 && n < 1000 ? `${n} ms` : duration(n / 1000))
+export const ms = (n: number) => (n > 0 && n < 1000 ? `${n} ms` : n < 60_000 && n % 1000 !== 0 ? `${n / 1000}s` : duration(n / 1000))
 
 /** A back-off as people read it. */
 export function pause(b: Backoff): string {

@@ -27,6 +27,9 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.getByLabel('max_attempts').fill('7')
   await t.page.getByLabel('on_exhausted').selectOption('fail_submission')
   await t.page.getByLabel('retry_backoff').fill('250')
+  await t.page.getByLabel('times').first().fill('0.5')
+  await t.page.getByRole('button', { name: /^Change / }).click()
+  await t.page.locator('label', { hasText: 'times' }).getByRole('alert').getByText('is 0.5').waitFor() // at the part of the back-off that is refused
   await t.page.getByLabel('times').first().fill('3')
   await t.page.getByLabel('at most').first().fill('60000')
   await t.page.getByLabel('draining').check()

@@ -27,7 +27,7 @@ export function PluginSettingsForm({ p, again }: { p: Plugin; again: () => void 
   return (
     <form class="stack" aria-label={`Settings of ${p.name}`} onSubmit={(e) => { e.preventDefault(); void edit.save() }}>
       <dl class="facts form settings">
-        {pluginSettings.map(({ name }) => <Entry key={name} name={name} value={body[name]} set={(value) => setEdited({ ...edited, [name]: value })} wrong={wrongAt(edit.problem, '/' + name)} />)}
+        {pluginSettings.map(({ name }) => <Entry key={name} name={name} value={body[name]} set={(value) => setEdited({ ...edited, [name]: value })} problem={edit.problem} pointer={'/' + name} />)}
       </dl>
       <div class="row"><button class="main" disabled={edit.busy || Object.keys(edited).length === 0}>Save</button><CopyAs cli={quern('plugin', 'settings', p.name, ...Object.entries(edited).flatMap(flag))} curl={curl('PUT', path, body)} /></div>
       {!known && <Outcome edit={edit} />}

@@ -9,7 +9,7 @@ import { say } from '../state'
 import { backoffFlag, isBackoff } from '../backoff'
 import { said, setting, settingsOf } from '../settings'
 import type { Queue } from '../types'
-import { Entry, wrongAt } from './setting-entry'
+import { Entry } from './setting-entry'
 
 /** A queue's settings, and a form that changes them. Each decision reads the setting of its moment, so that a change holds at once. */
 export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
@@ -47,7 +47,7 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
     <form class="stack" aria-label={`Settings of ${q.name}`} onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') setForm(undefined) }}>
       <dl class="facts form settings">
         {settingsOf(q.settings).map(([name]) => (
-          <Entry key={name} name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} wrong={wrongAt(edit.problem, `/settings/${name}`)} />
+          <Entry key={name} name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} problem={edit.problem} pointer={`/settings/${name}`} />
         ))}
       </dl>
       {!edit.problem?.errors.some((e) => e.pointer.startsWith('/settings/')) && <Outcome edit={edit} />}

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import { Problem, call, curl, queuePath, quern, shell } from '../api'
+import { backoffFlag, type Backoff } from '../backoff'
 import { metaOf, pairFlags } from '../context'
 import { exact } from '../format'
 import { useAction } from '../live'
@@ -8,12 +9,13 @@ import { CopyAs } from '../copy'
 import { Failed } from '../parts'
 import { link, queue, say } from '../state'
 import type { Submission } from '../types'
+import { Pause, wrongAt } from './setting-entry'
 import { ManySubmissions, randomKey } from './submit-many'
 
 interface Form {
   form: 'prefix' | 'template' | 'inline'
   count: string; prefix: string; template: string; inline: string; meta: string; priority: string; group: string; attachment: string
-  runAt: string; deadDeadline: string; maxAttempts: string; onExhausted: string; maxFailed: string; operations: string
+  runAt: string; deadDeadline: string; backoff?: Backoff | undefined; maxAttempts: string; onExhausted: string; maxFailed: string; operations: string
 }
 
 const first: Form = {
@@ -34,7 +36,7 @@ function bodyOf(f: Form) {
     ...(f.priority ? { priority: whole(f.priority) } : {}), ...(f.group ? { group: f.group } : {}), ...(f.attachment ? { attachment: { text: f.attachment } } : {}),
     ...(f.runAt ? { run_at: iso(f.runAt) } : {}), ...(f.deadDeadline ? { dead_deadline: iso(f.deadDeadline) } : {}),
     ...(f.maxAttempts ? { max_attempts: whole(f.maxAttempts) } : {}), ...(f.onExhausted ? { on_exhausted: f.onExhausted } : {}),
-    ...(f.maxFailed ? { max_failed_chunks: whole(f.maxFailed) } : {}), ...(f.operations ? { operations_per_chunk: whole(f.operations) } : {}),
+    ...(f.backoff ? { retry_backoff: f.backoff } : {}), ...(f.maxFailed ? { max_failed_chunks: whole(f.maxFailed) } : {}), ...(f.operations ? { operations_per_chunk: whole(f.operations) } : {}),
   }
 }
 
@@ -43,7 +45,7 @@ function cliOf(f: Form): string {
   const words = ['submit', '--queue', queue.value]
   if (f.form !== 'inline') words.push('--count', f.count, ...(f.form === 'prefix' ? ['--prefix', f.prefix] : ['--template', f.template]))
   words.push(...pairFlags('--meta', metaOf(f.meta).meta))
-  for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['max-failed-chunks', f.maxFailed]] as const) if (value) words.push('--' + flag, value)
+  for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['retry-backoff', f.backoff && backoffFlag(f.backoff)], ['max-failed-chunks', f.maxFailed]] as const) if (value) words.push('--' + flag, value)
   return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${quern(...words)}` : quern(...words)
 }
 
@@ -85,10 +87,10 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
       location.hash = link('submissions/' + s.id)
     })
   }
-  const text = (name: string, part: keyof Form, pointer: string, more: Record<string, unknown> = {}) => (
+  const text = (name: string, part: keyof Omit<Form, 'backoff'>, pointer: string, more: Record<string, unknown> = {}) => (
     <Field name={name} problems={at(pointer)}><input value={f[part]} onInput={(e) => change({ [part]: e.currentTarget.value })} {...more} aria-invalid={at(pointer).length > 0} /></Field>
   )
-  const placed = ['/chunks', '/meta', '/priority', '/group', '/attachment', '/run_at', '/dead_deadline', '/max_attempts', '/on_exhausted', '/max_failed_chunks', '/operations_per_chunk']
+  const placed = ['/chunks', '/meta', '/priority', '/group', '/attachment', '/run_at', '/dead_deadline', '/max_attempts', '/on_exhausted', '/retry_backoff', '/max_failed_chunks', '/operations_per_chunk']
   const rest = errors.filter((e) => !placed.some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
   const hidden = !more && errors.some((e) => placed.slice(3).some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
   return (
@@ -122,6 +124,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
               {text('Operations per chunk', 'operations', '/operations_per_chunk', { inputMode: 'numeric', placeholder: '1' })}
               {text('Group', 'group', '/group', { placeholder: 'none' })}
             </div>
+            <div class="stack tight" role="group" aria-label="Pause after a failed attempt">Pause after a failed attempt<Pause id="backoff" of={f.backoff} set={(backoff) => change({ backoff })} problem={action.problem} pointer="/retry_backoff" none="as the queue has it" />{wrongAt(action.problem, '/retry_backoff', true).map((detail) => <span class="wrong" role="alert" key={detail}>{detail}</span>)}</div>
             <Field name="Attachment, sent with every chunk" problems={at('/attachment')}><textarea rows={2} spellcheck={false} value={f.attachment} onInput={(e) => change({ attachment: e.currentTarget.value })} /></Field>
           </>
         ) : <div><button type="button" class="quiet" onClick={() => setMore(true)}>Times, tries, group, attachment…</button></div>}
