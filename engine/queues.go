@@ -183,7 +183,7 @@ func (e *Engine) register(q *Queue) {
 	if s := e.sharded[whole]; s != nil {
 		q.many.Store(s)
 	} else if number > 1 { // the first one is not here, or not yet
-		q.many.Store(&Sharded{e: e, name: whole, groups: newGroups(nil)})
+		q.many.Store(emptySharded(e, whole))
 	}
 }
 

@@ -45,8 +45,10 @@ var (
 type Sharded struct {
 	e      *Engine
 	name   string
-	count  atomic.Int32 // shards
+	rows   [queue.MaxQueueShards]string // names of the shards in the catalogue
+	count  atomic.Int32                 // shards
 	groups *groups
+	heads  remembered
 
 	arrived  time.Duration // when the first shard came to this node of a cluster, by its clock; 0: it was made here
 	deleting atomic.Bool
@@ -87,6 +89,15 @@ func rowName(queueName string, number int) string {
 	return queue.ShardName(queueName, number)
 }
 
+// emptySharded is a Sharded that has no shards and no groups yet.
+func emptySharded(e *Engine, name string) *Sharded {
+	s := &Sharded{e: e, name: name, groups: newGroups(nil)}
+	for i := range s.rows {
+		s.rows[i] = rowName(name, i+1)
+	}
+	return s
+}
+
 // askedAs is the name under which a queue that serves is asked. The first shard of several has the queue's name in the
 // catalogue, and calls by that name are about all shards.
 func askedAs(q *Queue) string {
@@ -104,7 +115,7 @@ func (s *Sharded) has(q *Queue) bool {
 
 // shard is one shard of the queue. Its errors are those of Engine.Queue.
 func (s *Sharded) shard(number int) (*Queue, error) {
-	name := rowName(s.name, number)
+	name := s.rows[number-1]
 	s.e.mu.RLock()
 	q, refused := s.e.queues[name], error(nil)
 	if q == nil {
@@ -119,19 +130,20 @@ func (s *Sharded) shard(number int) (*Queue, error) {
 func (s *Sharded) shards() (all []*Queue, refused error) {
 	s.e.mu.RLock()
 	defer s.e.mu.RUnlock()
-	for number := 1; number <= int(s.count.Load()); number++ {
-		name := rowName(s.name, number)
-		q := s.e.queues[name]
-		if q == nil && refused == nil {
-			refused = absentQueue(s.e, name)
+	all = make([]*Queue, s.count.Load())
+	for i := range all {
+		if all[i] = s.e.queues[s.rows[i]]; all[i] == nil && refused == nil {
+			refused = absentQueue(s.e, s.rows[i])
 		}
-		all = append(all, q)
 	}
 	return all, refused
 }
 
 // one is a shard that serves, the first if that does.
 func (s *Sharded) one() (*Queue, error) {
+	if q, err := s.shard(1); err == nil {
+		return q, nil
+	}
 	all, refused := s.shards()
 	for _, q := range all {
 		if q != nil {

@@ -103,12 +103,12 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 // queue goes to the first one, which does not know it.
 func spread[T any](s *Sharded, items []T, dst []queue.Result, token func(*T) *queue.Token,
 	do func(q *Queue, part []T, dst []queue.Result) ([]queue.Result, error)) ([]queue.Result, error) {
+	if q := onlyShard(s, items, token); q != nil {
+		return do(q, items, dst)
+	}
 	parts, err := partsOf(s, items, token)
 	if err != nil {
 		return dst, err
-	}
-	if len(parts) == 1 {
-		return do(parts[0].q, items, dst)
 	}
 	from := len(dst)
 	dst = append(dst, make([]queue.Result, len(items))...)
@@ -131,6 +131,21 @@ func spread[T any](s *Sharded, items []T, dst []queue.Result, token func(*T) *qu
 		return dst[:from], err
 	}
 	return dst, nil
+}
+
+// onlyShard is the shard that has all items; nil: there are several, or it does not serve.
+func onlyShard[T any](s *Sharded, items []T, token func(*T) *queue.Token) *Queue {
+	for i := range items {
+		if token(&items[i]).Submission.Shard() != token(&items[0]).Submission.Shard() {
+			return nil
+		}
+	}
+	if len(items) > 0 {
+		if q := s.e.shardOf(token(&items[0]).Submission.Shard()); q != nil && s.has(q) {
+			return q
+		}
+	}
+	return nil
 }
 
 // part is what one shard has to do of a call.

@@ -1,8 +1,9 @@
 package engine
 
 // A reserve over several shards. For each branch of the plan, one after the other, the shards' heads are merged
-// (package merge) until there are enough chunks. A plan that admits one group only goes to the shard of that group as it
-// is. When no shard has anything the call waits in all of them.
+// (package merge) until there are enough chunks. A reserve by Random goes by weights that an earlier one found, if they are
+// fresh (sharded_heads.go). A plan that admits one group only goes to the shard of that group as it is. When no shard has
+// anything the call waits in all of them.
 //
 // A shard that does not serve gives nothing, and stalls nothing. The call fails only if no shard serves.
 
@@ -43,7 +44,7 @@ func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Re
 	if err := mergeable(r.Plan); err != nil {
 		return ReserveResult{Reservations: dst}, err
 	}
-	m := newMerging(ctx, all, r, dst)
+	m := newMerging(ctx, s, all, r, dst)
 	var over <-chan time.Time
 	for {
 		m.take()
@@ -144,6 +145,7 @@ func notMerged(what string, args ...any) error {
 // merging is one reserve over several shards.
 type merging struct {
 	ctx    context.Context
+	of     *Sharded
 	asked  *ReserveRequest
 	shards []*Queue
 	plans  []*strategy.Plan // one per branch
@@ -160,9 +162,9 @@ type merging struct {
 	pause time.Duration // before the next try after one that got nothing of what there was
 }
 
-func newMerging(ctx context.Context, all []*Queue, r *ReserveRequest, dst []queue.Reservation) *merging {
-	m := &merging{ctx: ctx, asked: r, shards: all, from: len(dst), got: dst, mute: make([]bool, len(all)),
-		rnd: rand.New(rand.NewPCG(all[0].e.options.Seed(), all[0].e.options.Seed()))}
+func newMerging(ctx context.Context, s *Sharded, all []*Queue, r *ReserveRequest, dst []queue.Reservation) *merging {
+	m := &merging{ctx: ctx, of: s, asked: r, shards: all, from: len(dst), got: dst, mute: make([]bool, len(all)),
+		rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
 	for i := range r.Plan.Branches {
 		plan := r.Plan
 		if len(r.Plan.Branches) > 1 {
@@ -176,9 +178,18 @@ func newMerging(ctx context.Context, all []*Queue, r *ReserveRequest, dst []queu
 
 // take takes what there is. It fails if no shard serves.
 func (m *merging) take() {
+	branch := &m.asked.Plan.Branches[0]
+	randomly := branch.Order == strategy.Random && branch.Fewest == ""
+	if randomly && m.draw(branch) {
+		return
+	}
+	m.err = nil
 	clear(m.mute)
 	for i := range m.shards {
 		m.look(i)
+	}
+	if randomly && !slices.Contains(m.mute, true) {
+		m.of.heads.note(m.asked.Plan, &looked{at: m.of.e.options.Now(), shards: m.shards, heads: slices.Clone(m.heads[0])})
 	}
 	for b := range m.plans {
 		m.follow(b)
@@ -186,6 +197,27 @@ func (m *merging) take() {
 	if m.err != nil && !m.silent() {
 		m.err = nil // the others serve
 	}
+}
+
+// drawsMost is how often a call draws by numbers that are remembered, before it looks at the shards.
+const drawsMost = 3
+
+// draw takes from a Random branch by what an earlier call knows of the shards. It says whether that was enough.
+func (m *merging) draw(branch *strategy.Branch) bool {
+	heads := m.of.heads.recall(m.asked.Plan, m.shards, m.of.e.options.Now())
+	for range drawsMost {
+		if heads == nil || m.err != nil {
+			return false
+		}
+		m.turns = merge.Next(branch, heads, m.room(), m.rnd, m.turns[:0])
+		for i := range m.turns {
+			m.ask(0, &m.turns[i])
+		}
+		if len(m.turns) == 0 || m.room() == 0 {
+			return m.room() == 0
+		}
+	}
+	return false
 }
 
 // silent says that all shards have failed.
@@ -232,13 +264,21 @@ func (m *merging) room() int { return m.asked.Max - (len(m.got) - m.from) }
 // turn asks one shard, and looks at its heads again. One that gave nothing although its head came first is left out: it is
 // held back by something that heads do not show, such as the grace after a restart.
 func (m *merging) turn(b int, t *merge.Turn) {
-	q, before := m.shards[t.Shard], len(m.got)
-	request := m.request(m.plans[b], t.Most)
-	request.Turn = &t.Turn
-	m.reserveFrom(q, t.Shard, request)
+	before := len(m.got)
+	m.ask(b, t)
+	if m.room() == 0 {
+		return
+	}
 	if m.look(t.Shard); m.mute[t.Shard] || len(m.got) == before && t.Weight == 0 {
 		m.heads[b][t.Shard] = backlog.Head{}
 	}
+}
+
+// ask takes from one shard as far as its turn goes.
+func (m *merging) ask(b int, t *merge.Turn) {
+	request := m.request(m.plans[b], t.Most)
+	request.Turn = &t.Turn
+	m.reserveFrom(m.shards[t.Shard], t.Shard, request)
 }
 
 func (m *merging) request(plan *strategy.Plan, most int) machine.Request {

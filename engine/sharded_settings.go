@@ -87,7 +87,8 @@ func (x *Sharding) newSharded(name string) (*Sharded, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sharded{e: x.of, name: name, groups: newGroups(rows)}
+	s := emptySharded(x.of, name)
+	s.groups = newGroups(rows)
 	s.count.Store(1)
 	return s, nil
 }

@@ -48,6 +48,7 @@ func suites() []suite {
 		{"quiet", quietNames, quietSuite},
 		{"strategies", strategyNames, strategySuite},
 		{"fair", fairNames, fairSuite},
+		{"shards", shardNames, shardSuite},
 		{"lifecycle", lifecycleNames, lifecycleSuite},
 		{"plugins", pluginNames, pluginSuite},
 		{"backup", backupNames, backupSuite},

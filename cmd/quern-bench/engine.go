@@ -44,7 +44,8 @@ func engineSuite(ctx context.Context, r *run) error {
 // bed is an engine on data of its own.
 type bed struct {
 	*engine.Engine
-	q    *engine.Queue // the default one
+	q    *engine.Queue // the default one, or its first shard
+	work engine.Work   // the default one, however many shards it has
 	dir  string
 	stop context.CancelFunc
 	done chan struct{}
@@ -67,7 +68,7 @@ func (r *run) openOptions(ctx context.Context, name string, o engine.Options) (*
 		return nil, errors.Join(err, e.Close())
 	}
 	loops, stop := context.WithCancel(ctx)
-	b := &bed{Engine: e, q: q, dir: o.Dir, stop: stop, done: make(chan struct{})}
+	b := &bed{Engine: e, q: q, work: q, dir: o.Dir, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
 		_ = e.Run(loops) // ends with loops, without an error
@@ -239,7 +240,7 @@ func throughputFigures(ctx context.Context, r *run) error {
 
 // cycle lets callers reserve and complete batches for a while and counts the chunks.
 func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Duration) (int64, time.Duration, error) {
-	plan, err := b.q.Plan(nil)
+	asked, err := b.work.Asked(ctx, nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -250,7 +251,7 @@ func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Durati
 		var items []queue.CompleteItem
 		var results []queue.Result
 		for time.Since(started) < lasting {
-			got, err := b.q.Reserve(ctx, engine.ReserveRequest{Max: batch, Plan: plan}, reservations[:0])
+			got, err := b.work.Reserve(ctx, engine.ReserveRequest{Max: batch, Plan: asked.Plan}, reservations[:0])
 			if err != nil {
 				return err
 			}
@@ -258,7 +259,7 @@ func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Durati
 			for i := range reservations {
 				items = append(items, queue.CompleteItem{Token: reservations[i].Token})
 			}
-			if results, err = b.q.Complete(ctx, items, results[:0]); err != nil {
+			if results, err = b.work.Complete(ctx, items, results[:0]); err != nil {
 				return err
 			}
 			for i := range results {

@@ -75,7 +75,7 @@ func (b *bed) time(ctx context.Context, t timing, c reserveCase) (cost, error) {
 	reservations := make([]queue.Reservation, 0, 1)
 	for i := range t.warm + t.samples {
 		started := time.Now()
-		got, err := b.q.Reserve(ctx, request, reservations[:0])
+		got, err := b.work.Reserve(ctx, request, reservations[:0])
 		took := time.Since(started)
 		if err != nil {
 			return cost{}, err
@@ -113,7 +113,7 @@ func (b *bed) hold(ctx context.Context, text string, n int) ([]queue.ReleaseItem
 	items := make([]queue.ReleaseItem, 0, n)
 	var reservations []queue.Reservation
 	for len(items) < n {
-		got, err := b.q.Reserve(ctx,
+		got, err := b.work.Reserve(ctx,
 			engine.ReserveRequest{Max: min(n-len(items), queue.MaxReserve), Plan: plan, Consumer: consumer}, reservations[:0])
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (b *bed) hold(ctx context.Context, text string, n int) ([]queue.ReleaseItem
 // giveBack releases held chunks.
 func (b *bed) giveBack(ctx context.Context, held []queue.ReleaseItem) error {
 	for batch := range slices.Chunk(held, queue.MaxBatch) {
-		results, err := b.q.Release(ctx, batch, nil)
+		results, err := b.work.Release(ctx, batch, nil)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+var shardNames = []string{
+	"reserve_complete_1024x1/*", "reserve_complete_64x100/*", "reserve_p50/*", "reserve_p99/*",
+}
+
+// shardScale is how much the suite has and how often it measures.
+type shardScale struct {
+	shards      []uint8 // how many a queue has, one queue after another
+	rounds      int     // each of them is measured so often, in turns; the figure is the median
+	lasting     time.Duration
+	most        uint8 // shards of the queue whose reserves are timed
+	groups      int
+	submissions int
+	chunks      uint32 // of each
+	timing      timing
+}
+
+func shardSuite(ctx context.Context, r *run) error {
+	return shardFigures(ctx, r, shardScale{shards: []uint8{1, 2, 4}, rounds: 5, lasting: time.Second, most: queue.MaxQueueShards,
+		groups: 1000, submissions: 20_000, chunks: largeChunks, timing: fullTiming})
+}
+
+// groupName is the group of the i-th submission.
+func (s *shardScale) groupName(i int) string { return fmt.Sprint("g", i%s.groups) }
+
+// shardFigures: what several shards gain for consumers whose commits are many, and what a merge over them costs.
+func shardFigures(ctx context.Context, r *run, scale shardScale) error {
+	if err := cycleShards(ctx, r, scale); err != nil {
+		return err
+	}
+	return reserveShards(ctx, r, scale)
+}
+
+// openShards opens an engine whose default queue has so many shards, with a backlog in every group.
+func (r *run) openShards(ctx context.Context, shards uint8, scale shardScale) (*bed, error) {
+	b, err := r.open(ctx, fmt.Sprint("shards", shards))
+	if err != nil {
+		return nil, err
+	}
+	change := func(s *queue.Settings) error { s.Shards = shards; return nil }
+	if _, err := b.ChangeQueue(ctx, engine.DefaultQueue, change); err != nil {
+		return b, err
+	}
+	if b.work, err = b.Work(engine.DefaultQueue); err != nil {
+		return b, err
+	}
+	const batch = 100
+	for from := 0; from < scale.submissions; from += batch {
+		list := make([]queue.Insertion, batch)
+		for i := range list {
+			n := submission(from+i, scale.chunks)
+			n.Group, n.OperationsPerChunk = scale.groupName(from+i), 1
+			list[i].New = &n
+		}
+		if err := b.work.InsertMany(ctx, list, false); err != nil {
+			return b, err
+		}
+		for i := range list {
+			if list[i].Err != nil {
+				return b, list[i].Err
+			}
+		}
+	}
+	return b, nil
+}
+
+// cycleShards measures queues of one and several shards in turns: what the machine has for them changes within seconds.
+func cycleShards(ctx context.Context, r *run, scale shardScale) error {
+	var beds []*bed
+	defer func() {
+		for _, b := range beds {
+			b.close()
+		}
+	}()
+	for _, shards := range scale.shards {
+		r.progress(fmt.Sprintf("a backlog in %d shards", shards))
+		b, err := r.openShards(ctx, shards, scale)
+		if b != nil {
+			beds = append(beds, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, c := range []struct{ callers, batch int }{{1024, 1}, {64, 100}} {
+		rates := make([][]float64, len(beds))
+		r.progress(fmt.Sprintf("%d consumers in batches of %d", c.callers, c.batch))
+		for range scale.rounds {
+			for i, b := range beds {
+				chunks, took, err := b.cycle(ctx, c.callers, c.batch, scale.lasting)
+				if err != nil {
+					return err
+				}
+				rates[i] = append(rates[i], float64(chunks)/took.Seconds())
+			}
+		}
+		name := fmt.Sprintf("reserve_complete_%dx%d/", c.callers, c.batch)
+		for i, shards := range scale.shards {
+			slices.Sort(rates[i])
+			r.add(name+fmt.Sprint(shards), rates[i][len(rates[i])/2], "chunks/s")
+			if i > 0 {
+				r.over(name + fmt.Sprint(scale.shards[0]))
+			}
+		}
+	}
+	return nil
+}
+
+// reserveShards times reserve(1) over as many shards as a queue may have.
+func reserveShards(ctx context.Context, r *run, scale shardScale) error {
+	r.progress(fmt.Sprintf("reserves over %d shards", scale.most))
+	b, err := r.openShards(ctx, scale.most, scale)
+	if b != nil {
+		defer b.close()
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range []reserveCase{
+		{name: "random", strategy: `Random`},
+		{name: "oldest_first", strategy: `OldestFirst`},
+		{name: "newest_first", strategy: `NewestFirst`},
+		{name: "custom_priority", strategy: `CustomPriority`},
+		{name: "select_only", strategy: `SelectOnly("mode", "preview", OldestFirst)`},
+		{name: "or_else_absent", strategy: `OrElse(SelectOnly("company", 1000000, OldestFirst), OldestFirst)`},
+		{name: "max_simultaneous_group", strategy: `MaxSimultaneous("group", 1000, OldestFirst)`},
+		{name: "prefer_distinct_group", strategy: `PreferDistinct("group", OldestFirst)`},
+		{name: "one_group", strategy: fmt.Sprintf(`SelectOnly("group", %q, OldestFirst)`, scale.groupName(0))},
+	} {
+		got, err := b.time(ctx, scale.timing, c)
+		if err != nil {
+			return err
+		}
+		r.addReserve(c, got)
+	}
+	return nil
+}

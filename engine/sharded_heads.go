@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// A reserve by Random needs to know how much each shard has, and not what comes first in it. So it may use the numbers of an
+// earlier reserve, and asks one shard where it would ask all of them. A draw from a shard that has less by now falls on nothing as
+// often as it has less, and is made again over all shards: every chunk of the look still has the same probability.
+
+const (
+	// headsFresh is for how long numbers are used. Chunks that come meanwhile into a shard are drawn as often as its share was
+	// at the look.
+	headsFresh = 20 * time.Millisecond
+	// headsOld is the oldest that numbers can be: while one call looks again, others go on with the old ones.
+	headsOld = time.Second
+	// headsMost is how many plans have numbers that are remembered.
+	headsMost = 64
+)
+
+// remembered are the heads of Random branches, as the last look of a reserve found them.
+type remembered struct {
+	mu sync.RWMutex
+	of map[*strategy.Plan]*looked
+}
+
+type looked struct {
+	at      time.Time
+	shards  []*Queue
+	heads   []backlog.Head
+	renewed bool // a call looks again
+}
+
+// recall is what is known of the heads of a plan's first branch; nil: the caller is to look.
+func (r *remembered) recall(plan *strategy.Plan, shards []*Queue, now time.Time) []backlog.Head {
+	r.mu.RLock()
+	l := r.of[plan]
+	fresh := l != nil && now.Sub(l.at).Abs() <= headsFresh && slices.Equal(l.shards, shards)
+	r.mu.RUnlock()
+	if fresh {
+		return l.heads
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l = r.of[plan]; l == nil || now.Sub(l.at).Abs() > headsOld || !slices.Equal(l.shards, shards) || !l.renewed {
+		if l != nil {
+			l.renewed = true
+		}
+		return nil
+	}
+	return l.heads
+}
+
+// note keeps what a look found. No one may change the heads from then on.
+func (r *remembered) note(plan *strategy.Plan, l *looked) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil || len(r.of) >= headsMost && r.of[plan] == nil {
+		r.of = map[*strategy.Plan]*looked{}
+	}
+	r.of[plan] = l
+}
