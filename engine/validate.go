@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -176,6 +177,14 @@ func validExtends(items []queue.ExtendItem) error {
 		}
 		if timeout := items[i].Timeout; timeout != 0 && (timeout < shortest || timeout > longest) {
 			return queue.Invalid(fmt.Sprintf("/items/%d/timeout_ms", i), "is %d; %d to %d are allowed", timeout, shortest, longest)
+		}
+		if p := items[i].Reported.Progress; !(p >= 0 && p <= 1) { // also NaN
+			return queue.Invalid(fmt.Sprintf("/items/%d/progress", i), "is %g; 0 to 1 are allowed: 0.4 says that 40 %% are done", p)
+		}
+		if note := items[i].Reported.Note; len(note) > queue.MaxNoteBytes {
+			return queue.Invalid(fmt.Sprintf("/items/%d/note", i), "has %d bytes; at most %d are allowed", len(note), queue.MaxNoteBytes)
+		} else if !utf8.ValidString(note) {
+			return queue.Invalid(fmt.Sprintf("/items/%d/note", i), "is not valid UTF-8")
 		}
 	}
 	return validBatch(len(items))

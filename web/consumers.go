@@ -157,6 +157,7 @@ func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput)
 				Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: someMeta(h.Meta),
 				Attempt:    uint32(h.Attempt),
 				ReservedAt: h.Reserved.API(), Deadline: h.Deadline.API(), Finishing: h.Finishing,
+				Progress: progress(&h.Reported), Note: h.Reported.Note,
 			}
 		}), Next: page.Next}}, nil
 }

@@ -108,6 +108,7 @@ func apiChunk(in *queue.Chunk) api.Chunk {
 	return api.Chunk{
 		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: in.NotBefore.API(),
 		Consumer: in.Consumer, HeldSince: in.Since.API(), Deadline: in.Deadline.API(),
+		Progress: progress(&in.Reported), Note: in.Reported.Note,
 		Error: in.Error, ForwardedTo: in.To, Output: in.Output,
 	}
 }

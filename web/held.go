@@ -91,6 +91,7 @@ func (x held) show(h *queue.HeldChunk) api.HeldReservation {
 		Since: h.Reserved.API(), HeldMS: max(0, queue.At(x.clock.now()).Sub(h.Reserved).Milliseconds()),
 		Deadline: h.Deadline.API(),
 		Overdue:  h.Overdue, Finishing: h.Finishing, Meta: someMeta(h.Meta),
+		Progress: progress(&h.Reported), Note: h.Reported.Note,
 	}
 }
 

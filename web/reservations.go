@@ -495,9 +495,18 @@ func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem, name string) []queue.ExtendItem {
 	for i := range in {
 		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS),
-			Consumer: name})
+			Consumer: name, Reported: queue.Reported{Progress: in[i].Progress, HasProgress: in[i].HasProgress,
+				Note: string(in[i].Note)}})
 	}
 	return dst
+}
+
+// progress is how much of a chunk is done, as the API has it.
+func progress(t *queue.Reported) *float64 {
+	if t.HasProgress {
+		return &t.Progress
+	}
+	return nil
 }
 
 // validConsumer is for the name that stands beside items.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ func reservationsCommand(a *app) *cobra.Command {
 }
 
 func heldHeader() []string {
-	return []string{"CHUNK", "CONSUMER", "HELD", "OVERDUE", "ATTEMPT", "SINCE", "DEADLINE", "META"}
+	return []string{"CHUNK", "CONSUMER", "HELD", "OVERDUE", "PROGRESS", "NOTE", "ATTEMPT", "SINCE", "DEADLINE", "META"}
 }
 
 func heldRow(h api.HeldReservation) []string {
@@ -56,8 +57,16 @@ func heldRow(h api.HeldReservation) []string {
 		overdue = "overdue"
 	}
 	age := (time.Duration(h.HeldMS) * time.Millisecond).Round(time.Second)
-	return []string{h.Submission + "/" + number(h.Index), h.Consumer, age.String(), overdue, number(h.Attempt),
+	return []string{h.Submission + "/" + number(h.Index), h.Consumer, age.String(), overdue, percent(h.Progress), h.Note, number(h.Attempt),
 		moment(h.Since), moment(h.Deadline), metaLine(h.Meta)}
+}
+
+// percent is what a consumer said of its progress; "" where it said nothing.
+func percent(progress *float64) string {
+	if progress == nil {
+		return ""
+	}
+	return strconv.FormatFloat(100**progress, 'f', 0, 64) + " %"
 }
 
 // releaseChunk takes one chunk back from the consumer that holds it.

@@ -257,16 +257,26 @@ func failCommand(a *app) *cobra.Command {
 
 // extendCommand asks for more time.
 func extendCommand(a *app) *cobra.Command {
-	var timeout time.Duration
-	c := finishCommand(a, "extend TOKEN...", "Extend the deadline of reserved chunks",
-		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
+	var (
+		timeout  time.Duration
+		progress float64
+		note     string
+	)
+	var c *cobra.Command
+	c = finishCommand(a, "extend TOKEN...", "Extend the deadline of reserved chunks",
+		func(ctx context.Context, server *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ExtendItem, len(tokens))
 			for i, token := range tokens {
-				items[i] = api.ExtendItem{Token: token, TimeoutMS: timeout.Milliseconds()}
+				items[i] = api.ExtendItem{Token: token, TimeoutMS: timeout.Milliseconds(), Note: note}
+				if c.Flags().Changed("progress") {
+					items[i].Progress = &progress
+				}
 			}
-			return c.Extend(ctx, queueName, items)
+			return server.Extend(ctx, queueName, items)
 		})
 	c.Flags().DurationVar(&timeout, "timeout", 0, "new time until the deadline, from now (0: the queue's setting)")
+	c.Flags().Float64Var(&progress, "progress", 0, "how much of the work is done, 0 to 1, for people to see")
+	c.Flags().StringVar(&note, "note", "", "what the consumer is doing, at most 256 bytes, for people to see")
 	return c
 }
 

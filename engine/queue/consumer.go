@@ -45,12 +45,13 @@ type HeldChunk struct {
 	Deadline  Time
 	Overdue   bool // held for longer than the queue's reservation timeout
 	Finishing bool // its end is on its way to the disk
+	Reported  Reported
 }
 
 // Bytes is about how much memory an answer takes for it, before it is encoded.
 func (h *HeldChunk) Bytes() int {
 	const fixed = 512
-	return fixed + h.Meta.Bytes()
+	return fixed + h.Meta.Bytes() + len(h.Reported.Note)
 }
 
 // HeldFilter says which of the chunks that are held are meant, and in which order. The zero value is all, the longest held first.

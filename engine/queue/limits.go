@@ -24,6 +24,7 @@ const (
 	MaxReplaced        = 1000
 	MaxReplacedBytes   = 16 << 20
 	MaxDeletions       = 1000 // of submissions, ordered and not done yet, of a queue
+	MaxNoteBytes       = api.MaxNoteBytes
 	MaxErrorBytes      = 1000 // kept per failed chunk, in memory: a sentence, not a log
 	MaxTraceBytes      = api.MaxTraceBytes
 	MaxGroupBytes      = 128

@@ -179,7 +179,18 @@ type ExtendItem struct {
 	Token    Token
 	Timeout  Time
 	Consumer string
+	Reported Reported
 }
+
+// Reported is what a consumer says of a chunk that it holds. Memory alone has it: people see it, and no decision goes by it.
+type Reported struct {
+	Progress    float64 // 0 to 1
+	HasProgress bool
+	Note        string // of MaxNoteBytes at most; "": none
+}
+
+// Empty says that nothing is said.
+func (t Reported) Empty() bool { return !t.HasProgress && t.Note == "" }
 
 // ReleaseItem gives a chunk back unworked; no attempt is counted. It is offered again after Delay milliseconds.
 type ReleaseItem struct {

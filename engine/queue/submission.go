@@ -244,20 +244,21 @@ func ParseChunkState(text string) (ChunkState, bool) {
 type Chunk struct {
 	Index     uint32
 	State     ChunkState
-	Attempts  uint16 // tries that ended without success
-	NotBefore Time   // of a waiting chunk
-	Consumer  string // of a reserved chunk
-	Since     Time   // of a reserved chunk: when its consumer got it
-	Deadline  Time   // of a reserved chunk
-	Error     string // the last failure
-	To        string // of a forwarded chunk: the queue that it went on to
-	Output    []byte // of a done chunk that has one; nil otherwise
+	Attempts  uint16   // tries that ended without success
+	NotBefore Time     // of a waiting chunk
+	Consumer  string   // of a reserved chunk
+	Since     Time     // of a reserved chunk: when its consumer got it
+	Deadline  Time     // of a reserved chunk
+	Reported  Reported // of a reserved chunk
+	Error     string   // the last failure
+	To        string   // of a forwarded chunk: the queue that it went on to
+	Output    []byte   // of a done chunk that has one; nil otherwise
 }
 
 // Bytes is about how much memory an answer takes for the chunk, before it is encoded.
 func (c *Chunk) Bytes() int {
 	const fixed = 256
-	return fixed + len(c.Error) + len(c.Output)
+	return fixed + len(c.Error) + len(c.Output) + len(c.Reported.Note)
 }
 
 // Settings is a queue's configuration; setting.go declares what each of them is and may be. Every decision reads the value of its moment.

@@ -64,6 +64,7 @@ type Reserver struct {
 	wheel     wheel
 	consumers consumers
 	recount   recount
+	reported  reported
 }
 
 // New makes an empty table. Sequence numbers start after `sequence`.
@@ -129,6 +130,7 @@ func (r *Reserver) Remove(list *List, slot uint32) {
 	r.wheel.remove(&r.holds, slot)
 	r.consumers.leave(h.consumer, slot)
 	r.byChunk.drop(chunkKey(h.Seq, h.Index))
+	r.reported.forget(slot)
 	*h = Hold{next: r.free}
 	r.free = int32(slot)
 }

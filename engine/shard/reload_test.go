@@ -35,7 +35,7 @@ func (l *lossyLog) Append(ctx context.Context, expect journal.Position, batch []
 }
 
 // A reload lasts until its journal is there, and no one waits for it with a mutex held: what changes anything is refused at once, what
-// reads goes on, the files are not looked for, and a stop ends it. Consumers hold what they held.
+// reads goes on, the files are not looked for, and a stop ends it. Consumers hold what they held, and what they said of it is there.
 func TestReloadHoldsNoOneUp(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), context.Background()
@@ -69,6 +69,11 @@ func TestReloadHoldsNoOneUp(t *testing.T) {
 	if err != nil || len(got.Reservations) != 2 {
 		t.Fatalf("Reserve = %d chunks, %v; want 2", len(got.Reservations), err)
 	}
+	reported := queue.Reported{Progress: 0.4, HasProgress: true, Note: "page 3"}
+	says := []queue.ExtendItem{{Token: got.Reservations[1].Token, Reported: reported}}
+	if results, err := s.Extend(ctx, says, nil); err != nil || results[0].Outcome != queue.OutcomeOK {
+		t.Fatalf("Extend = %v, %v; want ok", results, err)
+	}
 	lose.Store(1)
 	failed := make(chan error, 1)
 	go func() { failed <- insertFive(s) }()
@@ -100,6 +105,9 @@ func TestReloadHoldsNoOneUp(t *testing.T) {
 	s.Heal()
 	if results, err := s.Complete(ctx, held, nil); err != nil || results[0].Outcome != queue.OutcomeOK {
 		t.Errorf("Complete after the reload = %v, %v; want ok", results, err)
+	}
+	if chunk, err := s.Submissions.Chunk(ctx, sub.ID, got.Reservations[1].Token.Index); err != nil || chunk.Reported != reported {
+		t.Errorf("after the reload its consumer says %+v of a chunk, %v; want %+v", chunk.Reported, err, reported)
 	}
 
 	lose.Store(1)

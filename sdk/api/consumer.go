@@ -44,6 +44,9 @@ type HeldChunk struct {
 	Deadline   Time   `json:"deadline"`    // Deadline of the reservation
 	// Whether the server is writing the end of the reservation to disk
 	Finishing bool `json:"finishing,omitempty"`
+	// How much of the work is done, 0 to 1, as the consumer said last
+	Progress *float64 `json:"progress,omitempty"`
+	Note     string   `json:"note,omitempty"` // What the consumer said last of its work
 }
 
 // HeldReservation is a chunk that a consumer holds, in a list across consumers and submissions.
@@ -60,6 +63,9 @@ type HeldReservation struct {
 	// Whether the server is writing the end of the reservation to disk
 	Finishing bool `json:"finishing,omitempty"`
 	Meta      Meta `json:"meta"` // Meta of the submission
+	// How much of the work is done, 0 to 1, as its consumer said last
+	Progress *float64 `json:"progress,omitempty"`
+	Note     string   `json:"note,omitempty"` // What the consumer said last of its work
 }
 
 // HeldFilter says which of a queue's reservations to list, and how. The zero value lists all, held for longest first.

@@ -16,7 +16,8 @@ const (
 	MaxTemplateBytes  = 4096
 	MaxTraceBytes     = 512 // traceparent is 55; tracestate up to 512 by its specification
 	MaxConsumerBytes  = 128
-	MaxIncarnation    = 64 // bytes; a UUID has 36
+	MaxNoteBytes      = 256 // of what a consumer says of a chunk: a line, not a log
+	MaxIncarnation    = 64  // bytes; a UUID has 36
 	MaxIdempotencyKey = 255
 	MaxUniqueKey      = 255 // bytes
 	MaxQueueNameBytes = 64
@@ -71,6 +72,7 @@ var limits = map[string]float64{
 	"MaxChunks": MaxChunks, "MaxInlineChunks": MaxInlineChunks, "MaxPrefixBytes": MaxPrefixBytes,
 	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
 	"MaxIncarnation":    MaxIncarnation,
+	"MaxNoteBytes":      MaxNoteBytes,
 	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey,
 	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxQueueShards": MaxQueueShards, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,

@@ -89,6 +89,10 @@ type ExtendItem struct {
 	Token string `json:"token"` // Token from the reservation
 	// Time until the new deadline; 0 or absent: the queue's
 	TimeoutMS int64 `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"`
+	// How much of the work is done, for people to see; absent: as it was
+	Progress *float64 `json:"progress,omitempty" limit:"0..1"`
+	// What the consumer is doing, as plain text for people to see; absent or empty: as it was
+	Note string `json:"note,omitempty" limit:"..MaxNoteBytes"`
 }
 
 // ReleaseItem gives a chunk back unworked; no attempt is counted.

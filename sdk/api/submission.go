@@ -200,13 +200,16 @@ type Chunk struct {
 	State    string `json:"state" names:"chunk states"` // State of the chunk
 	Attempts uint32 `json:"attempts"`                   // Attempts that ended without success
 	// For a waiting chunk: the earliest time at which it is handed out
-	NotBefore   Time   `json:"not_before,omitzero"`
-	Consumer    string `json:"consumer,omitempty"`     // For a reserved chunk: its consumer
-	HeldSince   Time   `json:"held_since,omitzero"`    // For a reserved chunk: time of the reservation
-	Deadline    Time   `json:"deadline,omitzero"`      // For a reserved chunk: its deadline
-	Error       string `json:"error,omitempty"`        // Error of the last attempt
-	ForwardedTo string `json:"forwarded_to,omitempty"` // For a forwarded chunk: the target queue
-	Output      Bytes  `json:"output,omitzero"`        // Output, for a done chunk that has one
+	NotBefore Time   `json:"not_before,omitzero"`
+	Consumer  string `json:"consumer,omitempty"`  // For a reserved chunk: its consumer
+	HeldSince Time   `json:"held_since,omitzero"` // For a reserved chunk: time of the reservation
+	Deadline  Time   `json:"deadline,omitzero"`   // For a reserved chunk: its deadline
+	// For a reserved chunk: how much of the work is done, 0 to 1, as its consumer said last
+	Progress    *float64 `json:"progress,omitempty"`
+	Note        string   `json:"note,omitempty"`         // For a reserved chunk: what its consumer said last of its work
+	Error       string   `json:"error,omitempty"`        // Error of the last attempt
+	ForwardedTo string   `json:"forwarded_to,omitempty"` // For a forwarded chunk: the target queue
+	Output      Bytes    `json:"output,omitzero"`        // Output, for a done chunk that has one
 }
 
 // Output is one line of GET /v1/submissions/{id}/outputs.

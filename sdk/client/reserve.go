@@ -191,7 +191,10 @@ func fails(items []api.FailItem) []wire.FailItem {
 func extends(items []api.ExtendItem) []wire.ExtendItem {
 	out := make([]wire.ExtendItem, len(items))
 	for i, item := range items {
-		out[i] = wire.ExtendItem{Token: []byte(item.Token), TimeoutMS: item.TimeoutMS}
+		out[i] = wire.ExtendItem{Token: []byte(item.Token), TimeoutMS: item.TimeoutMS, Note: []byte(item.Note)}
+		if item.Progress != nil {
+			out[i].HasProgress, out[i].Progress = true, *item.Progress
+		}
 	}
 	return out
 }

@@ -135,6 +135,12 @@ func appendExtends(dst []byte, items []ExtendItem) []byte {
 	for i := range items {
 		dst = appendToken(dst, i, items[i].Token)
 		dst = appendInt(dst, `,"timeout_ms":`, items[i].TimeoutMS)
+		if items[i].HasProgress {
+			dst = strconv.AppendFloat(append(dst, `,"progress":`...), items[i].Progress, 'g', -1, 64)
+		}
+		if len(items[i].Note) > 0 {
+			dst = AppendString(append(dst, `,"note":`...), items[i].Note)
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')

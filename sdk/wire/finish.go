@@ -94,6 +94,8 @@ var (
 	extendItem = object[ExtendItem]{
 		{"token", func(s *scanner, item *ExtendItem) { item.Token = s.str() }, true},
 		{name: "timeout_ms", read: func(s *scanner, item *ExtendItem) { item.TimeoutMS = s.int(int64Detail) }},
+		{name: "progress", read: func(s *scanner, item *ExtendItem) { item.HasProgress, item.Progress = true, s.float() }},
+		{name: "note", read: func(s *scanner, item *ExtendItem) { item.Note = s.str() }},
 	}
 	releaseItem = object[ReleaseItem]{
 		{"token", func(s *scanner, item *ReleaseItem) { item.Token = s.str() }, true},

@@ -264,8 +264,10 @@ func compareExchange(t *testing.T, data []byte, got *ExchangeRequest, want *api.
 		}
 	}
 	for i, item := range got.Extend {
-		if string(item.Token) != want.Extend[i].Token || item.TimeoutMS != want.Extend[i].TimeoutMS {
-			t.Fatalf("extend %d: got %+v, want %+v\ndocument: %q", i, item, want.Extend[i], data)
+		w := want.Extend[i]
+		if string(item.Token) != w.Token || item.TimeoutMS != w.TimeoutMS || string(item.Note) != w.Note ||
+			item.HasProgress != (w.Progress != nil) || item.HasProgress && item.Progress != *w.Progress {
+			t.Fatalf("extend %d: got %+v, want %+v\ndocument: %q", i, item, w, data)
 		}
 	}
 	if want.Reserve != nil {

@@ -84,8 +84,11 @@ type FailItem struct {
 
 // ExtendItem is one item of an extend.
 type ExtendItem struct {
-	Token     []byte
-	TimeoutMS int64
+	Token       []byte
+	TimeoutMS   int64
+	HasProgress bool
+	Progress    float64
+	Note        []byte
 }
 
 // ReleaseItem is one item of a release.

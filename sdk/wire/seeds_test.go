@@ -43,7 +43,9 @@ var exchangeSeeds = []string{
 	`{"complete":null,"fail":null,"extend":null,"reserve":null}`, `{"reserve":{}}`, `{"reserve":{"max":1,"strategy":"a","context":{"a":"b","a":1}}}`, `{"reserve":[]}`,
 	`{"fail":[{"token":"b","fatal":1}]}`, `{"fail":[{"token":"b","fatal":false,"retry_after_ms":null,"error":null}]}`, `{"fail":[{"token":"b","retry_after_ms":1.5}]}`,
 	`{"fail":[{"token":"b","retry_at":"2026-02-28T10:00:00.123Z"},{"token":"c","retry_at":null}],"consumer":"host-1"}`, `{"fail":[{"token":"b","retry_at":5}]}`, `{"consumer":5}`, `{"consumer":"a","consumer":"b"}`,
-	`{"extend":[{"token":"b","timeout_ms":"5"}]}`, `{"extend":[{"timeout_ms":-5}]}`, `{"complete":[],"complete":[]}`, `{"release":[]}`, `{"complete":[{"token":"a"}],"fail":[{"token":tru}]}`,
+	`{"extend":[{"token":"b","timeout_ms":"5"}]}`, `{"extend":[{"token":"b","progress":0.4,"note":"page 3"},{"token":"c","progress":1e-3},{"token":"d","progress":null,"note":null}]}`,
+	`{"extend":[{"token":"b","progress":"0.4"}]}`, `{"extend":[{"token":"b","progress":1e999}]}`, `{"extend":[{"token":"b","progress":0.4.}]}`, `{"extend":[{"token":"b","note":7}]}`,
+	`{"extend":[{"timeout_ms":-5}]}`, `{"complete":[],"complete":[]}`, `{"release":[]}`, `{"complete":[{"token":"a"}],"fail":[{"token":tru}]}`,
 	`{"reserve":{"max":1,"strategy":` + strings.Repeat("[", 30) + strings.Repeat("]", 30) + `}}`, `{"reserve":{"max":1,"strategy":` + strings.Repeat("[", 31) + strings.Repeat("]", 31) + `}}`,
 	`{"reserve":{"max":1,"consumer":"\u00e9"},"complete":[{"token":"\u0061","output":{"base64":"/w=="}}]}`,
 }

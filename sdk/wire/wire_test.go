@@ -155,12 +155,12 @@ func brings(t *testing.T) {
 // What the client's writers write is what the server's readers read, through the generic reader too.
 func TestRequestsGoAcross(t *testing.T) {
 	t.Parallel()
-	retry := int64(0)
+	retry, progress := int64(0), 0.4
 	want := api.ExchangeRequest{
 		Complete: []api.CompleteItem{{Token: "t1", Output: api.Bytes("a\xff")}, {Token: "t2"}, {Token: "t3", Output: api.Bytes{}}},
 		Fail:     []api.FailItem{{Token: "f", Error: "it \"broke\"", Fatal: true, RetryAfterMS: &retry}, {Token: "g", RetryAt: api.At(time.UnixMilli(1_900_000_000_001))}},
 		Consumer: "host-1",
-		Extend:   []api.ExtendItem{{Token: "e", TimeoutMS: 5000}},
+		Extend:   []api.ExtendItem{{Token: "e", TimeoutMS: 5000, Progress: &progress, Note: "page \"3\" é"}, {Token: "h"}},
 		Reserve:  &api.ReserveRequest{Max: 3, Strategy: json.RawMessage(`"OldestFirst"`), Consumer: "c", WaitMS: 1, TimeoutMS: 2, Context: api.Meta{"z": api.Int(-3), "m": api.Text("x")}},
 	}
 	request := ExchangeRequest{HasReserve: true}
@@ -174,7 +174,7 @@ func TestRequestsGoAcross(t *testing.T) {
 		}
 	}
 	request.Consumer = []byte("host-1")
-	request.Extend = []ExtendItem{{Token: []byte("e"), TimeoutMS: 5000}}
+	request.Extend = []ExtendItem{{Token: []byte("e"), TimeoutMS: 5000, HasProgress: true, Progress: 0.4, Note: []byte("page \"3\" é")}, {Token: []byte("h")}}
 	request.Reserve.FromReserve(want.Reserve)
 	data := request.Append(nil)
 	var got api.ExchangeRequest

@@ -58,8 +58,12 @@ func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 		}
 		return
 	}
+	reported := old.Holds.Reported(&h)
 	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin again, too
 	Retake(m, r, h, of.Name, of.Seen)
+	if slot, held := m.Holds.Find(h.Seq, h.Index); held {
+		m.Holds.Report(slot, reported)
+	}
 }
 
 // Retake has a chunk be held as it was before the machine was made, unless it is done.

@@ -70,6 +70,7 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		deadline := min(now+timeout, m.Holds.At(slot).Reserved.Add(m.Settings.MaxReservation))
 		m.Holds.Extend(slot, deadline)
 		m.Holds.Saw(m.Holds.At(slot), now)
+		m.Holds.Report(slot, items[i].Reported)
 		dst = append(dst, queue.Result{Deadline: deadline})
 	}
 	return dst

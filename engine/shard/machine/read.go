@@ -107,6 +107,7 @@ func (m *Machine) Chunk(r *Record, index uint32) queue.Chunk {
 	if slot, held := m.Holds.Find(r.Seq, index); held {
 		h := m.Holds.At(slot)
 		c.State, c.Consumer, c.Since, c.Deadline = queue.ChunkReserved, m.Holds.Consumer(h), h.Reserved, h.Deadline
+		c.Reported = m.Holds.Reported(h)
 	} else if r.Sub.IsAvailable(index) {
 		c.State = queue.ChunkReady
 		if r.Parked {
@@ -181,6 +182,6 @@ func HeldChunk(m *Machine, r *Record, h *reserver.Hold, now queue.Time) queue.He
 		Chunk: queue.ChunkID{Submission: r.ID, Index: h.Index}, Meta: r.Meta(), Consumer: m.Holds.Consumer(h),
 		Attempt:  h.Attempt,
 		Reserved: h.Reserved, Deadline: h.Deadline, Overdue: Overdue(m, h, now),
-		Finishing: h.State == reserver.Finishing,
+		Finishing: h.State == reserver.Finishing, Reported: m.Holds.Reported(h),
 	}
 }

@@ -44,7 +44,7 @@ export interface Submission {
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string; failed_chunk?: number
   schedule?: string; scheduled_at?: string; has_attachment?: boolean; forwarded?: number
 }
-export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; held_since?: string; deadline?: string; error?: string; output?: unknown }
+export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; held_since?: string; deadline?: string; progress?: number; note?: string; error?: string; output?: unknown }
 export interface Tenant { key: string; value?: MetaValue; state: string; weight: number; share: number; lag: number; before?: number }
 export interface WhyBranch {
   branch: number; path: string; obstacle: string; detail: string; until?: string; consumer?: string
@@ -152,7 +152,7 @@ export interface Consumer {
 }
 /** Those with most overdue, then with most in hand, and sums over all that were looked at. */
 export interface ConsumersFrame { queue: string; at: string; consumers: number; attached: number; overdue: number; whole: boolean; top: Consumer[]; left: number }
-export interface HeldReservation { submission: string; index: number; attempt: number; consumer: string; since: string; held_ms: number; deadline: string; overdue: boolean; finishing?: boolean; meta: Meta }
+export interface HeldReservation { submission: string; index: number; attempt: number; consumer: string; since: string; held_ms: number; deadline: string; overdue: boolean; finishing?: boolean; progress?: number; note?: string; meta: Meta }
 
 export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
 export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }

@@ -65,13 +65,45 @@ test('who holds a chunk, free it', async () => {
   await t.close()
 })
 
+for (const [scheme, width] of looks) {
+  test(`what a consumer says of its work is on the pages of its reservations and of the chunk, at ${width} px in ${scheme}`, async () => {
+    const name = `told-${width}-${scheme}`
+    const note = '<b>page</b> 3 of a long report, ' + 'with many words '.repeat(13)
+    const sub = await insert(quern.url, 2, { for: name })
+    const { reservations: [{ token }] } = await reserve(quern.url, { max: 2, strategy: `SelectOnly("for", "${name}", OldestFirst)`, consumer: name })
+    const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 900, scheme })
+    await t.go(`#/reservations?consumer=${name}`)
+    await eventually(async () => assert.equal(await rows(t.page).count(), 2))
+    assert.equal(await t.page.getByRole('progressbar').count(), 0)
+    await call(quern.url, 'POST', '/v1/queues/default/reservations/extend', { items: [{ token, progress: 0.4, note }] })
+    const fits = async () => {
+      const bar = t.page.getByRole('progressbar', { name: 'Progress' })
+      await bar.waitFor()
+      assert.equal(await bar.count(), 1)
+      assert.equal(await bar.getAttribute('aria-valuenow'), '40')
+      await t.page.getByText('40 %', { exact: true }).waitFor()
+      await t.page.getByText('<b>page</b> 3').waitFor()
+      const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.ok(over <= 0, `${over} px stand out at the right`)
+      assert.deepEqual(await t.axe(), [])
+    }
+    await fits()
+    await t.go(`#/submissions/${sub.id}/0`)
+    await fits()
+    await call(quern.url, 'POST', '/v1/queues/default/reservations/complete', { items: [{ token }] })
+    await t.page.getByRole('progressbar', { name: 'Progress' }).waitFor({ state: 'detached' })
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  })
+}
+
 test('what one consumer holds is taken from the list of it, all at once', async () => {
   const sub = await insert(quern.url, 150, { for: 'crashed' })
   for (const max of [100, 30]) await reserve(quern.url, { max, strategy: 'SelectOnly("for", "crashed", OldestFirst)', consumer: 'crashed-1' })
   const t = await open(chromium.b, quern.url)
   t.allow(404) // a consumer that holds nothing is forgotten
   await t.go('#/reservations?consumer=crashed-1')
-  await t.page.getByRole('button', { name: 'Release the chunks of crashed-1' }).click()
+  await t.page.getByRole('button', { name: 'Release all 130 chunks of crashed-1' }).click()
   const asked = t.page.getByRole('dialog', { name: 'Take 130 from crashed-1?' })
   await asked.getByText('130 chunks are offered again at once').waitFor()
   await asked.getByLabel('Who').fill('ann')

@@ -591,8 +591,12 @@ class Chunk(_ChunkRequired, total=False):
     held_since: str
     #: For a waiting chunk: the earliest time at which it is handed out
     not_before: str
+    #: For a reserved chunk: what its consumer said last of its work
+    note: str
     #: Output, for a done chunk that has one
     output: Bytes
+    #: For a reserved chunk: how much of the work is done, 0 to 1, as its consumer said last
+    progress: float
 
 
 _ChunkMapOdd = TypedDict("_ChunkMapOdd", {"from": "int"}, total=False)
@@ -1117,6 +1121,10 @@ class _ExtendItemRequired(TypedDict):
 
 class ExtendItem(_ExtendItemRequired, total=False):
     """ExtendItem: see the server's OpenAPI document."""
+    #: What the consumer is doing, as plain text for people to see; absent or empty: as it was
+    note: str
+    #: How much of the work is done, for people to see; absent: as it was
+    progress: float
     #: Time until the new deadline; 0 or absent: the queue's
     timeout_ms: int
 
@@ -1224,6 +1232,10 @@ class HeldChunk(_HeldChunkRequired, total=False):
     """HeldChunk: see the server's OpenAPI document."""
     #: Whether the server is writing the end of the reservation to disk
     finishing: bool
+    #: What the consumer said last of its work
+    note: str
+    #: How much of the work is done, 0 to 1, as the consumer said last
+    progress: float
 
 
 class _HeldReservationRequired(TypedDict):
@@ -1251,6 +1263,10 @@ class HeldReservation(_HeldReservationRequired, total=False):
     """HeldReservation: see the server's OpenAPI document."""
     #: Whether the server is writing the end of the reservation to disk
     finishing: bool
+    #: What the consumer said last of its work
+    note: str
+    #: How much of the work is done, 0 to 1, as its consumer said last
+    progress: float
 
 
 class Hello(TypedDict):

@@ -279,8 +279,12 @@ export type Chunk = {
   index: number
   /** For a waiting chunk: the earliest time at which it is handed out */
   not_before?: string
+  /** For a reserved chunk: what its consumer said last of its work */
+  note?: string
   /** Output, for a done chunk that has one */
   output?: Bytes
+  /** For a reserved chunk: how much of the work is done, 0 to 1, as its consumer said last */
+  progress?: number
   /** State of the chunk */
   state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded"
 }
@@ -728,6 +732,10 @@ export type ExplainPick = {
 }
 
 export type ExtendItem = {
+  /** What the consumer is doing, as plain text for people to see; absent or empty: as it was */
+  note?: string
+  /** How much of the work is done, for people to see; absent: as it was */
+  progress?: number
   /** Time until the new deadline; 0 or absent: the queue's */
   timeout_ms?: number
   /** Token from the reservation */
@@ -811,6 +819,10 @@ export type HeldChunk = {
   index: number
   /** Meta of the submission */
   meta: Meta
+  /** What the consumer said last of its work */
+  note?: string
+  /** How much of the work is done, 0 to 1, as the consumer said last */
+  progress?: number
   /** Time of the reservation */
   reserved_at: string
   /** Its submission */
@@ -832,8 +844,12 @@ export type HeldReservation = {
   index: number
   /** Meta of the submission */
   meta: Meta
+  /** What the consumer said last of its work */
+  note?: string
   /** Whether the consumer has held it for longer than the queue's reservation_timeout_ms */
   overdue: boolean
+  /** How much of the work is done, 0 to 1, as its consumer said last */
+  progress?: number
   /** Time of the reservation */
   since: string
   /** Its submission */

@@ -14,7 +14,7 @@ import { link, say } from '../state'
 import { Clamp } from '../text'
 import type { Attempt, Chunk as Of, DeadLetter, Diagnosis, Page, Submission } from '../types'
 import { ago } from './consumers'
-import { Release } from './reservations'
+import { Release, said, Said } from './reservations'
 import { Says } from './value'
 import { Why } from './why'
 
@@ -53,6 +53,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /> · <a href={link('reservations', { submission: id })}>all reservations of the submission</a></dd></>}
             {c.held_since && <><dt>Held since</dt><dd>{[moment(c.held_since), ago(c.held_since)].filter(Boolean).join(', ')}</dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
+            {said(c) && <><dt>Progress</dt><dd><Said of={c} /></dd></>}
             {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
           </dl>

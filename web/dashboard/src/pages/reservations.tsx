@@ -74,6 +74,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
   const path = heldPath(filters)
   const list = useLive<Page<HeldReservation>>(path, 2)
   const items = list.data?.items
+  const told = items?.some(said)
   const done = () => { list.again(); changed?.() }
   const { limit: _, cursor, ...rest } = filters
   return (
@@ -84,12 +85,12 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
       {items?.length === 0 && <Empty>{none}</Empty>}
       {items && items.length > 0 && (
         <List name={name} items={items} id={(h) => `${h.submission}/${h.index}`} scope={path} open={(h) => link(`submissions/${h.submission}/${h.index}`)}
-          columns={[{ name: 'Chunk' }, { name: 'Consumer' }, { name: 'Held', right: true }, { name: 'Deadline' }, { name: 'Meta' }, { name: 'Actions', hidden: true }]}
+          columns={[{ name: 'Chunk' }, { name: 'Consumer' }, { name: 'Held', right: true }, { name: 'Deadline' }, ...(told ? [{ name: 'Progress' }] : []), { name: 'Meta' }, { name: 'Actions', hidden: true }]}
           cells={(h) => [
             <td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>,
             <td>{h.consumer ? <Clamp text={h.consumer} href={link('consumers/' + encodeURIComponent(h.consumer))} /> : <span class="note">without a name</span>}</td>,
             <td class="r" title={`since ${moment(h.since)}`}>{duration(h.held_ms / 1000)}{h.overdue && <> <span class="badge">overdue</span></>}{h.attempt > 1 && <p class="note">attempt {h.attempt}</p>}</td>, <td><Left h={h} /><p class="note">until {moment(h.deadline)}{h.finishing ? ', finishing' : ''}</p></td>,
-            <td><MetaChips meta={h.meta} /></td>, <td class="r">{!h.finishing && <Gate scope="operate"><Release h={h} done={done} /></Gate>}</td>,
+            ...(told ? [<td><Said of={h} /></td>] : []), <td><MetaChips meta={h.meta} /></td>, <td class="r">{!h.finishing && <Gate scope="operate"><Release h={h} done={done} /></Gate>}</td>,
           ]} />
       )}
       {!few && <p class="foot row">{cursor && <button onClick={() => history.back()}>Back</button>}{list.data?.next && <a class="btn" href={here({ cursor: list.data.next })}>Next</a>}</p>}
@@ -122,7 +123,7 @@ export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; l
     done()
   }
   return (
-    <Confirm name="Release" n={c.reserved} label={`Release the chunks of ${c.consumer}`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
+    <Confirm name="Release" n={c.reserved} label={`Release the chunks of ${c.consumer}`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…`, label: `Release all ${exact(c.reserved)} chunks of ${c.consumer}` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
       {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, without counting an attempt. A completion counts only until they are handed out again.
     </Confirm>
   )
@@ -132,6 +133,21 @@ export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; l
 function ReleaseShown({ name, done }: { name: string; done: () => void }) {
   const c = useLive<Consumer>(`${consumerPath(name)}?limit=1`, 2).data
   return c && c.reserved > 0 ? <ReleaseAll c={c} done={done} look="plain" /> : null
+}
+
+type Told = { progress?: number; note?: string }
+
+export const said = (of: Told) => of.progress !== undefined || Boolean(of.note)
+
+/** What a consumer says of its work. */
+export function Said({ of }: { of: Told }) {
+  const percent = of.progress === undefined ? undefined : Math.floor(100 * of.progress)
+  return (
+    <>
+      {percent !== undefined && <div class="gauge"><div class="bar" role="progressbar" aria-label="Progress" aria-valuemin={0} aria-valuemax={100} aria-valuenow={percent}><i class="done" style={{ width: `${percent}%` }} /></div><span>{percent} %</span></div>}
+      {of.note && <p class="note"><Clamp text={of.note} most={80} /></p>}
+    </>
+  )
 }
 
 /** How much of a reservation's time is over, by the server's clock. */
