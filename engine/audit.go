@@ -104,6 +104,9 @@ func auditLacks(e *Engine, f *AuditFilter, fresh []FreshActs, behind bool) (name
 		}
 	}
 	for _, q := range e.Queues() {
+		if whole, number := queue.CutShard(q.Name); number == 1 && looked[whole] {
+			continue // the first shard, whose entries have the name of its queue
+		}
 		if !looked[q.Name] && (f.Queue == "" || f.Queue == q.Name) {
 			names = append(names, q.Name)
 		}

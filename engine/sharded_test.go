@@ -86,6 +86,21 @@ func with(change func(*queue.Settings)) queue.Settings {
 	return s
 }
 
+// The first shard is asked by another name than the one that its entries have.
+func TestAuditOfAShardedQueueLacksNothing(t *testing.T) {
+	t.Parallel()
+	e, _ := openSharded(t, t.TempDir(), 3)
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	page, err := e.Audit(AuditFilter{}, "", 100)
+	if err != nil || len(page.Items) == 0 || len(page.Lacks) != 0 {
+		t.Fatalf("%d entries, without those of %q: %v", len(page.Items), page.Lacks, err)
+	}
+}
+
 // Finishing goes to the shards that the tokens name, in one call, and the results come back in order.
 func TestFinishOverShards(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -121,6 +122,9 @@ func (c *checking) queues(ctx context.Context) (err error) {
 			c.report.Queues = append(c.report.Queues, Queue{Name: q.Name, Quarantined: true})
 			c.found(Finding{Queue: q.Name, Detail: q.Quarantined.Reason})
 			continue
+		}
+		if _, number := queue.CutShard(q.Name); number == 0 && q.Settings.Shards > 1 {
+			continue // each of its shards is in the list by itself
 		}
 		c.doing("queue " + q.Name)
 		v, err := e.Storage().Verify(ctx, q.Name, c.fault)

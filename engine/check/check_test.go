@@ -199,6 +199,44 @@ func TestWhole(t *testing.T) {
 	}
 }
 
+// Each shard of a queue is read, and reported under the name by which it is asked.
+func TestShardsAreChecked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := open(t, dir)
+	settings := queue.DefaultSettings()
+	settings.Shards = 3
+	_, _, err := e.PutQueue(t.Context(), "orders", settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, err := e.Work("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const groups = 20
+	var list []queue.Insertion
+	for i := range groups {
+		n := &queue.NewSubmission{Group: fmt.Sprint("group ", i), OperationsPerChunk: 1}
+		n.Chunks.Inline = [][]byte{[]byte("work")}
+		list = append(list, queue.Insertion{New: n})
+	}
+	if err := orders.InsertMany(t.Context(), list, false); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, e)
+	r := checked(t, dir)
+	var names []string
+	submissions := uint64(0)
+	for _, q := range r.Queues {
+		names = append(names, q.Name)
+		submissions += uint64(q.Submissions)
+	}
+	if want := []string{"default", "orders~1", "orders~2", "orders~3"}; !r.Whole || !slices.Equal(names, want) || submissions != groups {
+		t.Errorf("%q with %d submissions, want %q with %d: %+v", names, submissions, want, groups, r)
+	}
+}
+
 // What is damaged is named: queue, submission and chunk, and file, table and row.
 func TestFindingsName(t *testing.T) {
 	t.Parallel()
