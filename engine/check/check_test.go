@@ -235,6 +235,27 @@ func TestShardsAreChecked(t *testing.T) {
 	if want := []string{"default", "orders~1", "orders~2", "orders~3"}; !r.Whole || !slices.Equal(names, want) || submissions != groups {
 		t.Errorf("%q with %d submissions, want %q with %d: %+v", names, submissions, want, groups, r)
 	}
+
+	listed := 0
+	for _, name := range names[1:] {
+		err := Submissions(t.Context(), dir, SubmissionOptions{Options: Options{Work: t.TempDir(), Now: time.Now}, Queue: name}, func(i Item) error {
+			listed++
+			if i.Kind == OpDamaged {
+				t.Errorf("%s: %+v", name, i)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if listed != groups {
+		t.Errorf("%d submissions are listed by their shards, want %d", listed, groups)
+	}
+	err = Submissions(t.Context(), dir, SubmissionOptions{Options: Options{Work: t.TempDir(), Now: time.Now}, Queue: "orders"}, nil)
+	if err == nil || !strings.Contains(err.Error(), `"orders~1"`) {
+		t.Errorf("the whole queue is asked: %v", err)
+	}
 }
 
 // What is damaged is named: queue, submission and chunk, and file, table and row.

@@ -54,15 +54,26 @@ func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) erro
 	})
 }
 
-// shardOf is the folder of a queue, as the catalogue has it.
+// shardOf is the folder of a queue, as the catalogue has it. One of several shards has to be named: the first is in the
+// catalogue under the name of the queue.
 func shardOf(ctx context.Context, o *Options, dir, work, name string) (folder string, err error) {
 	if err := o.copy(ctx, dir, work, catalogueName); err != nil {
 		return "", err
 	}
-	err = sqlitedb.Rows(ctx, filepath.Join(work, catalogueName), func(row sqlitedb.Row) error {
-		folder = fmt.Sprintf("shards/%04d/", row.Int(0))
+	whole, number := queue.CutShard(name)
+	row, second := name, ""
+	if number == 1 {
+		row = whole
+	} else if number == 0 {
+		second = queue.ShardName(name, 2)
+	}
+	err = sqlitedb.Rows(ctx, filepath.Join(work, catalogueName), func(found sqlitedb.Row) error {
+		if found.Text(1) == second {
+			return fmt.Errorf("the queue %q has several shards: name one of them, as in %q", name, queue.ShardName(name, 1))
+		}
+		folder = fmt.Sprintf("shards/%04d/", found.Int(0))
 		return nil
-	}, "SELECT shard FROM queue WHERE name = ?", name)
+	}, "SELECT shard, name FROM queue WHERE name IN (?, ?)", row, second)
 	if err == nil && folder == "" {
 		err = fmt.Errorf("the data directory %s has no queue %q", dir, name)
 	}
