@@ -112,7 +112,7 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
           <tr><td class="wrap"><Mark of="paused" /> {s.paused > 0 ? <a href={link('rules')}>Paused by a rule</a> : 'Paused by a rule'}</td><td class="r"><Count n={s.paused} /></td></tr>
           {s.blocked > 0 && <tr><td class="wrap"><Mark of="blocked" /> <a href={link('rules')}>Blocked by a rule</a></td><td class="r"><Count n={s.blocked} /></td></tr>}
           <tr><td class="wrap"><Mark of="dead" /> {s.dead_letters > 0 ? <><a href={link('dead-letters')}>Dead: out of attempts</a>, <a href={link('dead-letters', { died: '1h' })}>those of the last hour</a></> : 'Dead: out of attempts'}</td><td class="r"><Count n={s.dead_letters} /></td></tr>
-          <tr><td class="wrap"><Mark of="ready" /> Nothing: ready, and waits for a consumer</td><td class="r"><Count n={s.ready} /></td></tr>
+          <tr><td class="wrap"><Mark of="ready" /> Ready: waits for a consumer</td><td class="r"><Count n={s.ready} /></td></tr>
           {full.map((k) => <tr key={k.key} class="part"><td class="wrap">of these behind a reached limit of <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> ({k.values} {k.values === 1 ? 'value' : 'values'})</td><td class="r"><Count n={k.ready} /></td></tr>)}
         </tbody>
       </table>

@@ -20,14 +20,14 @@ export function Shards({ of, page }: { of: string; page: string }) {
   const nameOf = (shard: number) => shards.data?.items.find((s) => s.shard === shard)?.queue ?? `${of}~${shard}`
   return (
     <>
-      <div class="head"><h1>Shards of {of}</h1><span>each shard has this page, and all others, for itself</span><div class="act"><CopyAs cli={quern('shards', '-Q', of)} curl={curl('GET', `${path}/shards`)} /></div></div>
+      <div class="head"><h1>Shards of {of}</h1><span>the work of this queue is spread over its shards; open one to see this page of it</span><div class="act"><CopyAs cli={quern('shards', '-Q', of)} curl={curl('GET', `${path}/shards`)} /></div></div>
       <section class="card w12">
         <header><h2>Shards</h2><small>{shards.data ? exact(shards.data.items.length) : ''}</small></header>
         {shards.problem && <Failed problem={shards.problem} again={shards.again} />}
         {!shards.data && !shards.problem && <p class="note">Reading…</p>}
         {shards.data && (
           <List name="Shards" items={shards.data.items} id={(s) => s.queue} scope=""
-            columns={[{ name: 'Shard' }, { name: 'State' }, { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'Reserved', right: true }]}
+            columns={[{ name: 'Shard' }, { name: 'State' }, { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'In flight', right: true, title: 'chunks that consumers hold' }]}
             cells={(s) => [
               <td><a href={inQueue(s.queue, page)}>{s.queue}</a></td>,
               <td><State of={s} /></td>,
