@@ -26,7 +26,8 @@ type report struct {
 // options say where a suite works, and with which programs.
 type options struct {
 	dir      string            // for data; a temporary folder in it is made and removed
-	progress func(line string) // told what is being measured; may be nil
+	progress func(line string) // told what is being measured, and each figure; may be nil
+	only     []string          // the figures to measure; none: all of the suite
 	server   string            // the program quern, for suites that measure a server in a process of its own
 	compiler []string          // program and arguments that end up in wasm/compile.Child; for the suite plugins
 	floor    []string          // program and arguments that end up in serveFloor; for suites that measure a rate over HTTP
@@ -69,6 +70,11 @@ func measure(ctx context.Context, name string, o options) (*report, error) {
 	if at < 0 {
 		return nil, fmt.Errorf("unknown suite %q; quern-bench --list names them", name)
 	}
+	for _, only := range o.only {
+		if name != "cluster" || !slices.Contains(clusterNames, only) {
+			return nil, fmt.Errorf("only: the suite cluster can be asked for some of its figures, and %q is none; --list names them", only)
+		}
+	}
 	dir, err := os.MkdirTemp(o.dir, "quern-bench-")
 	if err != nil {
 		return nil, err
@@ -82,7 +88,16 @@ func measure(ctx context.Context, name string, o options) (*report, error) {
 	return r.report, suites()[at].run(ctx, r)
 }
 
+// wants says whether one of these figures is to be measured.
+func (r *run) wants(names ...string) bool {
+	return len(r.only) == 0 || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.only, name) })
+}
+
+// add adds a figure, and tells it: a run that fails or is interrupted later has shown what it found.
 func (r *run) add(name string, value float64, unit string) {
+	if r.progress != nil {
+		r.progress(fmt.Sprintf("measured %s: %.5g %s", name, value, unit))
+	}
 	r.report.Results = append(r.report.Results, figure{Name: name, Value: value, Unit: unit})
 }
 

@@ -46,14 +46,22 @@ func clusterFigures(ctx context.Context, r *run, scale clusterScale) error {
 	if err := c.backlog(ctx, scale); err != nil {
 		return err
 	}
-	if err := c.failovers(ctx, scale); err != nil {
-		return err
+	for _, part := range []struct {
+		figures []string
+		measure func(context.Context, clusterScale) error
+	}{
+		{clusterNames[:5], c.failovers},
+		{[]string{"move_longest_s", "move_kept"}, c.moves},
+		{[]string{"direct_p50", "proxied_p50"}, c.proxied},
+		{[]string{"completions_sync_1", "river_sync_1"}, c.rateOfOne},
+		{[]string{"completions_sync_16"}, c.rateOfMany},
+	} {
+		if !r.wants(part.figures...) {
+			continue
+		}
+		if err := part.measure(ctx, scale); err != nil {
+			return err
+		}
 	}
-	if err := c.moves(ctx, scale); err != nil {
-		return err
-	}
-	if err := c.proxied(ctx, scale); err != nil {
-		return err
-	}
-	return c.rates(ctx, scale)
+	return nil
 }

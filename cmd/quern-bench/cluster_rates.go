@@ -17,8 +17,11 @@ import (
 	"github.com/quern-queue/quern/engine"
 )
 
-// rates are the completions of the cluster, and beside them, in turns, those of River on the same databases.
-func (c *clusterBed) rates(ctx context.Context, scale clusterScale) error {
+// riverPatience bounds one turn of River, which takes seconds.
+const riverPatience = 3 * time.Minute
+
+// rateOfOne is the completions of one queue of the cluster, and beside them, in turns, those of River on the same databases.
+func (c *clusterBed) rateOfOne(ctx context.Context, scale clusterScale) error {
 	one, err := c.manyQueues(ctx, "one", 1, scale)
 	if err != nil {
 		return err
@@ -45,11 +48,16 @@ func (c *clusterBed) rates(ctx context.Context, scale clusterScale) error {
 	}
 	c.add("completions_sync_1", middle(ours), "chunks/s")
 	c.over("river_sync_1")
+	return nil
+}
+
+// rateOfMany is the completions of many queues of the cluster together.
+func (c *clusterBed) rateOfMany(ctx context.Context, scale clusterScale) error {
 	many, err := c.manyQueues(ctx, "many", scale.queues, scale)
 	if err != nil {
 		return err
 	}
-	ours = nil
+	var ours []float64
 	for k := range scale.rounds {
 		c.progress(fmt.Sprintf("completions_sync_16: turn %d of %d", k+1, scale.rounds))
 		rate, err := timed(ctx, 2*connections, 3*c.turn, nil, many)
@@ -117,12 +125,14 @@ func (c *clusterBed) buildRiver(ctx context.Context) (program string) {
 
 // workRiver has River work so much off, and returns how much it completed per second.
 func (c *clusterBed) workRiver(ctx context.Context, program string, n int) (float64, error) {
+	ctx, stop := context.WithTimeout(ctx, riverPatience)
+	defer stop()
 	out, err := exec.CommandContext(ctx, program, "-url", c.primary.URL(), "-jobs", strconv.Itoa(n)).Output()
 	if err != nil {
 		if exit, is := errors.AsType[*exec.ExitError](err); is {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
-		return 0, fmt.Errorf("river: %w", err)
+		return 0, errors.Join(fmt.Errorf("river: %w", err), ctx.Err())
 	}
 	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 }

@@ -1,10 +1,11 @@
 // Quern-bench measures Quern on this machine: the figures of docs/FIGURES.md. `quern-bench SUITE` runs one suite, `quern-bench --list`
-// names them all. It starts the `quern` that stands beside it, or else the one in the PATH.
+// names them all. It starts the `quern` that stands beside it, or else the one in the PATH, or else one that it builds.
 //
 //quern:tests processes
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,7 @@ const floorCommand = "floor"
 func command(out, progress io.Writer) *cobra.Command {
 	var list, asJSON bool
 	var profile string
-	o := options{progress: func(line string) { fmt.Fprintln(progress, "measuring", line) }}
+	o := options{progress: func(line string) { fmt.Fprintln(progress, line) }}
 	c := &cobra.Command{
 		Use:   "quern-bench [SUITE]",
 		Short: "Measure Quern on this machine",
@@ -57,9 +58,11 @@ func command(out, progress io.Writer) *cobra.Command {
 				return err
 			}
 			defer stop()
-			if err := o.findPrograms(); err != nil {
+			clean, err := o.findPrograms(cmd.Context())
+			if err != nil {
 				return err
 			}
+			defer clean()
 			measured, err := measure(cmd.Context(), args[0], o)
 			if err != nil {
 				return err
@@ -71,6 +74,7 @@ func command(out, progress io.Writer) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	c.Flags().StringVar(&o.dir, "dir", "", "folder for the data (default: the system's temporary folder); its disk is measured")
 	c.Flags().DurationVar(&o.turn, "turn", time.Second, "how long one measurement of a rate over HTTP lasts; shorter ones vary more")
+	c.Flags().StringSliceVar(&o.only, "only", nil, "measure only these figures, and those that come with them (of the suite cluster)")
 	c.Flags().StringVar(&profile, "cpuprofile", "", "file for a CPU profile of the run, for go tool pprof")
 	c.AddCommand(&cobra.Command{
 		Use: floorCommand, Hidden: true, Args: cobra.NoArgs,
@@ -79,21 +83,35 @@ func command(out, progress io.Writer) *cobra.Command {
 	return c
 }
 
-// findPrograms names the programs that suites start: the server beside this program or in the PATH, and this program as the floor.
-func (o *options) findPrograms() error {
+// findPrograms names the programs that suites start: this program as the floor, and the server beside it or in the PATH. A server that is
+// in neither is built, as with `go run`; clean removes it.
+func (o *options) findPrograms(ctx context.Context) (clean func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	clean = func() {}
 	server, err := exec.LookPath(filepath.Join(filepath.Dir(self), "quern"))
 	if err != nil {
 		server, err = exec.LookPath("quern")
 	}
 	if err != nil {
-		return fmt.Errorf("quern stands neither beside %s nor in the PATH; `make build` builds both", self)
+		folder, err := os.MkdirTemp(o.dir, "quern-bench-server-")
+		if err != nil {
+			return nil, err
+		}
+		clean = func() { os.RemoveAll(folder) }
+		server = filepath.Join(folder, "quern")
+		o.progress("building quern")
+		build := exec.CommandContext(ctx, "go", "build", "-o", server, "github.com/quern-queue/quern/cmd/quern")
+		if said, err := build.CombinedOutput(); err != nil {
+			clean()
+			return nil, fmt.Errorf("quern stands neither beside %s nor in the PATH, and cannot be built here: %w: %s; `make build` builds both",
+				self, err, bytes.TrimSpace(said))
+		}
 	}
 	o.server, o.compiler, o.floor = server, []string{server, "plugin-compile"}, []string{self, floorCommand}
-	return nil
+	return clean, nil
 }
 
 // startProfile profiles this process until stop is called. It does nothing without a path.

@@ -13,6 +13,12 @@ func TestCommandLine(t *testing.T) {
 	if _, err := measure(t.Context(), "nosuch", options{dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--list") {
 		t.Errorf("an unknown suite: %v", err)
 	}
+	for _, suite := range []string{"http", "cluster"} {
+		_, err := measure(t.Context(), suite, options{dir: t.TempDir(), only: []string{"nosuch"}})
+		if err == nil || !strings.Contains(err.Error(), "only: ") {
+			t.Errorf("a figure that %s cannot measure alone: %v", suite, err)
+		}
+	}
 	var out bytes.Buffer
 	c := command(&out, io.Discard)
 	c.SetArgs([]string{"--list"})
