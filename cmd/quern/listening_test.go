@@ -36,6 +36,8 @@ func TestListening(t *testing.T) {
 		{pair[2:], "belong together"},
 		{append([]string{"--tls-self-signed"}, pair...), "only one of them"},
 		{append([]string{"--insecure-behind-proxy"}, pair...), "only one of them"},
+		{[]string{"--cluster", "postgres://db/quern", "--tls-self-signed"}, "other nodes of a cluster do not trust"},
+		{append([]string{"--cluster", "postgres://db/quern"}, pair...), ""},
 		{[]string{"--tls-self-signed=yes"}, "must be true or false"},
 		{[]string{"--metrics-listen", "0.0.0.0:9090"}, ""},
 		{[]string{"--metrics-listen", "9090"}, "HOST:PORT"},
