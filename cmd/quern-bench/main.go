@@ -106,8 +106,8 @@ func (o *options) findPrograms(ctx context.Context) (clean func(), err error) {
 		build := exec.CommandContext(ctx, "go", "build", "-o", server, "github.com/quern-queue/quern/cmd/quern")
 		if said, err := build.CombinedOutput(); err != nil {
 			clean()
-			return nil, fmt.Errorf("quern stands neither beside %s nor in the PATH, and cannot be built here: %w: %s; `make build` builds both",
-				self, err, bytes.TrimSpace(said))
+			return nil, fmt.Errorf("quern stands neither beside %s nor in the PATH, and cannot be built here: %w: %s; "+
+				"`make build` builds both", self, err, bytes.TrimSpace(said))
 		}
 	}
 	o.server, o.compiler, o.floor = server, []string{server, "plugin-compile"}, []string{self, floorCommand}

@@ -71,8 +71,8 @@ func (c *Config) checkCluster() error {
 	case c.Cluster.URL != "" && c.BackupDir != "":
 		return errors.New("a node of a cluster makes no backups by itself: give cluster or backup-dir, not both, and run quern backup")
 	case c.Cluster.URL != "" && c.TLSSelfSigned:
-		return errors.New("the other nodes of a cluster do not trust the certificate that tls-self-signed makes: give tls-cert and tls-key, " +
-			"from an authority that every node's system trusts")
+		return errors.New("the other nodes of a cluster do not trust the certificate that tls-self-signed makes: give " +
+			"tls-cert and tls-key, from an authority that every node's system trusts")
 	}
 	return nil
 }
