@@ -77,8 +77,8 @@ func submitCommand(a *app) *cobra.Command {
 	f.StringVar(&o.unique.Key, "unique", "", "insert only if no other submission of the queue holds this `KEY`; prints the one that does")
 	f.StringVar(&o.unique.While, "unique-while", "", "how long the key is held: open (until the submission ends), "+
 		"or a duration from the insert on, such as 24h (default open)")
-	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "what to do with the submission that holds the key: keep it, "+
-		"or replace it unless one of its chunks is reserved or finished (default keep)")
+	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "keep: insert nothing, and print the submission that holds the key; "+
+		"replace: cancel that one and insert this, unless one of its chunks is reserved or finished (default keep)")
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	o.lines.flags(f)
