@@ -230,6 +230,8 @@ var errCutOff = errors.New("test: the restore is cut off")
 
 // A restore that is cut off at any change leaves nothing, or a cluster in which no node starts and of which no backup is made. Begun again
 // with the same backup or another it ends well.
+//
+//quern:sequential
 func TestRestoreIntoAClusterCutOff(t *testing.T) {
 	t.Parallel()
 	alone := openAt(t, t.TempDir())

@@ -30,6 +30,8 @@ type recorded struct {
 
 // Of 300 batches behind limits that differ, some of which are paused for a while and some of which get another limit, and a third of which
 // the strategy limits, 80 to 97 % end before the p90 of a forecast that was read at some moment of them. docs/FIGURES.md has the table.
+//
+//quern:sequential
 func TestForecastsAreCalibrated(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
