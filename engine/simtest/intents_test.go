@@ -64,6 +64,22 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 				return b.shard.InsertMany(ctx, []queue.Insertion{insertion("k", "x"), insertion("", "y")}, true)
 			}
 		},
+		"replace a submission": func(b *box) func() error {
+			mustInsert(b.t, b, *unique("k", 0, false, false))
+			return func() error { _, _, err := b.shard.Insert(ctx, unique("k", 0, true, false)); return err }
+		},
+		"a deadline passes": func(b *box) func() error {
+			mustInsert(b.t, b, prefixed(2))
+			held(b)
+			return func() error {
+				b.clock.pass(25 * time.Hour)
+				b.shard.Worker.Tick()
+				if err := b.settle(); err != nil || b.shard.Stats().DiskFull == 0 {
+					return err
+				}
+				return &queue.Error{Code: queue.CodeDiskFull}
+			}
+		},
 		"cancel": func(b *box) func() error {
 			sub := mustInsert(b.t, b, prefixed(2))
 			return func() error { _, err := b.shard.Submissions.Cancel(ctx, sub.ID); return err }
@@ -150,7 +166,8 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			must(t, b.shard.Audit())
 			after := b.shard.Stats()
 			if after.SubmissionsOpen != before.SubmissionsOpen || after.RulesActive != before.RulesActive || after.Schedules != before.Schedules || after.BulkOperationsRunning != before.BulkOperationsRunning ||
-				after.DeadLetters != before.DeadLetters || after.Outgoing != before.Outgoing {
+				after.DeadLetters != before.DeadLetters || after.Outgoing != before.Outgoing || after.ExpiredTotal != before.ExpiredTotal ||
+				after.UniqueReplaced != before.UniqueReplaced {
 				t.Errorf("a failed commit left\n%+v, want\n%+v", after, before)
 			}
 			must(t, do())
