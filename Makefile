@@ -24,7 +24,7 @@ DASHBOARD := web/dashboard
 # Tests that `make vet` has looked at. Those under the race detector share no cache with anything else: to compile SQLite with -O1 and to leave
 # out what debuggers read makes them ready a third sooner.
 TEST      := go test -vet=off -timeout 30m
-RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' $(TEST) -race -gcflags=all=-dwarf=false
+RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' GOGC=100 $(TEST) -race -gcflags=all=-dwarf=false
 MEMORY    := internal/in-memory.sh
 # The simulations' tests in which calls overlap. internal/kind.sh says which packages are tested how.
 OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken

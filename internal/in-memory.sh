@@ -3,7 +3,8 @@
 # make small files, and to wait until a disk has synced those proves nothing. Where there is no room they stay on the disk, and what Go builds
 # does so always. Tests of kill -9, of failing power, and of repairs are of the kind "processes", which runs on the disk.
 # Where there is room, Go also collects garbage less often, unless GOGC says how often: the heaps of tests are small, and collecting them takes
-# a sixth of the simulations' time. A test that measures memory collects garbage itself before it looks.
+# a sixth of the simulations' time. A test that measures memory collects garbage itself before it looks. Under the race detector the Makefile
+# keeps to Go's own GOGC: the detector needs several times the memory of the heap.
 set -euo pipefail
 memory=/dev/shm
 enough() { [ "${1:-0}" -ge $(($2 << 20)) ]; } # so many kB are at least so many GiB

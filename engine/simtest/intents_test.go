@@ -9,10 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Whatever a feature decides and cannot write is undone with its batch: nothing of it is left, in no part of the machine, and it can be asked
-// for again. Each feature has its line here.
-func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
-	t.Parallel()
+// decisions are one of each feature, by name: each prepares a box, and returns what decides.
+func decisions() map[string]func(b *box) func() error {
 	held := func(b *box) queue.Reservation { return mustReserve(b.t, b, "OldestFirst", 1)[0] }
 	match := queue.RuleMatch{Entry: queue.MetaEntry{Key: "a", Value: queue.IntValue(1)}}
 	rule := func(b *box) queue.Rule {
@@ -31,7 +29,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 		return sub.ID
 	}
 	bulk := queue.BulkRequest{Action: queue.BulkRedrive}
-	ops := map[string]func(b *box) func() error{
+	return map[string]func(b *box) func() error{
 		"complete": func(b *box) func() error {
 			mustInsert(b.t, b, prefixed(2))
 			token := held(b).Token
@@ -150,7 +148,13 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			return func() error { return b.shard.Forwarding.Deliver(ctx, []queue.Delivery{{Number: 1, Submission: n}}) }
 		},
 	}
-	for name, prepare := range ops {
+}
+
+// Whatever a feature decides and cannot write is undone with its batch: nothing of it is left, in no part of the machine, and it can be asked
+// for again. Each feature has its line here.
+func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range decisions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, f := newBox(t, deadLetters()), &faults{spare: true}
