@@ -38,12 +38,14 @@ type held struct {
 
 	age       int // quarters of the timeout since it was reserved or extended
 	extending bool
+	worker    *worker
+	progress  progress   // guarded by the worker's progresses
 	result    api.Result // why it was lost
 }
 
-func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*held, error) {
-	meta, err := metas.read(r.Meta)
-	h := &held{token: r.Token, delay: -1, chunk: Chunk{
+func newHeld(w *worker, r *wire.Reservation) (*held, error) {
+	meta, err := w.metas.read(r.Meta)
+	h := &held{worker: w, token: r.Token, delay: -1, chunk: Chunk{
 		Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt, Deadline: time.UnixMilli(r.Deadline).UTC(),
 		CreatedAt: time.UnixMilli(r.CreatedAt).UTC(), ReadyAt: time.UnixMilli(r.ReadyAt).UTC(),
 		Content: r.Content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
@@ -51,7 +53,8 @@ func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*hel
 	if r.IsKey {
 		h.chunk.Content, h.chunk.Key = nil, string(r.Content)
 	}
-	h.ctx, h.cancel = context.WithCancelCause(WithTraceContext(base, r.Trace))
+	h.chunk.held = h
+	h.ctx, h.cancel = context.WithCancelCause(WithTraceContext(w.base, r.Trace))
 	return h, err
 }
 
@@ -258,7 +261,9 @@ func (n *call) fill(w *worker) {
 		n.request.Consumer = []byte(w.o.Consumer)
 	}
 	for _, h := range n.extends {
-		n.request.Extend = append(n.request.Extend, wire.ExtendItem{Token: h.token, TimeoutMS: w.o.Timeout.Milliseconds()})
+		item := wire.ExtendItem{Token: h.token, TimeoutMS: w.o.Timeout.Milliseconds()}
+		w.progress.fill(h, &item)
+		n.request.Extend = append(n.request.Extend, item)
 	}
 	if w.asked > 0 {
 		n.request.HasReserve = true
@@ -310,13 +315,13 @@ func (w *worker) startPoll(room int) {
 	request := w.reserve
 	request.Max = room
 	request.WaitMS = w.o.Wait.Milliseconds()
-	failures := w.pollFails
+	failures := w.poll.failures
 	p := &poll{hellos: w.attached.hellos}
 	go func() {
-		p.err = w.client.ReserveInto(w.pollCtx, w.o.Queue, &request, &p.out)
+		p.err = w.client.ReserveInto(w.poll.ctx, w.o.Queue, &request, &p.out)
 		switch {
 		case p.err != nil:
-			w.rest(w.pollCtx, p.err, failures)
+			w.rest(w.poll.ctx, p.err, failures)
 		case len(p.out.Reservations) == 0:
 			w.idle(&p.out)
 		}
@@ -331,7 +336,7 @@ func (w *worker) idle(out *Reserved) {
 	if out.HasRetryAfter {
 		d += min(milliseconds(out.RetryAfterMS), most)
 	}
-	_ = pause(w.pollCtx, d) // ended early is fine
+	_ = pause(w.poll.ctx, d) // ended early is fine
 }
 
 // rest is the pause after a failed call, whose own tries are over. A refusal for good is not waited for.

@@ -60,6 +60,7 @@ type Chunk struct {
 	Trace      string
 
 	then [][]byte
+	held *held // nil of one that a test made
 }
 
 // Then has a submission inserted into the chunk's queue when the handler returns nil, in the commit of the completion: the chunk is done

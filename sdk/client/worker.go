@@ -25,6 +25,11 @@ type worker struct {
 	finished chan *held // from handlers
 	calls    chan *call // calls that ended
 	polls    chan *poll
+	poll     struct {
+		ctx      context.Context
+		stop     context.CancelFunc
+		failures int // in a row
+	}
 
 	held     map[*held]struct{} // reserved and not yet finished
 	outcomes []*held            // finished, to be reported
@@ -34,18 +39,16 @@ type worker struct {
 	hooks hooks
 
 	attached attaching
+	progress progresses
 
 	ahead       ahead
 	metas       metaReader
-	calling     int  // 1 while a call is under way
-	asked       int  // chunks that the call under way may bring
-	polling     int  // chunks that the poll under way may bring; 0: none
-	budget      int  // bytes of outputs in one call
-	failures    int  // calls in a row that failed
-	pollFails   int  // polls in a row that failed
-	draining    bool // no more reserving
-	stopPoll    context.CancelFunc
-	pollCtx     context.Context
+	calling     int   // 1 while a call is under way
+	asked       int   // chunks that the call under way may bring
+	polling     int   // chunks that the poll under way may bring; 0: none
+	budget      int   // bytes of outputs in one call
+	failures    int   // calls in a row that failed
+	draining    bool  // no more reserving
 	fatal       error // why Work ends by itself
 	undelivered int
 	contact     struct {
@@ -76,16 +79,17 @@ func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, h
 		hooks:    hooks{ended: make(chan error)},
 		held:     make(map[*held]struct{}, capacity),
 		budget:   batchBytes,
+		progress: progresses{wake: make(chan struct{}, 1)},
 	}
 	w.reserve.FromReserve(&api.ReserveRequest{Strategy: strategy, Consumer: o.Consumer,
 		TimeoutMS: o.Timeout.Milliseconds(), Context: o.Context})
-	w.pollCtx, w.stopPoll = context.WithCancel(w.base)
+	w.poll.ctx, w.poll.stop = context.WithCancel(w.base)
 	return w
 }
 
 // run is the loop: it waits for something to happen and then starts what has become possible.
 func (w *worker) run(ctx context.Context) error {
-	defer w.stopPoll()
+	defer w.poll.stop()
 	if !w.o.NoAttach {
 		w.attach()
 		defer w.detach()
@@ -104,7 +108,7 @@ func (w *worker) run(ctx context.Context) error {
 			if w.polling == 0 {
 				return w.result()
 			}
-			w.stopPoll()
+			w.poll.stop()
 		}
 		select {
 		case h := <-w.finished:
@@ -121,6 +125,10 @@ func (w *worker) run(ctx context.Context) error {
 			w.hookEnded(err)
 		case <-ticker.C:
 			w.tick()
+		case <-w.progress.wake:
+			w.progress.schedule()
+		case <-w.progress.due:
+			w.sendProgress()
 		case <-ended:
 			ended = nil
 			w.drain()
@@ -306,7 +314,7 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 		w.leave()
 	}
 	for i := range r.Reservations {
-		h, err := newHeld(w.base, &r.Reservations[i], &w.metas)
+		h, err := newHeld(w, &r.Reservations[i])
 		if err != nil {
 			w.stop(err)
 		}
@@ -403,7 +411,7 @@ func (w *worker) settle(call *call) {
 func (w *worker) polled(p *poll) {
 	w.polling = 0
 	if p.err == nil {
-		w.pollFails, w.contact.reached = 0, true
+		w.poll.failures, w.contact.reached = 0, true
 		w.warn(p.out.Warnings)
 		w.accept(&p.out.ReserveResponse, p.hellos)
 		return
@@ -413,7 +421,7 @@ func (w *worker) polled(p *poll) {
 	case final(p.err):
 		w.stop(p.err)
 	default:
-		w.pollFails = min(w.pollFails+1, math.MaxInt16)
+		w.poll.failures = min(w.poll.failures+1, math.MaxInt16)
 		w.contact.away = p.err
 		w.report(p.err)
 	}

@@ -37,6 +37,9 @@ type chunk struct {
 	released int     // how often it was given back
 	delays   []int64 // milliseconds that its holders asked it to wait when they gave it back
 	extended int     // how often its holder asked for a new deadline in time
+	progress float64 // what its holder said last of its work
+	note     string
+	heard    int // how often it said that
 }
 
 // restartGrace is how long a forgotten chunk is kept for its holder.
@@ -149,6 +152,10 @@ func (s *server) extend(items []api.ExtendItem, consumer string, now time.Time) 
 			}
 			c.state, c.forgotten = held, false
 			c.extended++
+			if item.Progress != nil {
+				c.progress, c.note = *item.Progress, item.Note
+				c.heard++
+			}
 			c.deadline = now.Add(time.Duration(item.TimeoutMS) * time.Millisecond)
 			result.Deadline = api.At(c.deadline)
 		}

@@ -104,6 +104,39 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "progress", About: "What handlers say of their progress is sent soon, the last of it, in few calls however often they " +
+			"say it; and again to a server that was started since.",
+		Options: Options{Concurrency: 2, Prefetch: 1},
+		Chunks:  []string{"progress {dir}/go page \"3\" \u00e9", "progress {dir}/go " + strings.Repeat("\u00e9", 200), "wait {dir}/go"},
+		Play: func(s *stage) {
+			notes := []string{"page \"3\" \u00e9", strings.Repeat("\u00e9", 128)} // the longest that the server takes
+			sent := func() bool {
+				for i, note := range notes {
+					if s.chunks[i].progress != 0.5 || s.chunks[i].note != note {
+						return false
+					}
+				}
+				return true
+			}
+			s.await("the last progress and note of both chunks", sent)
+			s.await("a chunk is held ahead", func() bool { return s.heldNow() == 3 && s.attached == 1 })
+			s.do(func() {
+				for i := range notes {
+					s.check(s.chunks[i].heard <= 20, "the progress of chunk %d came %d times, want some few", i, s.chunks[i].heard)
+					s.chunks[i].progress = 0
+				}
+				s.forget(time.Now())
+				for st := range s.streams {
+					st.events <- s.hello()
+				}
+			})
+			s.await("the progress of both again, after the hello", sent)
+			s.do(func() { s.check(s.chunks[2].heard == 0, "a chunk whose handler said nothing has a progress") })
+			s.open("go")
+			s.finish(1)
+		},
+	},
+	{
 		Name: "epoch", About: "When the server says hello again, everything in hand is extended at once, in the consumer's name.",
 		Options: Options{Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("wait {dir}/go %d", 4),

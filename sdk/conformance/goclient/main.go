@@ -113,8 +113,11 @@ func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		size, _, _ := strings.Cut(rest, " ")
 		n, err := strconv.Atoi(size)
 		return []byte(strings.Repeat("x", n)), err
-	case "wait":
-		path, _, _ := strings.Cut(rest, " ")
+	case "wait", "progress":
+		path, text, _ := strings.Cut(rest, " ")
+		if verb == "progress" {
+			progress(chunk, text)
+		}
 		for ; ; time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(path); err == nil {
 				return nil, nil
@@ -144,6 +147,16 @@ func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		return nil, errors.Join(err, client.RetryAfter(errors.New(text), time.Duration(n)*time.Millisecond))
 	}
 	return nil, nil // none
+}
+
+// progress says in each turn of a loop how far it is.
+func progress(chunk *client.Chunk, last string) {
+	const turns = 200
+	for turn := 1; turn < turns; turn++ {
+		time.Sleep(2 * time.Millisecond)
+		chunk.Progress(float64(turn)/(2*turns), "turn "+strconv.Itoa(turn))
+	}
+	chunk.Progress(0.5, last)
 }
 
 // snooze gives a chunk back the first time that it comes. Its attempt is the same the second time.

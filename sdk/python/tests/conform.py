@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union
 
 import quern
@@ -59,7 +59,17 @@ def act(chunk: quern.Chunk) -> Union[str, bytes, None]:
 
 def awaited(chunk: quern.Chunk) -> Optional[str]:
     verb, _, rest = chunk.text.partition(" ")
-    return rest.split(" ")[0] if verb == "wait" else None
+    return rest.split(" ")[0] if verb in ("wait", "progress") else None
+
+
+def progress(chunk: quern.Chunk) -> Iterator[None]:
+    """What a chunk has its handler say, in turns, before it waits."""
+    verb, _, rest = chunk.text.partition(" ")
+    if verb == "progress":
+        for turn in range(1, 200):
+            chunk.progress(turn / 400, f"turn {turn}")
+            yield
+        chunk.progress(0.5, rest.partition(" ")[2])
 
 
 def tell(results: Sequence[Any]) -> None:
@@ -87,6 +97,8 @@ def blocking(o: dict[str, Any], addresses: list[str], token: str, options: dict[
         def handle(chunk: quern.Chunk) -> Union[str, bytes, None]:
             say("begin", chunk.index)
             try:
+                for _ in progress(chunk):
+                    chunk.sleep(0.002)
                 file = awaited(chunk)
                 while file and not os.path.exists(file):
                     chunk.sleep(0.01)
@@ -117,6 +129,8 @@ async def awaiting(o: dict[str, Any], addresses: list[str], token: str, options:
         async def handle(chunk: quern.Chunk) -> Union[str, bytes, None]:
             say("begin", chunk.index)
             try:
+                for _ in progress(chunk):
+                    await asyncio.sleep(0.002)
                 file = awaited(chunk)
                 while file and not os.path.exists(file):
                     await asyncio.sleep(0.01)

@@ -45,6 +45,9 @@ class Recorder:
     def wait(self, held: Held, seconds: float) -> None:
         raise AssertionError
 
+    def said(self, held: Held) -> None:
+        raise AssertionError
+
     def report(self, error: quern.Error) -> None:
         self.reports.append(error)
 

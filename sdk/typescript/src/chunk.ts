@@ -26,13 +26,14 @@ export class Chunk {
   readonly #reservation: Reservation
   readonly #cancel: Cancel
   readonly #following: Following
+  readonly #say: Say
 
   static {
     cancel = (chunk, reason) => chunk.#cancel.abort(reason)
     isGraceOver = (chunk) => chunk.#cancel.reason instanceof GraceError
   }
 
-  constructor(r: Reservation, cancel: Cancel, following: Following) {
+  constructor(r: Reservation, cancel: Cancel, following: Following, say: Say) {
     this.submission = r.submission
     this.index = r.index
     this.attempt = r.attempt
@@ -43,6 +44,7 @@ export class Chunk {
     this.#reservation = r
     this.#cancel = cancel
     this.#following = following
+    this.#say = say
   }
 
   /** The content; empty when there is a key. */
@@ -77,8 +79,20 @@ export class Chunk {
     this.#following.bytes += byteLength(jsonBody(body)) + 1
   }
 
+  /**
+   * Says how much of the work is done, from 0 to 1, and what is done now. It is for people: the dashboard and `quern reservations` show it until the
+   * chunk is finished. It returns at once. The worker sends what was said last, within about a second and for all its chunks together. An empty note
+   * leaves the one before; of a long one the first 256 bytes are kept.
+   */
+  progress(part: number, note = ''): void { this.#say(part, note) }
+
   get #content(): WireBytes { return 'key' in this.#reservation.content ? '' : this.#reservation.content }
 }
+
+type Say = (part: number, note: string) => void
+
+/** How much of a note the server takes, in bytes. */
+const maxNote = 256
 
 /** What is inserted with the completion of a chunk. */
 interface Following {
@@ -131,10 +145,18 @@ export class Held {
   /** Quarters of the timeout since it was reserved or extended. */
   age = 0
   extending = false
+  /** What the handler said last of its work, as an extension says it. */
+  progress: { progress?: number; note?: string } = {}
+  /** The worker is to send it. */
+  listed = false
 
-  constructor(r: Reservation) {
+  constructor(r: Reservation, said: (h: Held) => void) {
     this.token = r.token
-    this.chunk = new Chunk(r, this.#cancel, this.#following)
+    this.chunk = new Chunk(r, this.#cancel, this.#following, (part, text) => {
+      const note = head(text, maxNote) || this.progress.note
+      this.progress = { progress: Math.min(Math.max(part, 0), 1) || 0, ...(note ? { note } : {}) }
+      if (!this.listed) said(this) // what is said before the worker sends it goes along
+    })
   }
 
   /** Takes the chunk from its handler. */

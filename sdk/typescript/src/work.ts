@@ -133,6 +133,9 @@ interface Call {
   hellos: number
 }
 
+/** How often a worker makes a call because handlers say how far they are. */
+const progressMs = 1000
+
 /** How long a worker waits for the server's first hello before it reserves. */
 const helloMs = 10_000
 
@@ -148,6 +151,9 @@ export class Worker {
   #outcomes: Held[] = [] // finished, to be reported
   #extends: Held[] = [] // to be extended
   #releases: Held[] = [] // to be given back
+  #unsent: Held[] = [] // whose handlers said how far they are
+  #due: ReturnType<typeof setTimeout> | undefined // of when that may be sent
+  #sent = -Infinity // when it was sent last
   #hooks = 0 // that run
   #calling = false
   #asked = 0 // chunks that the call under way may bring
@@ -194,6 +200,7 @@ export class Worker {
     clearInterval(ticker)
     clearTimeout(unheard)
     clearTimeout(this.#grace)
+    clearTimeout(this.#due)
     await this.#detach()
     await stream
     if (this.#fatal !== undefined) throw this.#fatal
@@ -309,6 +316,29 @@ export class Worker {
     this.#soon()
   }
 
+  /** Takes note that a handler said how far it is. */
+  #say(h: Held): void {
+    h.listed = true
+    this.#unsent.push(h)
+    this.#due ??= setTimeout(() => this.#sendProgress(), Math.max(0, this.#sent + progressMs - performance.now()))
+  }
+
+  #sendProgress(): void {
+    const unsent = this.#unsent
+    this.#unsent = []
+    this.#due = undefined
+    this.#sent = performance.now()
+    for (const h of unsent) {
+      if (!this.#held.has(h.token)) continue
+      if (h.extending) this.#say(h) // perhaps without what was said since
+      else {
+        h.listed = false
+        this.#extend(h)
+      }
+    }
+    this.#soon()
+  }
+
   #extend(h: Held): void {
     if (h.extending || h.lost) return
     h.extending = true
@@ -379,7 +409,7 @@ export class Worker {
   async #exchange(call: Call): Promise<ExchangeAnswer> {
     const complete = call.outcomes.filter((h) => !h.failed).map((h) => h.outcome)
     const fail = call.outcomes.filter((h) => h.failed).map((h) => h.outcome)
-    const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs }))
+    const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs, ...h.progress })) // each says it again: a server that was started again does not know it
     const body = { complete, fail, extend, ...(extend.length > 0 ? { consumer: this.o.consumer } : {}), ...(this.#asked > 0 ? { reserve: { ...this.#reserve, max: this.#asked } } : {}) }
     const answer = await this.connection.json<ExchangeAnswer>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true })
     for (const [what, sent, got] of [['complete', complete, answer.complete], ['fail', fail, answer.fail], ['extend', extend, answer.extend]] as const) {
@@ -503,7 +533,7 @@ export class Worker {
   #accept(answer: Pick<ReserveAnswer, 'reservations' | 'reason'>, hellos: number): void {
     if (answer.reason === 'draining') this.#leave()
     for (const reservation of answer.reservations) {
-      const h = new Held(reservation)
+      const h = new Held(reservation, (h) => this.#say(h))
       if (this.#draining) {
         this.#releases.push(h)
         continue

@@ -29,7 +29,10 @@ async function act(chunk) {
     case 'echo': return rest
     case 'bytes': return Uint8Array.from(rest.match(/../g), (hex) => parseInt(hex, 16))
     case 'size': return 'x'.repeat(Number(first))
-    case 'wait':
+    case 'progress':
+      for (let turn = 1; turn < 200; turn++, await sleep(2)) chunk.progress(turn / 400, `turn ${turn}`)
+      chunk.progress(0.5, rest.slice(first.length + 1))
+    case 'wait': // and then it waits
       for (; !existsSync(first); await sleep(10)) {
         if (!chunk.signal.aborted) continue
         say(`cancelled ${chunk.index}`)

@@ -371,6 +371,7 @@ class AsyncWorker(AsyncRunning):
         if self._wake is not None:
             raise RuntimeError("a worker runs once; make another")
         self._wake = asyncio.Event()
+        self._event_loop = asyncio.get_running_loop()
         self._core = core = WorkerCore(self._transport.core, self.options, self)
         stream: Optional[asyncio.Task[None]] = None
         if self.options.attach:
@@ -402,7 +403,7 @@ class AsyncWorker(AsyncRunning):
                 return
             now = time.monotonic()
             if not self._news:
-                timer = loop.call_later(max(min(tick, self._grace_ends or tick, hello if core.awaited else tick) - now, 0.0), self._wake.set)
+                timer = loop.call_later(max(min(tick, self._grace_ends or tick, core.due or tick, hello if core.awaited else tick) - now, 0.0), self._wake.set)
                 await self._wake.wait()
                 timer.cancel()
             self._wake.clear()
@@ -412,6 +413,8 @@ class AsyncWorker(AsyncRunning):
             now = time.monotonic()
             if now >= hello:
                 core.unheard()
+            if core.due is not None and now >= core.due:
+                core.send_progress()
             if now >= tick:
                 core.tick()
                 tick = now + quarter
@@ -497,6 +500,10 @@ class AsyncWorker(AsyncRunning):
 
     def wait(self, held: Held, seconds: float) -> None:
         raise RuntimeError("chunk.sleep blocks: an async handler awaits asyncio.sleep, and is cancelled when its work does not count any more")
+
+    def said(self, held: Held) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._event_loop.call_soon_threadsafe(self._tell, self._core.said, held)
 
     def report(self, error: Error) -> None:
         report(self._transport.core.notices, self.options, error)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._worker import Shell
 
 MAX_ERROR_BYTES = 1000  # of an error that the server keeps
+MAX_NOTE_BYTES = 256  # of a note that the server takes
 MAX_FRAMES = 10  # of an exception, of which the server is told
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -26,7 +27,7 @@ Lost = tuple[str, str, str]  # status, code, detail
 class Held:
     """One reservation in a worker's hands."""
 
-    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "error", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "then", "token", "until")
+    __slots__ = ("age", "back", "cancelled", "chunk", "delay_ms", "error", "extending", "failed", "item", "listed", "lost", "progress", "refused", "result", "shell", "task", "then", "token", "until")
 
     def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
         self.token: str = raw["token"]
@@ -44,6 +45,8 @@ class Held:
         self.until: Optional[float] = None  # when the handler's own time is over, as time.monotonic has it
         self.age = 0  # quarters of the timeout since it was reserved or extended
         self.extending = False
+        self.progress: dict[str, Any] = {}  # what the handler said last of its work, as an extension says it
+        self.listed = False  # the worker is to send it
         self.task: Any = None  # of the shell
         self.shell = shell
 
@@ -56,6 +59,18 @@ class Held:
         """Wait in the handler, until the time is over, its own or the one it asks for, or the chunk is cancelled."""
         left = seconds if self.until is None else max(self.until - time.monotonic(), 0.0)
         self.shell.wait(self, min(seconds, left))
+
+    def say(self, part: float, note: str) -> None:
+        """Take what a handler says of its work."""
+        part = float(part)
+        says: dict[str, Any] = {"progress": min(max(part, 0.0), 1.0) if part == part else 0.0}
+        kept = note.encode("utf-8", "replace")[:MAX_NOTE_BYTES].decode("utf-8", "ignore") or self.progress.get("note")
+        if kept:
+            says["note"] = kept
+        self.progress = says
+        if not self.listed:  # what is said before the worker sends it goes along
+            self.listed = True
+            self.shell.said(self)
 
     def complete(self, output: Any) -> None:
         """Note what a handler returned."""

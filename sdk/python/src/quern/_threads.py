@@ -494,7 +494,7 @@ class Worker(Running):
                 return
             now = time.monotonic()
             try:
-                news = self._inbox.get(timeout=max(min(tick, end or tick, hello if core.awaited else tick) - now, 0.0))
+                news = self._inbox.get(timeout=max(min(tick, end or tick, core.due or tick, hello if core.awaited else tick) - now, 0.0))
                 while True:
                     if type(news) is Held:
                         core.finished(news)
@@ -511,6 +511,8 @@ class Worker(Running):
             now = time.monotonic()
             if now >= hello:
                 core.unheard()
+            if core.due is not None and now >= core.due:
+                core.send_progress()
             if now >= tick:
                 core.tick()
                 tick = now + quarter
@@ -579,6 +581,9 @@ class Worker(Running):
     def wait(self, held: Held, seconds: float) -> None:
         with self._cancelled:
             self._cancelled.wait_for(lambda: held.cancelled, seconds)
+
+    def said(self, held: Held) -> None:
+        self._inbox.put(("said", held))
 
     def report(self, error: Error) -> None:
         report(self._transport.core.notices, self.options, error)

@@ -163,6 +163,12 @@ class Chunk:
         submission.setdefault("trace", self.trace)
         self._held.then.append(following(chunks, **submission))
 
+    def progress(self, part: float, note: str = "") -> None:
+        """Say how much of the work is done, from 0 to 1, and what is done now. It is for people: the dashboard and ``quern reservations`` show
+        it until the chunk is finished. It returns at once. The worker sends what was said last, within about a second and for all its chunks
+        together. An empty note leaves the one before; of a long one the first 256 bytes are kept."""
+        self._held.say(part, note)
+
     def check(self) -> None:
         """Raise :class:`Cancelled` when the work does not count any more, and :class:`HandlerTimeout` when the timeout of the chunk's kind is
         over. Handlers that are threads call it now and then."""

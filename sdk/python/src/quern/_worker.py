@@ -11,6 +11,7 @@ import math
 import os
 import socket
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Protocol, Union
@@ -27,6 +28,7 @@ BATCH_INSERTS = 10_000  # submissions that the completions of one call bring
 MAX_RESERVE = 1000
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
 DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
+PROGRESS_SECONDS = 1.0  # how often a worker makes a call because handlers say how far they are
 HELLO_SECONDS = 10.0  # how long a worker waits for the server's first hello before it reserves
 
 _DRAWN = secrets.token_hex(12)
@@ -121,6 +123,9 @@ class Shell(Protocol):
     def wait(self, held: Held, seconds: float) -> None:
         """Wait in a handler, until the time is over or its chunk is cancelled."""
 
+    def said(self, held: Held) -> None:
+        """Call :meth:`WorkerCore.said`. A handler calls this, in its own thread."""
+
     def report(self, error: Error) -> None:
         """Tell what the worker goes on after."""
 
@@ -149,6 +154,9 @@ class WorkerCore:
         self.outcomes: list[Held] = []  # finished, to be reported
         self.extends: list[Held] = []
         self.releases: list[Held] = []
+        self.unsent: list[Held] = []  # whose handlers said how far they are
+        self.due: Optional[float] = None  # when that may be sent, as time.monotonic has it
+        self._sent = -math.inf  # when it was sent last
         self.early: dict[str, Lost] = {}  # revoked before we knew that we have it
         self.hooks = 0  # that run
         self.calling = False
@@ -271,6 +279,25 @@ class WorkerCore:
         for held in self.held:
             held.age += 1
             if held.age >= 2:
+                self._extend(held)
+
+    def said(self, held: Held) -> None:
+        """A handler said how far it is."""
+        self.unsent.append(held)
+        if self.due is None:
+            self.due = max(time.monotonic(), self._sent + PROGRESS_SECONDS)
+
+    def send_progress(self) -> None:
+        """Extend the chunks whose handlers said how far they are; it was due."""
+        unsent, self.unsent = self.unsent, []
+        self.due, self._sent = None, time.monotonic()
+        for held in unsent:
+            if held not in self.held:
+                continue
+            if held.extending:  # perhaps without what was said since
+                self.said(held)
+            else:
+                held.listed = False
                 self._extend(held)
 
     def drain(self) -> None:
@@ -428,7 +455,8 @@ class WorkerCore:
             if items := [held.item for held in call.outcomes if held.failed is failed]:
                 parts.append(b'"%s":[%s]' % (name, b",".join(items)))
         if call.extends:
-            extends = [{"token": held.token, "timeout_ms": self.timeout_ms} for held in call.extends]
+            # each says the progress again: a server that was started again does not know it
+            extends = [{"token": held.token, "timeout_ms": self.timeout_ms, **held.progress} for held in call.extends]
             parts.append(b'"extend":%s,"consumer":%s' % (write_json(extends).encode(), write_json(self.options.consumer).encode()))
         if call.asked:
             parts.append(b'"reserve":{"max":%d,%s' % (call.asked, self._reserve))
