@@ -175,6 +175,8 @@ func (f *fixture) beginHTTP2(path string) io.Reader {
 
 // The reader of a long answer gets all of it if it takes more than the least rate, however long that takes, and is cut if it takes less.
 // The server's clock is the reader's: it goes on by the time that the reader needs for each piece.
+//
+//quern:sequential
 func TestSlowReadersAreCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

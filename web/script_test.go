@@ -62,6 +62,8 @@ func inACluster(script string) string {
 }
 
 // Every operation is spoken to by some script.
+//
+//quern:sequential
 func TestEveryOperationHasAScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")

@@ -303,6 +303,8 @@ func TestOneTokenCannotTakeAllRules(t *testing.T) {
 }
 
 // One token cannot have all bulk operations that a queue runs; another starts one beside it, and it does again when one of its own has ended.
+//
+//quern:sequential
 func TestOneTokenCannotTakeAllBulkOperations(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Bulks: 2})
