@@ -88,6 +88,26 @@ func several(work Work) bool {
 	return is
 }
 
+// ShardOf is the number of the shard that has a submission; 0: its queue has only one, or is not here.
+func (x *Sharding) ShardOf(id queue.SubmissionID) int {
+	x.of.mu.RLock()
+	q := x.of.shards[id.Shard()]
+	x.of.mu.RUnlock()
+	if q == nil {
+		return 0
+	}
+	return NumberOf(q)
+}
+
+// NumberOf is the number of a shard within its queue; 0: the queue has only this one.
+func NumberOf(q *Queue) int {
+	many := q.many.Load()
+	if many == nil {
+		return 0
+	}
+	return many.number(q)
+}
+
 // groupIn counts what there is of a group. Shard 0: there is no such group. Of a shard that does not serve it knows no
 // counts.
 func groupIn(work Work, name string) GroupInfo {

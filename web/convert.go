@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -21,9 +22,9 @@ func contextOf(in api.Meta) (queue.Meta, error) { return queue.NewContext(queue.
 
 // submissionFor shows submissions to a caller. It does not name a queue that the token does not cover.
 // It returns a function because lists convert item by item, and what the caller may see is the same for all.
-func submissionFor(ctx context.Context) func(*queue.Submission) api.Submission {
+func submissionFor(ctx context.Context, shards shards) func(*queue.Submission) api.Submission {
 	return func(in *queue.Submission) api.Submission {
-		out := apiSubmission(in)
+		out := apiSubmission(in, shards)
 		if out.ForwardedFrom != nil && coveredQueue(ctx, out.ForwardedFrom.Queue) == "" {
 			out.ForwardedFrom = nil
 		}
@@ -40,12 +41,23 @@ func chunkFor(ctx context.Context) func(*queue.Chunk) api.Chunk {
 	}
 }
 
-func apiSubmission(in *queue.Submission) api.Submission {
+// shards knows which shard has a submission: an engine knows it of all, a queue of its own.
+type shards interface {
+	ShardOf(queue.SubmissionID) int // 0: its queue has only one
+}
+
+// ownShard is the shard that all submissions of an answer are in.
+type ownShard struct{ *engine.Queue }
+
+func (s ownShard) ShardOf(queue.SubmissionID) int { return engine.NumberOf(s.Queue) }
+
+func apiSubmission(in *queue.Submission, shards shards) api.Submission {
 	return api.Submission{
 		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
 		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting,
 		Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: in.Created.API(), Meta: in.Meta.Object(), Priority: in.Priority, Group: in.Group,
+		Shard:              shards.ShardOf(in.ID),
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template,
 		HasAttachment: in.HasAttachment,
 		RunAt:         in.RunAt.API(), DeadDeadline: in.DeadDeadline.API(), FinishedAt: in.Finished.API(),
@@ -60,12 +72,13 @@ func apiSubmission(in *queue.Submission) api.Submission {
 // wireSubmission is apiSubmission for the hand-written encoder; meta is scratch memory for the meta object. A field
 // that is added to one of the two belongs into the other, too: else an insert and a read would differ.
 // It has no ForwardedFrom: only letters that arrive from another queue have one, and no client inserts these.
-func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
+func wireSubmission(in *queue.Submission, shards shards, meta []byte) wire.Submission {
 	return wire.Submission{
 		ID: uint64(in.ID), Queue: in.Queue, State: in.State.String(),
 		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting,
 		Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: int64(in.Created), Meta: appendMeta(meta, in.Meta), Priority: in.Priority, Group: in.Group,
+		Shard:              uint32(shards.ShardOf(in.ID)),
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template,
 		HasAttachment: in.HasAttachment,
 		RunAt:         int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),

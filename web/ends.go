@@ -93,6 +93,7 @@ func endsShape(d *document, op *huma.Operation) {
 // endStream is one follower of the ends of a queue.
 type endStream struct {
 	of     *engine.Ends
+	shards shards
 	filter engine.EndFilter
 	place  queue.EndPlace      // it has all up to here
 	all    bool                // it began with all that is kept: what is not kept is no gap
@@ -163,8 +164,8 @@ func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream,
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		where, from = "/header/Last-Event-ID", last
 	}
-	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: ownMeta(r.Context(), list.Meta),
-		Schedule: list.Schedule}}
+	s := &endStream{of: ends, shards: f.engine, filter: engine.EndFilter{States: list.States,
+		Meta: ownMeta(r.Context(), list.Meta), Schedule: list.Schedule}}
 	if tenantOf(r.Context()) != nil {
 		sealer := f.engine.Sealer()
 		s.sealer = &sealer
@@ -237,7 +238,7 @@ func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 			events = f.gap(events, page.Gone)
 		}
 	}
-	show := submissionFor(c.Request().Context())
+	show := submissionFor(c.Request().Context(), f.shards)
 	for i := range page.List {
 		e := &page.List[i]
 		data, err := json.Marshal(show(&e.Submission))

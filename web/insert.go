@@ -149,7 +149,7 @@ func (x *inserting) answerInsert(c echo.Context, call *insertCall, in *queue.Ins
 		header.Set(headerExisting, "true")
 	}
 	header.Set("Location", "/v1/submissions/"+inserted.ID.String())
-	answer := wireSubmission(inserted, call.scratch[:0])
+	answer := wireSubmission(inserted, x.engine, call.scratch[:0])
 	answer.Existing = in.Existing
 	call.scratch = answer.Meta
 	out := x.answers.buffers.take()

@@ -131,7 +131,8 @@ func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
 		if in.Err != nil {
 			return x.refusal(c, i, in.Err)
 		}
-		result := wire.InsertResult{Status: api.InsertCreated, Submission: wireSubmission(&in.Submission, meta[:0])}
+		result := wire.InsertResult{Status: api.InsertCreated,
+			Submission: wireSubmission(&in.Submission, x.engine, meta[:0])}
 		if in.Replayed {
 			result.Status = api.InsertReplayed
 		} else if in.Existing {

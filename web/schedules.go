@@ -169,7 +169,7 @@ func (x schedules) trigger(ctx context.Context, q *engine.Queue,
 		return nil, err
 	}
 	out := &triggerScheduleOutput{Status: http.StatusCreated, Location: "/v1/submissions/" + made.Submission.ID.String(),
-		Body: apiSubmission(&made.Submission)}
+		Body: apiSubmission(&made.Submission, ownShard{q})}
 	if made.Replayed {
 		out.Status, out.Replayed = http.StatusOK, "true"
 	} else if made.Existing {

@@ -139,7 +139,7 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	if err != nil {
 		return nil, err
 	}
-	out := &submissionOutput{Body: submissionFor(ctx)(&found), Applied: applied}
+	out := &submissionOutput{Body: submissionFor(ctx, ownShard{q})(&found), Applied: applied}
 	return out.tagged(priorityETag(found.Priority)), nil
 }
 
@@ -197,7 +197,7 @@ func changedSubmission(ctx context.Context, q *engine.Queue, changed queue.Submi
 	}
 	// A queue with relaxed durability answered before the disk had the change. The header says so to a client that
 	// cares.
-	out := &submissionOutput{Body: submissionFor(ctx)(&changed)}
+	out := &submissionOutput{Body: submissionFor(ctx, ownShard{q})(&changed)}
 	if q.Relaxed() {
 		out.Durability = queue.Relaxed.String()
 	}
@@ -233,7 +233,7 @@ func (x submissions) list(ctx context.Context, q *engine.Queue,
 	}
 	request.Meta = ownMeta(ctx, request.Meta)
 	page, err := q.Submissions.List(ctx, request)
-	return answeredPage(page, err, submissionFor(ctx))
+	return answeredPage(page, err, submissionFor(ctx, ownShard{q}))
 }
 
 const retriesAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +

@@ -303,7 +303,7 @@ func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown m
 		case sub.State == queue.Open || full:
 			out.Open++
 		default:
-			out.Ended = append(out.Ended, submissionFor(ctx)(&sub))
+			out.Ended = append(out.Ended, submissionFor(ctx, w.engine)(&sub))
 			full = !answer.Fits(queue.SubmissionBytes(&sub))
 		}
 	}

@@ -264,6 +264,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"meta", metaLine(s.Meta)},
 		{"priority", nonZero(s.Priority)},
 		{"group", s.Group},
+		{"shard", nonZero(int64(s.Shard))},
 		{"prefix", s.Prefix},
 		{"template", s.Template},
 		{"run at", moment(s.RunAt)},

@@ -152,6 +152,7 @@ type Submission struct {
 	Meta               Meta   `json:"meta,omitempty"` // Keys and values for strategies
 	Priority           int64  `json:"priority,omitempty"`
 	Group              string `json:"group,omitempty"`
+	Shard              int    `json:"shard,omitempty"` // Number of the shard that has it; absent if the queue has one shard
 	OperationsPerChunk uint32 `json:"operations_per_chunk,omitempty"`
 	Prefix             string `json:"prefix,omitempty"`         // Prefix from the insert
 	Template           string `json:"template,omitempty"`       // Template from the insert

@@ -86,6 +86,7 @@ type Submission struct {
 	Meta               []byte
 	Priority           int64
 	Group              string
+	Shard              uint32
 	OperationsPerChunk uint32
 	Prefix             string
 	Template           string

@@ -40,6 +40,7 @@ func (s *Submission) Append(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, s.Priority, 10)
 	}
 	dst = appendText(dst, `,"group":`, s.Group)
+	dst = appendCount(dst, `,"shard":`, s.Shard)
 	dst = appendCount(dst, `,"operations_per_chunk":`, s.OperationsPerChunk)
 	dst = appendText(dst, `,"prefix":`, s.Prefix)
 	dst = appendText(dst, `,"template":`, s.Template)
@@ -137,6 +138,7 @@ var submissionFields = object[Submission]{
 	{name: "meta", read: func(s *scanner, sub *Submission) { sub.Meta = s.raw() }},
 	{name: "priority", read: func(s *scanner, sub *Submission) { sub.Priority = s.int(int64Detail) }},
 	{name: "group", read: func(s *scanner, sub *Submission) { s.keep(&sub.Group) }},
+	{name: "shard", read: func(s *scanner, sub *Submission) { sub.Shard = s.count() }},
 	{name: "operations_per_chunk", read: func(s *scanner, sub *Submission) { sub.OperationsPerChunk = s.count() }},
 	{name: "prefix", read: func(s *scanner, sub *Submission) { s.keep(&sub.Prefix) }},
 	{name: "template", read: func(s *scanner, sub *Submission) { s.keep(&sub.Template) }},

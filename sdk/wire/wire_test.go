@@ -214,7 +214,7 @@ func TestSubmissionGoesAcross(t *testing.T) {
 	t.Parallel()
 	want := Submission{
 		ID: 72057594037927936, Queue: "default", State: "failed", Chunks: 7, Ready: 1, Waiting: 2, Reserved: 3, Done: 4, Dead: 5, Skipped: 6,
-		CreatedAt: 1_800_000_000_123, Meta: AppendMetaEntry(nil, "a", api.Int(1)), Priority: -1, Group: "g", OperationsPerChunk: 8, Prefix: "p/",
+		CreatedAt: 1_800_000_000_123, Meta: AppendMetaEntry(nil, "a", api.Int(1)), Priority: -1, Group: "g", Shard: 3, OperationsPerChunk: 8, Prefix: "p/",
 		Template: "row {index}", HasAttachment: true, RunAt: 1_800_000_000_001, DeadDeadline: 1_800_000_000_002, FinishedAt: 1_800_000_000_003,
 		MaxAttempts: 9, OnExhausted: "skip", Failure: "no\nluck", FailedChunk: new(uint32), Paused: 5, Blocked: 6, Forwarded: 7, Trace: "00-a", Schedule: "nightly", ScheduledAt: 1_760_000_000_000,
 	}

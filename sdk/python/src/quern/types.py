@@ -3708,6 +3708,8 @@ class Submission(_SubmissionRequired, total=False):
     schedule: str
     #: Tick of that schedule
     scheduled_at: str
+    #: Number of the shard that has it; absent if the queue has one shard
+    shard: int
     #: Deleted, forwarded or, in an ended submission, unfinished
     skipped: int
     #: Template from the insert

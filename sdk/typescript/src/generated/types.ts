@@ -2907,6 +2907,8 @@ export type Submission = {
   schedule?: string
   /** Tick of that schedule */
   scheduled_at?: string
+  /** Number of the shard that has it; absent if the queue has one shard */
+  shard?: number
   /** Deleted, forwarded or, in an ended submission, unfinished */
   skipped?: number
   /** All states but open are final, except that a redrive reopens completed_with_dead */
