@@ -30,7 +30,7 @@ MEMORY    := internal/in-memory.sh
 OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken
 # The targets that `make test` runs, in two lanes: tests of the clients and of the dashboard wait for much of their time, so they run beside
 # Go's. Nothing waits for the slower one of a pair.
-STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-pure,test-processes+client-python,client-typescript,client-openapi,client-objects,browser
+STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-pure,test-processes+client-python,client-typescript,client-openapi,client-objects,browser,test-nodes
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
@@ -70,7 +70,10 @@ test-pure: prepare
 test-processes: prepare
 	$(INSTALL) postgresql
 	$(TEST) -parallel 3 $$(internal/kind.sh processes) # they wait for much of their time
-	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestScene|^TestCrew|^TestScripts$$' ./web -args -nodes 3 # the same behaviours, of a cluster
+# The behaviours once more, of a cluster. In a stage of its own, it can run in the other lane, which is done sooner.
+test-nodes: prepare
+	$(INSTALL) postgresql
+	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestScene|^TestCrew|^TestScripts$$' ./web -args -nodes 3
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 dashboard-check: dashboard-tools
