@@ -20,6 +20,7 @@ class Recorder:
         self.calls: list[Exchange] = []
         self.polls: list[Poll] = []
         self.cancelled: list[Held] = []
+        self.saying: list[Held] = []
         self.reports: list[quern.Error] = []
         self.stopped = 0
 
@@ -46,7 +47,7 @@ class Recorder:
         raise AssertionError
 
     def said(self, held: Held) -> None:
-        raise AssertionError
+        self.saying.append(held)
 
     def report(self, error: quern.Error) -> None:
         self.reports.append(error)
@@ -119,6 +120,32 @@ class Worker(unittest.TestCase):
             self.core.tick()
             self.core.start()
             self.assertEqual(len(self.shell.calls), wanted)
+
+    def test_progress(self) -> None:
+        """What a handler says is noted once until it is sent, within bounds; what it says while an extension is under way goes with the next."""
+        (held,) = self.bring(0)
+        for part, note in ((0.1, "page 1"), (2, "é" * 200), (float("nan"), "")):
+            held.chunk.progress(part, note)
+        self.assertEqual(held.progress, {"progress": 0.0, "note": "é" * 128})
+        self.assertEqual(self.shell.saying, [held])
+        self.core.said(held)
+        self.core.send_progress()
+        self.core.start()
+        self.assertEqual(self.shell.calls[-1].extends, [held])
+        held.chunk.progress(0.5)
+        self.assertEqual(self.shell.saying, [held, held])
+        self.core.said(held)
+        self.core.send_progress()  # the answer of the call is out
+        self.assertIsNotNone(self.core.due)
+        self.answer(self.shell.calls[-1], "ok")
+        self.core.send_progress()
+        self.core.start()
+        self.assertEqual([call.extends for call in self.shell.calls], [[held], [held]])
+        self.end(held)
+        held.chunk.progress(0.6)  # by a thread of the handler that goes on
+        self.core.said(held)
+        self.core.send_progress()
+        self.assertEqual((self.core.extends, self.core.due), ([], None))
 
     def test_hello(self) -> None:
         """Each hello, the first one too, has everything extended, also what an answer brings that was asked for before."""
