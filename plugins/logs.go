@@ -56,10 +56,15 @@ func (l *logs) add(now time.Time, v *version, r *host.Report, level int) {
 	}
 }
 
-// after lists up to limit lines behind a number, the oldest first, and how many were dropped in all.
+// after lists up to limit lines behind a number, the oldest first, and how many were dropped in all. A number that
+// no line has had yet is from before a restart, after which numbers begin again at 1: its reader gets the new lines from the
+// first.
 func (l *logs) after(number uint64, limit int) (lines []api.PluginLogLine, dropped uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if number > l.number {
+		number = 0
+	}
 	first := max(number, l.number-uint64(len(l.lines)))
 	for n := first; n < l.number && len(lines) < limit; n++ {
 		lines = append(lines, l.lines[n%uint64(l.most)])
