@@ -171,6 +171,8 @@ func (m *metrics) describeCounters() {
 		func(s *queue.Stats) uint64 { return s.Rates.Refused })
 	counter("quern_rate_values_forgotten_total", "Values without submissions that rates forgot because there were too "+
 		"many: those that come again wait as if they had just been used.", func(s *queue.Stats) uint64 { return s.Rates.Forgotten })
+	counter("quern_reports_dropped_total", "Progress and notes of consumers that the queue did not keep because others took all of "+
+		"their 24 MiB.", func(s *queue.Stats) uint64 { return s.Unreported })
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.",

@@ -334,6 +334,7 @@ type Stats struct {
 	UniqueKept                     uint64         // inserts that were answered with the submission that holds their unique key
 	UniqueReplaced                 uint64         // inserts that replaced it
 	UniqueRefused                  uint64         // inserts that found no room for it
+	Unreported                     uint64         // progress and notes of consumers that found no room
 	Rates                          RateStats      // of MaxRate
 	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
 	Paced, Unpaced                 uint64         // values at their limits: with a pace of their own in forecasts, without

@@ -34,6 +34,7 @@ func (r *Reserver) Report(slot uint32, says queue.Reported) {
 		more += reportedBytes
 	}
 	if r.reported.bytes+more > MaxReportedBytes {
+		r.Unreported++
 		return
 	}
 	if r.reported.of == nil {

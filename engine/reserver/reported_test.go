@@ -63,6 +63,9 @@ func TestReportsAreBounded(t *testing.T) {
 	if len(refused) != 10 {
 		t.Fatalf("%d of %d were not kept, want 10", len(refused), count)
 	}
+	if r.Unreported != 10 {
+		t.Errorf("%d are counted as not kept, want 10", r.Unreported)
+	}
 	first, _ := r.Find(1, 0)
 	r.Remove(list, first)
 	if r.Report(refused[0], says); r.Reported(r.At(refused[0])) != says {

@@ -57,6 +57,8 @@ const none = -1
 
 // Reserver is the table of all reservations of one shard.
 type Reserver struct {
+	Unreported uint64 // reports that were not kept for want of room, since the server's start
+
 	holds     Pages[Hold]
 	free      int32 // the first free slot, of which each names the next one in `next`; none: there is none
 	byChunk   table // seq<<32|index -> slot

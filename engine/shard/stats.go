@@ -45,6 +45,7 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 		UniqueRefused:  m.Uniques.Refused,
 		InsertsRefused: s.inserts.crowded, ViewBytes: s.Views.Counted.Views, QuestionViewBytes: s.Views.Counted.Asked,
 		Rates:        rates,
+		Unreported:   m.Holds.Unreported,
 		ViewsRefused: s.Views.Refused.Views, QuestionsRefused: s.Views.Refused.Asked,
 	}
 	for action := range stats.RulesActive {

@@ -19,6 +19,7 @@ func (p *recovery) Carry(old *Machine, now queue.Time) {
 	m.Uniques.Limit, m.Uniques.Kept, m.Uniques.Replaced, m.Uniques.Refused =
 		old.Uniques.Limit, old.Uniques.Kept, old.Uniques.Replaced, old.Uniques.Refused
 	m.Holds = reserver.New(now, old.Holds.Sequence())
+	m.Holds.Unreported = old.Holds.Unreported
 	for from, more := 0, true; more; more = from != 0 {
 		from = old.Holds.Consumers(from, LookMost, func(of reserver.Holding) {
 			old.Holds.HeldBy(of.Name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool {
