@@ -49,15 +49,3 @@ func (x *intents) Reuse() {
 func (b *Batch) Intend(i intent) {
 	b.Intents.List = append(b.Intents.List, opIntent{i, b.Enc.Ops()})
 }
-
-// Count counts what was decided. It is not counted if the commit fails.
-func (b *Batch) Count(counter *uint64) {
-	*counter++
-	b.Intend((*counted)(counter))
-}
-
-type counted uint64
-
-func (*counted) Applied(*Machine) {}
-
-func (c *counted) Undo(*Machine) { *c-- }

@@ -211,7 +211,7 @@ func (p *tries) expire(slot uint32, now queue.Time) {
 		return // the submission has ended, and sweep comes to it
 	}
 	m.Batch.Mark(slot, h.Sequence)
-	m.Batch.Count(&m.Stats.Expired)
+	m.Stats.Expired++
 	if r.Ending {
 		return // what is being written decides; should it fail, the deadline is watched again
 	}

@@ -282,7 +282,7 @@ func (p *uniques) EndsWith(u *Unique) bool {
 // handed out from now on: who replaces it was told that it never began.
 func (p *uniques) Replace(r *Record, by queue.SubmissionID, now queue.Time) {
 	m := p.m
-	m.Batch.Count(&p.Replaced)
+	p.Replaced++
 	reason := fmt.Sprintf("replaced by submission %s, which has the same unique key", by)
 	m.EndSubmission(r, queue.Cancelled, reason, now)
 	if !r.Parked {
