@@ -41,7 +41,7 @@ func TestNodesAreListed(t *testing.T) {
 	url := first.url()
 	address := freeAddress(t)
 	second := node(t, database, "b", address)
-	two := nodesAt(t, url, func(list []api.Node) bool { return len(list) == 2 })
+	two := nodesAt(t, url, func(list []api.Node) bool { return len(list) == 2 && len(list[0].Queues) == 1 })
 	a, b := two[0], two[1]
 	if a.Name != "a" || a.URL != url || b.Name != "b" || b.URL != "http://"+address || len(b.Queues) != 0 || a.Leaving || b.Leaving {
 		t.Errorf("the nodes are %+v, want a at %s and b at %s, which owns nothing", two, url, address)
@@ -58,7 +58,7 @@ func TestNodesAreListed(t *testing.T) {
 	if got := second.url(); got != "http://"+address {
 		t.Fatalf("b serves at %s", got)
 	}
-	last := nodesAt(t, "http://"+address, func(list []api.Node) bool { return len(list) == 1 })[0]
+	last := nodesAt(t, "http://"+address, func(list []api.Node) bool { return len(list) == 1 && len(list[0].Queues) == 1 })[0]
 	if last.Name != "b" || len(last.Queues) != 1 || last.Queues[0].Epoch != 2 {
 		t.Errorf("the last node is %+v, want b with default in its second epoch", last)
 	}
