@@ -9,17 +9,16 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// A reserve by Random needs to know how much each shard has, and not what comes first in it. So it may use the numbers of an
-// earlier reserve, and asks one shard where it would ask all of them. A draw from a shard that has less by now falls on nothing as
-// often as it has less, and is made again over all shards: every chunk of the look still has the same probability.
+// A reserve by Random needs the weights of the shards, and not their first chunks. So it uses the weights that an earlier
+// reserve read, and asks one shard instead of all. A shard may have fewer chunks by now. Then a part of the draws finds
+// nothing, and those are made again over all shards. So all chunks that were there at the look keep the same probability.
 
 const (
-	// headsFresh is for how long numbers are used. Chunks that come meanwhile into a shard are drawn as often as its share was
-	// at the look.
+	// headsFresh is for how long weights are used. Chunks that arrive in this time share the old weight of their shard.
 	headsFresh = 20 * time.Millisecond
-	// headsOld is the oldest that numbers can be: while one call looks again, others go on with the old ones.
+	// headsOld is the greatest age of weights: while one call reads them again, others go on with the old ones.
 	headsOld = time.Second
-	// headsMost is how many plans have numbers that are remembered.
+	// headsMost is how many plans have weights that are remembered.
 	headsMost = 64
 )
 

@@ -16,8 +16,8 @@ var shardNames = []string{
 
 // shardScale is how much the suite has and how often it measures.
 type shardScale struct {
-	shards      []uint8 // how many a queue has, one queue after another
-	rounds      int     // each of them is measured so often, in turns; the figure is the median
+	shards      []uint8 // of each queue that is measured
+	rounds      int     // of measuring all queues in turns; a figure is the median
 	lasting     time.Duration
 	most        uint8 // shards of the queue whose reserves are timed
 	groups      int

@@ -2,15 +2,15 @@ package reserver
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// MaxReportedBytes bounds what is kept of what consumers say of their work: notes as they are, and reportedBytes for each
-// reservation of which anything is said. That is room for 65,000 of the longest notes, or 262,000 bare numbers.
+// MaxReportedBytes bounds the memory for progress and notes: the bytes of the notes, and reportedBytes for each reservation
+// that has either. That is room for 71,000 of the longest notes, or 262,000 reservations with a progress alone.
 const (
 	MaxReportedBytes = 24 << 20
 	reportedBytes    = 96 // an entry of the map, with its share of what is free in it
 )
 
-// reported is what consumers say of the chunks that they hold, by slot. It is kept beside the table: reservations of which
-// nothing is said cost nothing.
+// reported is what consumers say of the chunks that they hold, by slot. It is kept beside the table of
+// reservations, so that those without a report cost nothing.
 type reported struct {
 	of    map[uint32]queue.Reported // nil until a consumer says something
 	bytes int
