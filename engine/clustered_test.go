@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -389,6 +390,19 @@ func TestNodesShareTheQueues(t *testing.T) {
 	made, _, err := q.Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 10, Prefix: "x/"}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	old := *second.nodes.known.Load() // as if the queue had been created just now
+	old.byName, old.byShard = maps.Clone(old.byName), maps.Clone(old.byShard)
+	delete(old.byName, "q1")
+	delete(old.byShard, made.ID.Shard())
+	for _, look := range []func(*Lookup) *Elsewhere{
+		func(l *Lookup) *Elsewhere { return l.Queue("q1") },
+		func(l *Lookup) *Elsewhere { return l.Submission(made.ID) },
+	} {
+		second.nodes.known.Store(&old)
+		if at := look(second.nodes.Lookup()); at == nil || at.Node != "a" {
+			t.Errorf("a queue that a node did not know yet is at %+v, want a", at)
+		}
 	}
 	got, err := q.Reserve(t.Context(), ReserveRequest{Max: 4, Plan: mustPlan(t, q, `"OldestFirst"`).Plan, Consumer: "w"}, nil)
 	if err != nil || len(got.Reservations) != 4 {

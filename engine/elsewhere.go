@@ -96,20 +96,47 @@ func (e *Elsewhere) Error() string {
 
 // Elsewhere says who serves a queue that this node of a cluster does not; nil: this one does, or there is no such queue. It waits for the
 // database, for a second at most, if it does not know the name: another node may have created the queue just now.
-func (n *Nodes) Elsewhere(name string) *Elsewhere {
-	row := n.known.Load().row(name)
-	if row == nil && name != "" && n.catchUp() == nil {
-		row = n.known.Load().row(name)
+func (n *Nodes) Elsewhere(name string) *Elsewhere { return n.Lookup().Queue(name) }
+
+// ElsewhereOf is Elsewhere for the queue of a submission.
+func (n *Nodes) ElsewhereOf(id queue.SubmissionID) *Elsewhere { return n.Lookup().Submission(id) }
+
+// Lookup answers for one call where queues are. However many of them it does not know, it waits for the database once.
+type Lookup struct {
+	n      *Nodes
+	waited bool
+}
+
+// Lookup begins the lookups of one call.
+func (n *Nodes) Lookup() *Lookup { return &Lookup{n: n} }
+
+// Queue is Nodes.Elsewhere.
+func (l *Lookup) Queue(name string) *Elsewhere {
+	if name == "" {
+		return nil
 	}
+	row := l.row(func(known *knownQueues) *store.QueueRow { return known.row(name) })
 	if row == nil && name == DefaultQueue {
 		return &Elsewhere{Queue: name} // the first node of all creates it in a moment
 	}
-	return n.elsewhere(row)
+	return l.n.elsewhere(row)
 }
 
-// ElsewhereOf is Elsewhere for the queue of a submission.
-func (n *Nodes) ElsewhereOf(id queue.SubmissionID) *Elsewhere {
-	return n.elsewhere(n.known.Load().byShard[id.Shard()])
+// Submission is Nodes.ElsewhereOf.
+func (l *Lookup) Submission(id queue.SubmissionID) *Elsewhere {
+	return l.n.elsewhere(l.row(func(known *knownQueues) *store.QueueRow { return known.byShard[id.Shard()] }))
+}
+
+func (l *Lookup) row(of func(*knownQueues) *store.QueueRow) *store.QueueRow {
+	row := of(l.n.known.Load())
+	if row != nil || l.waited {
+		return row
+	}
+	l.waited = true
+	if err := l.n.catchUp(); err != nil {
+		return nil
+	}
+	return of(l.n.known.Load())
 }
 
 // catchUp takes over what other nodes have changed in the catalogue up to this moment.

@@ -125,9 +125,9 @@ func inQueryOrBody(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 		}
 		names = []string{body.Queue}
 	}
-	var at []*engine.Elsewhere
+	look, at := n.Lookup(), []*engine.Elsewhere(nil)
 	for _, name := range names {
-		at = append(at, n.Elsewhere(name))
+		at = append(at, look.Queue(name))
 	}
 	return common(at)
 }
@@ -147,10 +147,10 @@ func ofIDs(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	if err := peek(c, &body); err != nil {
 		return nil, err
 	}
-	var at []*engine.Elsewhere
+	look, at := n.Lookup(), []*engine.Elsewhere(nil)
 	for _, text := range body.IDs {
 		if id, err := queue.ParseSubmissionID(text); err == nil {
-			at = append(at, n.ElsewhereOf(id))
+			at = append(at, look.Submission(id))
 		}
 	}
 	return common(at)

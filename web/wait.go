@@ -122,12 +122,13 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 	}
 	// An id that cannot be read is at no other node. So this node gets the call, and refuses it with the pointer of
 	// the id.
+	look := w.nodes.nodes.Lookup()
 	at := func(text string) *engine.Elsewhere {
 		id, err := queue.ParseSubmissionID(text)
 		if err != nil {
 			return nil
 		}
-		return w.nodes.nodes.ElsewhereOf(id)
+		return look.Submission(id)
 	}
 	if _, parts, err := sharedOut(w.nodes, c, looked.IDs, at); err != nil || parts == nil {
 		return false, err
