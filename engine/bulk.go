@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -285,5 +286,110 @@ func (p *bulkRunner) spend(b *queue.Bulk, n int) {
 	defer p.mu.Unlock()
 	if pace := p.of[b.ID]; pace != nil {
 		pace.saved -= float64(n)
+	}
+}
+
+// ages is a heap of dead letters by when they died, the one that died last on top.
+type ages []queue.DeadAge
+
+func (a ages) Len() int           { return len(a) }
+func (a ages) Less(i, j int) bool { return a[i].Compare(a[j]) > 0 }
+func (a ages) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *ages) Push(x any)        { *a = append(*a, x.(queue.DeadAge)) }
+
+func (a *ages) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	*a = (*a)[:last]
+	return x
+}
+
+// oldest finds which dead letters are the oldest that a request asks for, once and for all: whatever dies, is redriven or is deleted
+// later, and whenever the server starts again, no other letter is meant. It looks at every letter.
+func oldest(ctx context.Context, q *Queue, r *queue.BulkRequest) error {
+	f := &r.Filter
+	f.Dead.Until = queue.DeadAge{}
+	if f.Dead.Oldest == 0 {
+		return nil
+	}
+	var first ages
+	after := queue.ChunkID{}
+	for {
+		page, err := q.shard.DeadLetters.List(ctx, *f, after, queue.MaxListLimit)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			after = page[i].Chunk
+			switch age := page[i].Age(); {
+			case len(first) < int(f.Dead.Oldest):
+				heap.Push(&first, age)
+			case age.Compare(first[0]) < 0:
+				first[0] = age
+				heap.Fix(&first, 0)
+			}
+		}
+		if len(page) < queue.MaxListLimit {
+			break
+		}
+	}
+	if len(first) > 0 {
+		f.Dead.Until = first[0]
+	}
+	return nil
+}
+
+// bulkMeter measures what an operation gets on with: from a moment that is one to two spans of it ago, or since the server runs it. So a
+// restart, or a disk that was full for an hour, does not spoil what is foreseen for long.
+type bulkMeter struct{ from, middle bulkMark }
+
+type bulkMark struct {
+	at       time.Time // with its reading of the monotonic clock
+	examined uint64
+}
+
+const (
+	bulkSpan    = 30 * time.Second
+	bulkSettled = time.Second               // a pace that was measured for less says nothing
+	bulkFarOff  = 10 * 365 * 24 * time.Hour // what takes longer is not foreseen
+)
+
+// meter notes how far an operation is before its turn.
+func (p *bulkRunner) meter(b *queue.Bulk) {
+	now := bulkMark{p.e.options.Now(), b.Walk.Examined}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.met[b.ID]
+	switch {
+	case m == nil:
+		if p.met == nil {
+			p.met = map[queue.BulkID]*bulkMeter{}
+		}
+		p.met[b.ID] = &bulkMeter{now, now}
+	case now.at.Sub(m.middle.at) >= bulkSpan:
+		m.from, m.middle = m.middle, now
+	}
+}
+
+// foresee sets how long an operation that runs still takes, if that is known: at the pace that was measured, or else at its rate.
+func (p *bulkRunner) foresee(b *queue.Bulk) {
+	left := b.Walk.Left()
+	if b.State != queue.BulkRunning || left == 0 {
+		return
+	}
+	pace := 0.0
+	if !b.DryRun {
+		pace = float64(b.Rate)
+	}
+	now := p.e.options.Now()
+	p.mu.Lock()
+	if m := p.met[b.ID]; m != nil {
+		if elapsed := now.Sub(m.from.at); elapsed >= bulkSettled {
+			pace = float64(b.Walk.Examined-min(m.from.examined, b.Walk.Examined)) / elapsed.Seconds()
+		}
+	}
+	p.mu.Unlock()
+	if seconds := float64(left) / pace; pace > 0 && seconds < bulkFarOff.Seconds() {
+		b.Remaining = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
 	}
 }

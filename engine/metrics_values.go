@@ -9,8 +9,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/recount"
 )
 
 // What is left over under a label that may have only so many values, and strategies that have no name. Neither can be a name.
@@ -114,5 +117,104 @@ func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, f
 		one(m.keyInFlight, prometheus.GaugeValue, float64(k.Rest.InFlight), k.Key, otherShown)
 		one(m.keyBacklog, prometheus.GaugeValue, float64(k.Rest.Ready), k.Key, otherShown)
 		one(m.keyValues, prometheus.GaugeValue, float64(k.Values), k.Key)
+	}
+}
+
+// shownHistogram shows what was measured as a native histogram with classic buckets beside: a scraper takes the kind that it knows.
+type shownHistogram struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	of     *measure.Histogram
+}
+
+func newHistogram(desc *prometheus.Desc, of *measure.Histogram, queueName string) prometheus.Metric {
+	return &shownHistogram{desc: desc, labels: prometheus.MakeLabelPairs(desc, []string{queueName}), of: of}
+}
+
+// Desc implements prometheus.Metric.
+func (h *shownHistogram) Desc() *prometheus.Desc { return h.desc }
+
+// Write implements prometheus.Metric.
+func (h *shownHistogram) Write(out *dto.Metric) error {
+	c := h.of.Counts()
+	schema, threshold := int32(measure.Schema), measure.Threshold
+	x := &dto.Histogram{SampleCount: &c.Count, SampleSum: &c.Sum, Schema: &schema, ZeroThreshold: &threshold, ZeroCount: &c.Zeros}
+	for i := range c.Bounds {
+		x.Bucket = append(x.Bucket, &dto.Bucket{UpperBound: &c.Bounds[i], CumulativeCount: &c.Classic[i]})
+	}
+	spans(x, &c)
+	out.Histogram, out.Label = x, h.labels
+	return nil
+}
+
+// spans writes the native buckets: runs of those that are not empty, each bucket as the difference to the one before it. A
+// histogram without any has one empty run, by which it is known to be a native one.
+func spans(x *dto.Histogram, c *measure.Counts) {
+	last, next := int64(0), 0 // the count before, and the index after the run before
+	for i, n := range c.Native {
+		if n == 0 {
+			continue
+		}
+		index := c.First + i
+		if len(x.PositiveSpan) == 0 || index != next {
+			offset, length := int32(index-next), uint32(0)
+			x.PositiveSpan = append(x.PositiveSpan, &dto.BucketSpan{Offset: &offset, Length: &length})
+		}
+		*x.PositiveSpan[len(x.PositiveSpan)-1].Length++
+		x.PositiveDelta = append(x.PositiveDelta, int64(n)-last)
+		last, next = int64(n), index+1
+	}
+	if len(x.PositiveSpan) == 0 {
+		offset, length := int32(0), uint32(0)
+		x.PositiveSpan = []*dto.BucketSpan{{Offset: &offset, Length: &length}}
+	}
+}
+
+// recountMetrics show recounts to Prometheus.
+type recountMetrics struct {
+	rounds, last, checks, drifts, suspected, skipped, stopped *prometheus.Desc // by queue, some also by scope, counter or reason
+}
+
+func newRecountMetrics() recountMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("quern_recount_"+name, help, append([]string{"queue"}, labels...), nil)
+	}
+	return recountMetrics{
+		rounds: desc("rounds_total", "Complete recounts of everything that is kept as counters."),
+		last:   desc("last_round_timestamp_seconds", "When the last such round was over; 0 if none is yet."),
+		checks: desc("checks_total", "Comparisons of kept counters with what is there: of submissions, of values "+
+			"of meta keys, of totals of the queue.", "scope"),
+		drifts: desc("drifts_total", "Kept counters that were wrong, and were corrected: anything but 0 is a "+
+			"mistake of the server.", "scope", "counter"),
+		suspected: desc("suspected_total", "Totals that differed in one round; those that do so in the next one too are drifts."),
+		skipped:   desc("skipped_total", "Comparisons that could not be made in a round, by reason.", "reason"),
+		stopped:   desc("stopped", "1 if a recount broke off with a mistake of the server's, so that none is made until the next start."),
+	}
+}
+
+func (m *recountMetrics) describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.rounds, m.last, m.checks, m.drifts, m.suspected, m.skipped, m.stopped} {
+		ch <- d
+	}
+}
+
+func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), r *recount.State) {
+	stopped := 0.0
+	if r.Stopped {
+		stopped = 1
+	}
+	send(m.rounds, prometheus.CounterValue, float64(r.Rounds))
+	send(m.last, prometheus.GaugeValue, float64(r.Last)/1000)
+	send(m.suspected, prometheus.CounterValue, float64(r.Suspected))
+	send(m.stopped, prometheus.GaugeValue, stopped)
+	for scope, n := range r.Checked {
+		send(m.checks, prometheus.CounterValue, float64(n), recount.Scope(scope).String())
+	}
+	for reason, n := range r.Skipped {
+		send(m.skipped, prometheus.CounterValue, float64(n), recount.Skip(reason).String())
+	}
+	for counter, n := range r.Drifts {
+		c := recount.Counter(counter)
+		send(m.drifts, prometheus.CounterValue, float64(n), c.Scope().String(), c.String())
 	}
 }

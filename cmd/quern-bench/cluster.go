@@ -1,9 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/quern-queue/quern/engine"
 )
 
 // clusterNames are those of docs/FIGURES.md. river_sync_1 comes out where River can be built.
@@ -64,4 +75,160 @@ func clusterFigures(ctx context.Context, r *run, scale clusterScale) error {
 		}
 	}
 	return nil
+}
+
+// riverPatience bounds one turn of River, which takes seconds.
+const riverPatience = 3 * time.Minute
+
+// rateOfOne is the completions of one queue of the cluster, and beside them, in turns, those of River on the same databases.
+func (c *clusterBed) rateOfOne(ctx context.Context, scale clusterScale) error {
+	one, err := c.manyQueues(ctx, "one", 1, scale)
+	if err != nil {
+		return err
+	}
+	river := c.buildRiver(ctx)
+	var ours, theirs []float64
+	for k := range scale.rounds {
+		c.progress(fmt.Sprintf("completions_sync_1 and river_sync_1: turn %d of %d", k+1, scale.rounds))
+		rate, err := timed(ctx, connections/2, 3*c.turn, nil, one)
+		if err != nil {
+			return err
+		}
+		ours = append(ours, rate)
+		if river == "" {
+			continue
+		}
+		if rate, err = c.workRiver(ctx, river, scale.river); err != nil {
+			return err
+		}
+		theirs = append(theirs, rate)
+	}
+	if river != "" {
+		c.add("river_sync_1", middle(theirs), "jobs/s")
+	}
+	c.add("completions_sync_1", middle(ours), "chunks/s")
+	c.over("river_sync_1")
+	return nil
+}
+
+// rateOfMany is the completions of many queues of the cluster together.
+func (c *clusterBed) rateOfMany(ctx context.Context, scale clusterScale) error {
+	many, err := c.manyQueues(ctx, "many", scale.queues, scale)
+	if err != nil {
+		return err
+	}
+	var ours []float64
+	for k := range scale.rounds {
+		c.progress(fmt.Sprintf("completions_sync_16: turn %d of %d", k+1, scale.rounds))
+		rate, err := timed(ctx, 2*connections, 3*c.turn, nil, many)
+		if err != nil {
+			return err
+		}
+		ours = append(ours, rate)
+	}
+	c.add("completions_sync_16", middle(ours), "chunks/s")
+	return nil
+}
+
+// manyQueues makes queues that do not run dry. The work is an exchange with one of them after the other.
+func (c *clusterBed) manyQueues(ctx context.Context, name string, n int, scale clusterScale) (work, error) {
+	body := []byte(`{"submissions":[`)
+	for i := range 100 {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"meta":{"company":%d},"chunks":{"count":1000000,"prefix":"s3://bucket/input/%d/"}}`, i, i)
+	}
+	body = append(body, "]}"...)
+	at := &caller{clusterBed: c}
+	var servers []*serveProcess
+	for k := range n {
+		queue := fmt.Sprintf("%s-%d", name, k)
+		path := "/v1/queues/" + queue
+		if err := at.call(ctx, http.MethodPut, path, "", []byte("{}"), nil); err != nil {
+			return nil, err
+		}
+		if err := at.call(ctx, http.MethodPost, path+"/submissions:batch", "", body, nil); err != nil {
+			return nil, err
+		}
+		owner, err := c.owner(ctx, queue)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, &serveProcess{address: owner.address})
+	}
+	var next atomic.Int64
+	return func(_ *serveProcess, more func() bool, count *atomic.Int64) error {
+		k := int(next.Add(1)) % n
+		return servers[k].exchanges(fmt.Sprintf("/v1/queues/%s-%d/reservations/exchange", name, k), scale.batch, more, count)
+	}, nil
+}
+
+// buildRiver builds the program in the module beside this one; "": it cannot be.
+func (c *clusterBed) buildRiver(ctx context.Context) (program string) {
+	built := newGuests(c.dir)
+	why := built.missing("go")
+	if why == "" {
+		program = filepath.Join(c.dir, "river")
+		build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+		build.Dir = filepath.Join(built.checkout, "cmd/quern-bench/river")
+		if said, err := build.CombinedOutput(); err != nil {
+			why = fmt.Sprintf("its module cannot be built: %v: %s", err, bytes.TrimSpace(said))
+		}
+	}
+	if why != "" {
+		c.progress("without river_sync_1: " + why)
+		return ""
+	}
+	return program
+}
+
+// workRiver has River work so much off, and returns how much it completed per second.
+func (c *clusterBed) workRiver(ctx context.Context, program string, n int) (float64, error) {
+	ctx, stop := context.WithTimeout(ctx, riverPatience)
+	defer stop()
+	out, err := exec.CommandContext(ctx, program, "-url", c.primary.URL(), "-jobs", strconv.Itoa(n)).Output()
+	if err != nil {
+		if exit, is := errors.AsType[*exec.ExitError](err); is {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return 0, errors.Join(fmt.Errorf("river: %w", err), ctx.Err())
+	}
+	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+}
+
+// proxied is one call at a time, sent to the owner and to a node that passes it on, in turns. It reserves a chunk, which writes nothing: so
+// the way is most of it.
+func (c *clusterBed) proxied(ctx context.Context, scale clusterScale) error {
+	c.progress("proxied_p50 and direct_p50")
+	owner, err := c.owner(ctx, engine.DefaultQueue)
+	if err != nil {
+		return err
+	}
+	body := []byte(`{"max":1,"strategy":"OldestFirst"}`)
+	nodes := []*clusterNode{owner, c.other(owner)}
+	times := make([][]time.Duration, len(nodes))
+	for range scale.rounds {
+		for k, n := range nodes {
+			l, err := dialLean(n.address, "", nil)
+			if err != nil {
+				return err
+			}
+			for range scale.calls {
+				began := time.Now()
+				if _, err := l.post(pathReservations, body); err != nil {
+					l.close()
+					return err
+				}
+				times[k] = append(times[k], time.Since(began))
+			}
+			l.close()
+		}
+	}
+	for k, name := range []string{"direct_p50", "proxied_p50"} {
+		slices.Sort(times[k])
+		c.add(name, milli(quantile(times[k], 0.5)), "ms")
+	}
+	c.over("direct_p50")
+	return ctx.Err()
 }

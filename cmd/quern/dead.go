@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -217,4 +219,97 @@ func actOnDead(ctx context.Context, c *client.Client, queueName, action, to, chu
 	}
 	_, err = c.Redrive(ctx, queueName, id, index)
 	return err
+}
+
+// deadEditCommand gives a dead letter another content.
+func deadEditCommand(a *app) *cobra.Command {
+	var path string
+	c := a.queueCommand(&cobra.Command{
+		Use:   "edit ID/INDEX",
+		Short: "Replace the inline content of a dead letter, before you redrive it",
+		Long: "Give a dead letter the content of a file, or of the standard input. `quern dead get -o json` shows the present one. The\n" +
+			"chunk stays dead: redrive or forward it afterwards.",
+		Example: "  quern dead edit 7130316829368545284/12 --file fixed.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			id, index, err := parseChunk(args[0])
+			if err != nil {
+				return err
+			}
+			in := a.in
+			if path != "-" {
+				file, err := os.Open(path)
+				if err != nil {
+					return usageError{err}
+				}
+				defer file.Close()
+				in = file
+			}
+			content, err := io.ReadAll(io.LimitReader(in, queue.MaxReplacedContent+1)) // the server refuses one more
+			if err != nil {
+				return err
+			}
+			_, err = c.SetDeadLetterContent(ctx, a.queueName(), id, index, append(api.Bytes{}, content...))
+			return err
+		}),
+	})
+	c.Flags().StringVar(&path, "file", "-", "the file with the content; -: the standard input")
+	return c
+}
+
+// retriesCommand is the parent of the commands on chunks that failed and will be tried again.
+func retriesCommand(a *app) *cobra.Command {
+	var kind string
+	var meta []string
+	var limit limited
+	onlyMeta := func(c *cobra.Command) {
+		c.Flags().StringArrayVarP(&meta, "meta", "m", nil, "only those from submissions with this metadata, "+
+			"`KEY=VALUE`; repeatable")
+	}
+	list := resource[api.Retry]{
+		parent: "retries", ofQueue: true, limit: &limit,
+		header: []string{"CHUNK", "FAILED", "ATTEMPTS", "NEXT", "FINGERPRINT", "ERROR"},
+		row: func(x api.Retry) []string {
+			return []string{x.Submission + "/" + number(x.Index), moment(x.FailedAt), number(x.Attempts), moment(x.NextAt),
+				x.Fingerprint, strconv.Quote(x.Error)}
+		},
+		list: does("list", "List chunks that failed and will be tried again, those of the newest submission first",
+			func(ctx context.Context, c call) (all[api.Retry], error) {
+				m, err := parseMeta(meta)
+				return c.Retries(ctx, c.queue, kind, m), err
+			}).with(func(c *cobra.Command) {
+			c.Flags().StringVar(&kind, "fingerprint", "", "only those whose last error has this fingerprint, as retries groups shows it")
+			onlyMeta(c)
+			limit.flags(c, 100, "chunks")
+		}),
+	}
+	groups := resource[api.RetryGroup]{
+		parent: "retries", ofQueue: true, header: []string{"COUNT", "SUBMISSIONS", "TRIES", "NEXT", "FINGERPRINT", "PATTERN"},
+		row: func(g api.RetryGroup) []string {
+			tries := make([]string, len(g.Tries))
+			for i, t := range g.Tries {
+				tries[i] = number(t.Tries) + "x" + number(t.Count)
+			}
+			return []string{number(g.Count), number(g.Submissions), strings.Join(tries, " "), moment(g.NextAt), g.Fingerprint,
+				strconv.Quote(g.Pattern)}
+		},
+		list: does("groups", "Group chunks that failed and will be tried again by error, the largest group first",
+			func(ctx context.Context, c call) (all[api.RetryGroup], error) {
+				m, err := parseMeta(meta)
+				if err != nil {
+					return nil, err
+				}
+				got, err := c.RetryGroups(ctx, c.queue, m)
+				if err != nil {
+					return nil, err
+				}
+				if got.Others > 0 {
+					say(a.err, "quern: %d more chunks are in no group, as there are 1,000 groups already; "+
+						"quern retries list shows each\n", got.Others)
+				}
+				return listed(got.Items), nil
+			}).with(onlyMeta),
+	}
+	return parent(&cobra.Command{Use: "retries", Short: "Show what failed and will be tried again; `quern bulk run retry` tries it now"},
+		append(list.commands(a), groups.commands(a)...)...)
 }

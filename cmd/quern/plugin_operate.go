@@ -250,3 +250,171 @@ func replayFields(r api.PluginReplay) [][2]string {
 	}
 	return append(fields, [2]string{"identical", strconv.FormatBool(r.Identical)}, [2]string{"different", strconv.Itoa(r.Different)})
 }
+
+// pluginScoresCommand shows how versions score live traffic.
+func pluginScoresCommand(a *app) *cobra.Command {
+	return a.serverCommand(&cobra.Command{
+		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic", Args: cobra.ExactArgs(1),
+		Long: "Show how a plugin's open versions score live traffic: the last 4,096 candidates of sampled batches by their " +
+			"scores, and how many of\n" +
+			"them led to a reservation.",
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			all, err := collect(c.PluginScores(ctx, args[0]), 0)
+			if err != nil {
+				return err
+			}
+			if a.format != formatTable {
+				return printList(a, all, nil, nil)
+			}
+			for i, s := range all {
+				if i > 0 {
+					say(a.out, "\n")
+				}
+				if err := printOne(a, s, scoresFields); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	})
+}
+
+func scoresFields(s api.PluginScores) [][2]string {
+	fields := [][2]string{
+		{"version", s.Version}, {"sha256", s.SHA256[:min(8, len(s.SHA256))]}, {"config", string(s.Config)},
+		{"in use as", cmp.Or(strings.Join(s.Uses, ", "), "-")},
+		{"batches", strconv.FormatUint(s.Batches, 10)}, {"sampled", strconv.FormatUint(s.Windows, 10)},
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
+		fields = append(fields, [2]string{"faults for " + kind, strconv.FormatUint(s.Faults[kind], 10)})
+	}
+	if s.LastFault != "" {
+		fields = append(fields, [2]string{"last fault", s.LastFault})
+	}
+	fields = append(fields, [2]string{"candidates", strconv.Itoa(s.Rows)},
+		[2]string{"skipped", strconv.Itoa(s.Skipped)}, [2]string{"taken of", strconv.Itoa(s.Taken)})
+	most := 1
+	for _, bin := range s.Distribution {
+		most = max(most, bin.Count)
+	}
+	const width = 40
+	for _, bin := range s.Distribution {
+		long := (bin.Count*width + most - 1) / most
+		taken := (bin.Taken*width + most - 1) / most
+		bar := times("#", min(taken, long)) + times("-", long-taken)
+		fields = append(fields, [2]string{fmt.Sprintf("scores %.6g to %.6g", bin.From, bin.To),
+			fmt.Sprintf("%6d, %d taken of  %s", bin.Count, bin.Taken, bar)})
+	}
+	return fields
+}
+
+// pluginDownloadCommand brings a module back from the server.
+func pluginDownloadCommand(a *app) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "download NAME VERSION", Short: "Download a version's module with its manifest", Args: cobra.ExactArgs(2),
+		Long: "Download a version's module as it was uploaded, with its manifest, to stdout or to --out, which must not exist " +
+			"yet.",
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			module, err := c.PluginModule(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = a.raw().Write(module)
+				return err
+			}
+			if err := writeNew(out, module); errors.Is(err, os.ErrExist) {
+				return usageError{fmt.Errorf("--out %s exists already; name another file", out)}
+			} else if err != nil {
+				return err
+			}
+			say(a.err, "%s: %d bytes\n", out, len(module))
+			return nil
+		}),
+	}
+	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: stdout)")
+	a.clientFlags(c)
+	return c
+}
+
+// pluginDryRunCommand tries an uploaded version on what a queue holds now.
+func pluginDryRunCommand(a *app) *cobra.Command {
+	var d api.PluginDryRun
+	var f selectFlags
+	var about contextFlag
+	c := a.serverCommand(&cobra.Command{
+		Use:   "dry-run NAME VERSION",
+		Short: "Show which candidates of a queue a version would take, without reserving any", Args: cobra.ExactArgs(2),
+		Long: "Score the current candidates of a queue with a version, active or not. Show which it would take, which of those " +
+			"would not be taken\n" +
+			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and has the " +
+			"submission's id.",
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			s, err := f.selection(args)
+			if err != nil {
+				return err
+			}
+			d.Config = s.Config
+			if d.Context, err = about.read(); err != nil {
+				return err
+			}
+			tried, err := c.DryRunPlugin(ctx, args[0], args[1], d)
+			return printAnswer(a, tried, err, triedFields)
+		}, client.WithCallTimeout(longTimeout)),
+	})
+	c.Flags().StringVar(&d.Queue, "queue", "default", "queue with the candidates")
+	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "strategy that orders the candidates")
+	about.flag(c)
+	c.Flags().IntVar(&d.Rows, "rows", 0, "number of candidates (0: the version's window)")
+	c.Flags().IntVar(&d.Want, "want", 10, "number of candidates to take")
+	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the one in use, or the defaults")
+	return c
+}
+
+func triedFields(t api.PluginTried) [][2]string {
+	fields := [][2]string{{"ns/candidate", strconv.FormatFloat(t.Report.NsPerCandidate, 'f', 1, 64)}}
+	l := t.Live
+	if l == nil {
+		return fields
+	}
+	var picks []string
+	for _, p := range l.Picks {
+		score := "infinite"
+		if p.Score != nil {
+			score = strconv.FormatFloat(*p.Score, 'g', 6, 64)
+		}
+		picks = append(picks, fmt.Sprintf("%s (%s)", rowText(l, p.Row), score))
+	}
+	fields = append(fields, [2]string{"candidates", strconv.Itoa(l.Rows)}, [2]string{"skipped", strconv.Itoa(l.Skipped)},
+		[2]string{"taken", strings.Join(picks, ", ")}, [2]string{"gained", rowsText(l, l.Gained)}, [2]string{"lost", rowsText(l, l.Lost)})
+	if l.ActiveOverlap != nil {
+		fields = append(fields, [2]string{"gained, beside the active version", rowsText(l, l.ActiveGained)},
+			[2]string{"lost, beside the active version", rowsText(l, l.ActiveLost)},
+			[2]string{"overlap with the active version", fmt.Sprintf("%.0f %%", 100**l.ActiveOverlap)})
+	}
+	for _, bin := range l.Histogram {
+		fields = append(fields, [2]string{fmt.Sprintf("scores %.6g to %.6g", bin.From, bin.To), strconv.Itoa(bin.Count)})
+	}
+	return fields
+}
+
+// rowText names the submission of a row; of a row that the answer does not have, its number.
+func rowText(l *api.PluginLive, row int) string {
+	if row < 0 || row >= len(l.Submissions) {
+		return fmt.Sprintf("row %d", row)
+	}
+	return l.Submissions[row]
+}
+
+// rowsText names the submissions of rows.
+func rowsText(l *api.PluginLive, rows []int) string {
+	if len(rows) == 0 {
+		return "-"
+	}
+	names := make([]string, len(rows))
+	for i, row := range rows {
+		names[i] = rowText(l, row)
+	}
+	return strings.Join(names, ", ")
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -266,4 +267,95 @@ func (t *Table) Administered(now queue.Time) bool {
 		}
 	}
 	return false
+}
+
+// Restriction is what a token is bound to: it sees and touches nothing else. The zero value is bound to nothing.
+type Restriction struct {
+	Queues []string        // names of queues; empty: all
+	Entry  queue.MetaEntry // submissions with this value of this meta key; no key: all
+}
+
+// Restricted says whether the token is bound to anything.
+func (r *Restriction) Restricted() bool { return len(r.Queues) > 0 || r.Tenant() }
+
+// Tenant says whether the token is bound to a value of a meta key.
+func (r *Restriction) Tenant() bool { return r.Entry.Key != "" }
+
+// Bounds is the restriction in words.
+func (r *Restriction) Bounds() string {
+	var parts []string
+	if len(r.Queues) > 0 {
+		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
+	}
+	if r.Tenant() {
+		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.Quoted())
+	}
+	return strings.Join(parts, " and ")
+}
+
+// CoversQueue says whether the queue of this name is within. A name may be that of one shard of a queue.
+func (r *Restriction) CoversQueue(name string) bool {
+	whole, _ := queue.CutShard(name)
+	return len(r.Queues) == 0 || slices.Contains(r.Queues, whole)
+}
+
+// CoversMeta says whether a submission with this meta is within.
+func (r *Restriction) CoversMeta(meta queue.Meta) bool {
+	if !r.Tenant() {
+		return true
+	}
+	value, ok := meta.Find(r.Entry.Key)
+	return ok && value == r.Entry.Value
+}
+
+// Scopes is a set of rights. An operation names those of which any one is enough; a token has those that it was made with.
+type Scopes uint8
+
+// The scopes. Admin implies all others: who may make tokens can make one with every scope.
+const (
+	Produce Scopes = 1 << iota // insert
+	Consume                    // reserve and finish; pause
+	Read                       // look at everything but metrics
+	Metrics                    // GET /metrics
+	Operate                    // change what runs: pause, cancel, limits, redrive, schedules, named strategies
+	Plugins                    // upload and switch plugins
+	Admin                      // queues, tokens, blocks; implies all others
+
+	None Scopes = 0
+	All         = Produce | Consume | Read | Metrics | Operate | Plugins | Admin
+)
+
+// names has each scope's name in the order of the bits.
+var names = [...]string{"produce", "consume", "read", "metrics", "operate", "plugins", "admin"}
+
+// Names are the names of all scopes.
+func Names() []string { return All.Names() }
+
+// Names are the names of the scopes in s, in a fixed order.
+func (s Scopes) Names() []string {
+	list := make([]string, 0, bits.OnesCount8(uint8(s)))
+	for i, name := range names {
+		if s&(1<<i) != 0 {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// String is the names with a comma between two.
+func (s Scopes) String() string { return strings.Join(s.Names(), ",") }
+
+// ParseScope is the scope of that name; None if there is none.
+func ParseScope(name string) Scopes {
+	for i, known := range names {
+		if known == name {
+			return 1 << i
+		}
+	}
+	return None
+}
+
+// Allow says whether a token with the scopes s may do what any one of wanted allows. None asks for no scope.
+func (s Scopes) Allow(wanted Scopes) bool {
+	return wanted == None || s&(wanted|Admin) != 0
 }

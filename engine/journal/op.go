@@ -199,3 +199,94 @@ func (p *Priority) fields(c *coder) {
 	unsigned(c, &p.Seq)
 	signed(c, &p.Priority)
 }
+
+// Deletion orders that an ended submission leaves the history with all that belongs to it. The store
+// deletes it; the op stands before that, so that a store that is older than the deletion hears of it
+// at a replay. Applying it twice is applying it once, and an unknown submission is one that is gone.
+type Deletion struct{ ID queue.SubmissionID }
+
+func (d *Deletion) fields(c *coder) { unsigned(c, &d.ID) }
+
+// Replacement gives a dead chunk another inline content. It stands beside the bytes of the insert,
+// which stay as they are: those may be in a blob, which never changes.
+type Replacement struct {
+	Seq, Index uint32
+	ID         queue.SubmissionID // of the same submission
+	Bytes      []byte             // they lie in the batch that they are read from
+}
+
+func (r *Replacement) fields(c *coder) {
+	unsigned(c, &r.Seq)
+	unsigned(c, &r.Index)
+	unsigned(c, &r.ID)
+	c.bytes(&r.Bytes)
+}
+
+// actVersion is the first byte of an act as the store keeps it.
+const actVersion = 1
+
+// Act is an entry of the audit log. It stands in the batch of what it tells of, so that
+// there is the one if and only if there is the other.
+type Act struct {
+	Number uint64 // within the shard: rises by at least 1 with each
+	queue.Act
+}
+
+func (a *Act) fields(c *coder) {
+	unsigned(c, &a.Number)
+	actFields(&a.Act, c)
+}
+
+// actFields are those of the entry itself. The queue is not among them: its journal knows it.
+func actFields(a *queue.Act, c *coder) {
+	signed(c, &a.At)
+	for _, text := range [...]*string{
+		&a.Action, &a.Actor, &a.OnBehalfOf, &a.From, &a.RequestID, &a.Target, &a.Before, &a.After, &a.Outcome,
+	} {
+		c.text(text)
+	}
+}
+
+// AppendAct appends the encoding of an act as the store keeps it, described in docs/formats/ops.md.
+func AppendAct(dst []byte, a *queue.Act) []byte {
+	return appendRow(dst, actVersion, actFields, a)
+}
+
+// DecodeAct reads an act that AppendAct wrote.
+func DecodeAct(b []byte) (queue.Act, error) { return readRow(b, actVersion, actFields) }
+
+// Snapshot says of what the store can be made again, should it be lost: of a copy that is kept
+// elsewhere, and of the journal behind its position. From the first one on, every byte that a client
+// brings is in the journal. A later one takes its place, so applying it twice is applying it once.
+type Snapshot struct {
+	Kept     bool     // false: of nothing, snapshots are not kept any more
+	Key      string   // of the copy; "": there is none yet, the journal has everything from its first batch on
+	Position Position // up to which the rows of the copy are true
+	Size     uint64   // of the copy, in bytes
+	Sum      string   // SHA-256 of the copy, in hex
+}
+
+// snapshotVersion is the first byte of a Snapshot as the store keeps it.
+const snapshotVersion = 1
+
+func (s *Snapshot) fields(c *coder) {
+	if c.yes(&s.Kept); s.Kept {
+		if c.text(&s.Key); s.Key != "" {
+			unsigned(c, &s.Position)
+			unsigned(c, &s.Size)
+			c.text(&s.Sum)
+			c.must(s.Position > 0)
+		}
+	}
+}
+
+// AppendSnapshot appends the encoding of a Snapshot as the store keeps it, described in
+// docs/formats/ops.md.
+func AppendSnapshot(dst []byte, s *Snapshot) []byte {
+	return appendRow(dst, snapshotVersion, (*Snapshot).fields, s)
+}
+
+// DecodeSnapshot reads what AppendSnapshot wrote.
+func DecodeSnapshot(b []byte) (Snapshot, error) {
+	return readRow(b, snapshotVersion, (*Snapshot).fields)
+}

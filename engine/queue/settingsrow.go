@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -79,3 +81,10 @@ func readSetting(d *Setting, s *Settings, value json.RawMessage) (err error) {
 }
 
 func ofMilliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// ETag names a version of what an operator set under a name, for the header If-Match. The digest of what it says keeps apart a version and
+// the one of the same number after the name was deleted and set again.
+func ETag(version uint32, says []byte) string {
+	digest := sha256.Sum256(says)
+	return fmt.Sprintf(`"%d-%s"`, version, hex.EncodeToString(digest[:8]))
+}

@@ -346,3 +346,13 @@ func (p *writer) recycle(b *machine.Batch) {
 	b.Intents.Reuse()
 	p.mu.held(func() { p.spare = &machine.Batch{Enc: b.Enc, Marked: b.Marked, Intents: b.Intents} })
 }
+
+// storeError turns the failure of a write to the store into the error that its caller can
+// act on. Damage stays what it is: to ask again does not help.
+func storeError(err error) error {
+	_, damaged := errors.AsType[*queue.FormatError](err)
+	if err == nil || damaged || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return commitError(err)
+}

@@ -2,8 +2,10 @@ package shard
 
 import (
 	"context"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -88,4 +90,34 @@ func (s *Shard) putActs(ctx context.Context, list []journal.Act) error {
 func (d *doors) queue() shell.Queue {
 	return shell.Queue{Name: d.options.Queue, Logger: d.options.Logger.With("queue", d.options.Queue),
 		Seed: d.options.Seed}
+}
+
+// holdLock is the shard's mutex. A measurement is told how long each hold of it took: that
+// is what everybody else had to wait for.
+type holdLock struct {
+	locks.Mutex[shell.InMachine]
+	now    func() time.Time
+	report func(time.Duration) // nil: no one measures
+	at     time.Time
+}
+
+func (l *holdLock) Lock() {
+	l.Mutex.Lock()
+	if l.report != nil {
+		l.at = l.now()
+	}
+}
+
+func (l *holdLock) Unlock() {
+	if l.report != nil {
+		l.report(l.now().Sub(l.at))
+	}
+	l.Mutex.Unlock()
+}
+
+// held calls fn with the mutex held.
+func (l *holdLock) held(fn func()) {
+	l.Lock()
+	defer l.Unlock()
+	fn()
 }

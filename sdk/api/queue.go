@@ -262,3 +262,99 @@ type Check struct {
 	OK     bool   `json:"ok"`               // Whether the part works
 	Detail string `json:"detail,omitempty"` // State of the checked part
 }
+
+// Durations tell how long chunks took lately.
+type Durations struct {
+	// Start of the counted time: half an hour to an hour ago, or the start of the server or of the measurement
+	Since Time           `json:"since"`
+	Wait  DurationCounts `json:"wait"` // From the insert, or from run_at, to the first reservation
+	Run   DurationCounts `json:"run"`  // From a reservation to its completion or failure
+}
+
+// DurationCounts are durations of one kind.
+type DurationCounts struct {
+	Count uint64 `json:"count"`  // Number of durations
+	P50MS int64  `json:"p50_ms"` // Half of them were shorter, to within a tenth
+	P95MS int64  `json:"p95_ms"` // 95 % of them were shorter, to within a tenth
+	MaxMS int64  `json:"max_ms"` // The longest; of a value on a busy queue, the longest that was measured
+	// Counts by duration, from the first bucket that is not empty to the last one
+	Buckets []DurationBucket `json:"buckets" limit:"..MaxDurationBuckets"`
+}
+
+// DurationBucket counts durations from half of its bound up to its bound.
+type DurationBucket struct {
+	BelowMS int64  `json:"below_ms"` // Upper bound, a power of two; the first is 1
+	Count   uint64 `json:"count"`    // Durations below it, and in no bucket before
+}
+
+// Node is a server of a cluster, as the node that answers sees it. A server that is alone is its only node.
+type Node struct {
+	Name    string      `json:"name"`    // The option node, or the name of the machine
+	URL     string      `json:"url"`     // Where clients and other nodes reach it
+	Since   Time        `json:"since"`   // Time of its start, by its own clock
+	Leaving bool        `json:"leaving"` // Whether it is about to stop, and hands over its queues
+	Queues  []NodeQueue `json:"queues"`  // The queues that it owns, by name
+}
+
+// NodeQueue is a queue that a node owns.
+type NodeQueue struct {
+	Queue string `json:"queue"` // Name of the queue
+	Shard uint16 `json:"shard"` // Number of its shard, which is part of the ids of its submissions
+	Epoch uint32 `json:"epoch"` // Number of the owner's claim; the next owner's is larger
+	// How long the owner may serve without another heartbeat, in milliseconds: at most 4500. Below 0, the lease has ended, and another
+	// node may take the queue over. null: the server is alone, and needs no lease
+	LeaseMS *int64 `json:"lease_ms" nullable:"true"`
+}
+
+// MissingNode is a node of a cluster that did not answer for its queues, so that the answer lacks what is in them.
+type MissingNode struct {
+	Node   string   `json:"node"`   // Name of the node. Empty: no node serves these queues at the moment
+	Queues []string `json:"queues"` // Names of the queues
+}
+
+// Recount is how far a queue's recounts have come: what is kept as counters is counted again, a little at a time, while work goes on.
+// Totals count from the server's start.
+type Recount struct {
+	EveryMS     int64   `json:"every_ms"`                // Time between two rounds; 0: never
+	Rounds      uint64  `json:"rounds_total"`            // Rounds completed since the server's start
+	LastRoundAt *Time   `json:"last_round_at,omitempty"` // Time of the last round; absent before the first
+	Progress    float64 `json:"progress"`                // Progress of the current round, from 0 to 1
+	// Submissions whose counters were compared with their chunks
+	Submissions uint64 `json:"submissions_checked_total"`
+	// Values of meta keys whose counters were compared with their submissions
+	Values uint64 `json:"values_checked_total"`
+	// Totals of the queue compared with its submissions
+	QueueTotals uint64 `json:"queue_counters_checked_total"`
+	// Comparisons that a round could not make; the next round tries again
+	Skipped uint64 `json:"skipped_total"`
+	// Totals that differed in one round; if they differ in the next one too, they are drifts
+	Suspected uint64 `json:"suspected_total"`
+	// Wrong counters; a number above 0 means a bug of the server
+	Drifts    uint64         `json:"drifts_total"`
+	ByCounter []RecountDrift `json:"drifts_by_counter"` // Wrong counters, by name
+	// The latest wrong counter; absent if there was none
+	Newest  *CounterDrift `json:"newest_drift,omitempty"`
+	Stopped bool          `json:"stopped"` // Whether a bug of the server ended recounts until the next start
+}
+
+// RecountDrift is how often a counter was found to be wrong.
+type RecountDrift struct {
+	Scope   string `json:"scope" names:"scopes of counters"` // Object that the counter belongs to
+	Counter string `json:"counter"`                          // Name of the counter
+	Drifts  uint64 `json:"drifts_total"`                     // Number of times that it was wrong
+}
+
+// CounterDrift is a counter that was found to be wrong.
+type CounterDrift struct {
+	Scope      string     `json:"scope" names:"scopes of counters"` // Object that the counter belongs to
+	Counter    string     `json:"counter"`                          // Name of the counter
+	Submission string     `json:"submission,omitempty"`             // The submission, for the counter of a submission
+	Key        string     `json:"meta_key,omitempty"`               // The meta key, for the counter of a value
+	Value      *MetaValue `json:"value,omitempty"`                  // The value, for the counter of a value
+	Kept       uint64     `json:"kept"`                             // Value of the counter
+	// The true value, which the counter has now if the server corrected it
+	Recounted uint64 `json:"recounted"`
+	// Whether the server corrected it; if not, other data is damaged too, and a restart recounts everything
+	Corrected bool `json:"corrected"`
+	At        Time `json:"at"` // Time of the discovery
+}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/binary"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
@@ -205,4 +207,14 @@ func (r *random) upTo(d time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Duration(r.jitter.Int64N(int64(d) + 1))
+}
+
+// Ready asks whether all parts of the server work. It fails with api.CodeNotReady if one does not. checks has every part by name, which
+// takes a token with the scope read at a server with access control; without it nothing is listed, and no token is needed.
+func Ready(ctx context.Context, c *Client, checks bool) (*api.Readiness, error) {
+	path := "/readyz"
+	if checks {
+		path += "?verbose"
+	}
+	return get[api.Readiness](ctx, c, "ready", path)
 }

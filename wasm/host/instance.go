@@ -256,3 +256,85 @@ func (i *instance) close() {
 		_ = i.module.Close(i.ctx) // it takes the instance off the runtime's list and frees its memory, and cannot fail
 	}
 }
+
+// snapshot is all state of an instance that a batch may change: its memory and its mutable globals. The counters of fuel and depth are
+// set before every batch anyway.
+type snapshot struct {
+	memory  []byte
+	globals []api.MutableGlobal
+	values  []uint64
+}
+
+// take remembers an instance as it is.
+func (i *instance) take() *snapshot {
+	memory, _ := i.module.Memory().Read(0, i.module.Memory().Size())
+	s := &snapshot{memory: append([]byte(nil), memory...)}
+	for _, state := range i.version.options.Globals {
+		if g, ok := i.module.ExportedGlobal(state.Export).(api.MutableGlobal); ok {
+			s.globals = append(s.globals, g)
+			s.values = append(s.values, g.Get())
+		}
+	}
+	return s
+}
+
+// renew makes the instance ready for the next batch; false says that it cannot be used again: its state is to be fresh,
+// or its memory has grown, which cannot be undone.
+func (i *instance) renew() bool {
+	if i.version.options.Manifest.State == manifest.Fresh {
+		return false
+	}
+	if i.snapshot == nil {
+		return true
+	}
+	memory := i.module.Memory()
+	if int(memory.Size()) != len(i.snapshot.memory) {
+		return false
+	}
+	memory.Write(0, i.snapshot.memory)
+	for k, g := range i.snapshot.globals {
+		g.Set(i.snapshot.values[k])
+	}
+	return true
+}
+
+// Kind is what went wrong in the guest; it is a metric's value.
+type Kind string
+
+// The kinds of faults.
+const (
+	Fuel      Kind = "fuel"      // the budget is used up
+	Deadline  Kind = "deadline"  // the time is
+	Depth     Kind = "depth"     // too many calls within calls
+	Trap      Kind = "trap"      // unreachable, a division by zero, an access outside of memory, abort
+	Status    Kind = "status"    // quern_score returned something else than 0
+	Exit      Kind = "exit"      // the guest ended itself; what a panic of a Go guest does
+	Unwritten Kind = "unwritten" // it returned 0 and wrote no score at all
+	Init      Kind = "init"      // it failed before its first batch, for the Cause
+	Stopped   Kind = "stopped"   // not its own fault: the caller or the server stopped it
+)
+
+// Fault is the error of a guest that failed. The instance is gone; the version can be used on.
+type Fault struct {
+	Kind   Kind
+	Cause  Kind   // of Init: what happened
+	Detail string // for people
+	Code   int32  // of Status and Exit
+}
+
+func (f *Fault) Error() string {
+	text := "host: plugin fault: " + string(f.Kind)
+	if f.Cause != "" {
+		text += " (" + string(f.Cause) + ")"
+	}
+	if f.Kind == Status || f.Kind == Exit || f.Cause == Status || f.Cause == Exit {
+		text += fmt.Sprintf(" %d", f.Code)
+	}
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	return text
+}
+
+// ErrClosed is the error of a version that is closing: take the one that replaced it.
+var ErrClosed = errors.New("host: the version is closed")

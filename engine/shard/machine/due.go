@@ -4,7 +4,10 @@ package machine
 // chunk that was completed leaves its entry behind; the worker pops it when it is due, sees that it
 // holds no more, and drops it. Removing it at once would need an index of every timer.
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
 
 // Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not
 // removed when they become moot; the one who pops it looks whether it still holds.
@@ -78,5 +81,52 @@ func (h *dueHeap) pop() {
 		}
 		s[i], s[least] = s[least], s[i]
 		i = least
+	}
+}
+
+// The life-cycle worker does what the time demands. It first looks at what is due,
+// in memory, and then gives commands like any other caller: they are decided under the mutex, go
+// through the group commit, and are looked at again when they are applied. It works in slices of at
+// most tickMost actions, and waits for each to be on the disk before it makes the next, so that
+// callers are never held up for longer than one slice takes. What it believes about the next due
+// time does not matter: every pass looks again, and the engine has it pass many times a second.
+
+// TickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
+const TickMost = 500
+
+// Parking is an action that is left alone.
+type Parking struct {
+	Err   error
+	Since queue.Time
+}
+
+// LookAgain has an action looked at by the next pass, if what it is about is still there.
+func (m *Machine) LookAgain(a Action) {
+	for _, retried := range m.Joined.Retried {
+		if retried(a) {
+			return
+		}
+	}
+	r := m.Live(a.Submission)
+	if r == nil {
+		return
+	}
+	d := Due{Seq: r.Seq, index: a.Index}
+	switch a.Kind {
+	case KindExpiry:
+		if slot, held := m.Holds.Find(r.Seq, a.Index); held && m.Holds.At(slot).State == reserver.Expiring {
+			m.Holds.At(slot).State = reserver.Held
+			m.Holds.Extend(slot, m.Holds.At(slot).Deadline)
+		}
+	case KindRetry:
+		if t := r.Tries[a.Index]; t != nil {
+			d.At = t.NotBefore
+			m.Lifecycle.Schedule(a.Kind, d)
+		}
+	case KindRunAt:
+		d.At = r.Details().RunAt
+		m.Lifecycle.Schedule(a.Kind, d)
+	case KindDeadDeadline:
+		m.expires(r)
 	}
 }

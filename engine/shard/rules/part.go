@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -138,3 +140,62 @@ func (p *Part) Ended(sub *machine.Record) {
 		p.changed()
 	}
 }
+
+// changed has the row written again.
+func (p *Part) changed() { p.m.Asides.Changed(machine.AsideRules, 0) }
+
+// Row is the row that the store keeps of rules. It says up to where it is true: a replay
+// of what came before would not be without effect, as a submission may have been opened
+// again since, and have new rules.
+func (p *Part) Row(uint64) []byte {
+	row := journal.Rules{Position: p.m.AppliedAt, Last: p.Last(), Rules: p.List(), Ended: p.past.list}
+	p.Graces(p.m.Now, func(match queue.RuleMatch, until queue.Time) {
+		row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
+	})
+	return journal.AppendRules(nil, &row)
+}
+
+// Load reads the row.
+func (p *Part) Load(_ uint64, row []byte) error {
+	known, err := journal.DecodeRules(row)
+	if err != nil {
+		return fmt.Errorf("%w: %w", machine.AsideError(machine.AsideRules), err)
+	}
+	p.stored = known.Position
+	p.SetLast(known.Last)
+	for _, r := range known.Rules {
+		p.Put(r)
+	}
+	for _, g := range known.Graces {
+		p.SetGrace(g.Match, g.Until)
+	}
+	p.past.list = known.Ended
+	return nil
+}
+
+// Past is the rules of one queue that have ended, the last queue.MaxEndedRules of them.
+// The zero value has none. It is not safe for concurrent use.
+type Past struct {
+	list []queue.EndedRule // by their end
+}
+
+// Add notes the end of a rule. An id is never given again, so one that is known comes from
+// a replay, and changes nothing.
+func (p *Past) Add(r queue.EndedRule) {
+	if slices.ContainsFunc(p.list, func(known queue.EndedRule) bool { return known.ID == r.ID }) {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(p.list, r, func(known, r queue.EndedRule) int {
+		return cmp.Or(cmp.Compare(known.Ended, r.Ended), cmp.Compare(known.ID, r.ID))
+	})
+	if at == 0 && len(p.list) >= queue.MaxEndedRules {
+		return // older than all that are kept
+	}
+	p.list = slices.Insert(p.list, at, r)
+	if over := len(p.list) - queue.MaxEndedRules; over > 0 {
+		p.list = slices.Delete(p.list, 0, over)
+	}
+}
+
+// List is a copy of all that are kept, the one that ended first in front.
+func (p *Past) List() []queue.EndedRule { return slices.Clone(p.list) }
