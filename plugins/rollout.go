@@ -2,11 +2,13 @@ package plugins
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 )
@@ -231,4 +233,120 @@ func rolesOf(r *queue.PluginRecord, v *version) (roles []string) {
 		}
 	}
 	return roles
+}
+
+// The overrides of a breaker.
+const (
+	HoldOpen   = "open"
+	HoldClosed = "closed"
+)
+
+func parseSettings(raw []byte) (s api.PluginSettings, err error) {
+	if len(raw) == 0 {
+		return s, nil
+	}
+	err = json.Unmarshal(raw, &s)
+	return s, err
+}
+
+// checkSettings names everything that is wrong with them.
+func checkSettings(s *api.PluginSettings) error {
+	var wrong []queue.Problem
+	for _, d := range queue.PluginSettings() {
+		var refused *queue.Error
+		if errors.As(d.Valid(s), &refused) {
+			wrong = append(wrong, refused.Problems...)
+		}
+	}
+	if len(wrong) > 0 {
+		return &queue.Error{Code: queue.CodeInvalid, Message: "The settings are not valid.", Problems: wrong}
+	}
+	return nil
+}
+
+// PutSettings replaces the settings of a plugin. Holding a breaker closed also closes it now.
+func (x Rollout) PutSettings(name string, s api.PluginSettings, change Change) (api.Plugin, error) {
+	if err := checkSettings(&s); err != nil {
+		return api.Plugin{}, err
+	}
+	return x.change("plugin.settings", name, change, func(p *plugin, r *queue.PluginRecord) error {
+		r.Settings = marshal(s)
+		if s.Hold == HoldClosed {
+			x.scorers.resetBreakers(p)
+		}
+		return nil
+	})
+}
+
+// marshal writes what cannot fail.
+func marshal(s api.PluginSettings) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return []byte("{}")
+	}
+	return text
+}
+
+// maxTried bounds the configurations in use that an activation tries: each may take quern_init two seconds.
+const maxTried = 32
+
+// refusesNone says that a version takes what strategies in use send, or lists what it refuses. What it takes is open afterwards, so that
+// the first reserve finds it ready.
+func (x Rollout) refusesNone(ctx context.Context, p *plugin, v *version) error {
+	type sent struct {
+		config string
+		window int
+	}
+	tried := map[sent]string{}
+	var refused []string
+	for _, u := range x.known.usersOf(p.name) {
+		about := sent{u.Config, u.Window}
+		if u.Version != "" || about == (sent{}) {
+			continue
+		}
+		why, known := tried[about]
+		if !known {
+			if len(tried) == maxTried {
+				break
+			}
+			why = x.whyRefused(ctx, v, blockOf(p, &u))
+			tried[about] = why
+		}
+		if why != "" {
+			refused = append(refused, fmt.Sprintf("%s, which %s sends (%s)", clip(blockOf(p, &u).String()), &u, why))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The version refuses what strategies in use send: %s. Change them "+
+		"first, or activate it with force: their blocks then yield nothing, and requests go on with the next branch.", someOf(refused))}
+}
+
+// whyRefused is why a version does not take a block; "" if it takes it, or that cannot be known now.
+func (x Rollout) whyRefused(ctx context.Context, v *version, b *strategy.Scored) string {
+	if b.Window > v.manifest.WindowMax {
+		return fmt.Sprintf("the window is %d, and it takes at most %d candidates", b.Window, v.manifest.WindowMax)
+	}
+	if b.Config == nil {
+		return "" // it gets that of the activation
+	}
+	config, err := validConfig(v.manifest, b.Config, "/config")
+	if err != nil {
+		return messageOf(err)
+	}
+	var fault *host.Fault
+	if _, err := x.open.use(ctx, v.SHA256, config); errors.As(err, &fault) {
+		return fault.Error()
+	}
+	return ""
+}
+
+// blockOf is the block of a user.
+func blockOf(p *plugin, u *queue.PluginUser) *strategy.Scored {
+	b := &strategy.Scored{Plugin: p.name, Version: u.Version, Window: u.Window}
+	if u.Config != "" {
+		b.Config = []byte(u.Config)
+	}
+	return b
 }

@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/archive"
+	"github.com/quern-queue/quern/engine/cluster/member"
+	"github.com/quern-queue/quern/engine/cluster/pg"
 	"github.com/quern-queue/quern/sdk/client"
 )
 
@@ -121,4 +125,115 @@ func openBackups(a *app, names []string) (b *backupFiles, size int64, err error)
 		}
 	}
 	return b, size, nil
+}
+
+// restoring is where a backup is restored to: a data directory, or a cluster.
+type restoring struct {
+	dir     string
+	cluster ClusterConfig
+}
+
+// restoreCommand restores a backup.
+func restoreCommand(a *app) *cobra.Command {
+	var to restoring
+	c := &cobra.Command{
+		Use: "restore FILE|- [INCREMENT...]", Short: "Restore a backup into a new data directory or an empty cluster",
+		Args: cobra.MinimumNArgs(1),
+		Long: "Restore a backup into a directory that is empty or missing. The command compares every checksum before it " +
+			"reports success. To\n" +
+			"continue after an interruption, run it again with the same backup. Until it finishes, no server starts there.\n" +
+			"Name increments after the full backup, in the order in which they were made. If one does not continue the one " +
+			"before it, the\n" +
+			"command refuses it before it writes anything.\n\n" +
+			"With --cluster, restore into the database of a cluster: into a schema without queues. The backup may be of a " +
+			"single server or of\n" +
+			"a cluster. Stop all nodes first. The command unpacks and checks the backup in --data, or in a temporary folder, " +
+			"before it changes\n" +
+			"the database. After an interruption no node starts in that schema. Run the command again: it starts over.\n\n" +
+			"The restored server is another server. It does not know what the old one did after the backup, and refuses " +
+			"tokens of reservations\n" +
+			"from the old one, so that the two cannot complete each other's chunks. Access tokens stay valid. Stop the old " +
+			"server before you\n" +
+			"send work to the restored one.",
+		Example: "  quern restore /backups/quern.tar --data /var/lib/quern\n" +
+			"  quern restore /backups/sunday.tar /backups/monday.tar /backups/tuesday.tar --data /var/lib/quern\n" +
+			"  zstd -d < quern.tar.zst | quern restore - --data /var/lib/quern\n" +
+			"  quern restore /backups/quern.tar --cluster postgres://quern:SECRET@db:5432/quern",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case to.dir == "" && to.cluster.URL == "":
+				return usageError{errors.New("--data is missing: name the directory to restore into, or with --cluster the database of a " +
+					"cluster")}
+			case to.cluster.URL == "" && (cmd.Flags().Changed("cluster-schema") || to.cluster.AcceptAsync):
+				return usageError{errors.New("--cluster-schema and --accept-async need --cluster: give the database, or leave them out")}
+			}
+			return to.restore(cmd.Context(), a, args)
+		},
+	}
+	c.Flags().StringVar(&to.dir, "data", "",
+		"data directory to create: empty, missing, or with this restore unfinished; with --cluster, the folder to unpack in")
+	c.Flags().StringVar(&to.cluster.URL, "cluster", "",
+		"PostgreSQL database to restore into: postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+	c.Flags().StringVar(&to.cluster.Schema, "cluster-schema", pg.DefaultSchema, "schema of that database, which must have no queues")
+	c.Flags().BoolVar(&to.cluster.AcceptAsync, "accept-async", false, "accept a database without a synchronous standby")
+	a.quietFlag(c)
+	return c
+}
+
+func (r *restoring) restore(ctx context.Context, a *app, names []string) (err error) {
+	files, size, err := openBackups(a, names)
+	if err != nil {
+		return err
+	}
+	defer files.close()
+	shown := a.newProgress("bytes", size, time.Now)
+	for i := range files.from {
+		files.from[i] = &shownReader{r: files.from[i], shown: shown, n: &files.read}
+	}
+	run, where := r.intoDirectory, r.dir
+	if r.cluster.URL != "" {
+		run, where = r.intoCluster, "the schema "+r.cluster.Schema+" of "+withoutPassword(r.cluster.URL)
+	}
+	m, err := run(ctx, files.from)
+	shown.End()
+	if err != nil {
+		return err
+	}
+	return say(a.out, "restored %s as of %s to %s; every checksum is right\n", several(len(m.Queues), "queue"),
+		m.Made.Format(time.RFC3339), where)
+}
+
+func (r *restoring) intoDirectory(ctx context.Context, from []io.Reader) (*archive.Manifest, error) {
+	return engine.Restore(ctx, r.dir, from...)
+}
+
+func (r *restoring) intoCluster(ctx context.Context, from []io.Reader) (m *archive.Manifest, err error) {
+	backend, err := pg.Open(ctx, pg.Options{URL: r.cluster.URL, Schema: r.cluster.Schema, AcceptAsync: r.cluster.AcceptAsync})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	work := r.dir
+	if work == "" {
+		temporary, err := os.MkdirTemp("", "quern-restore-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(temporary)
+		work = filepath.Join(temporary, "data")
+	}
+	into := engine.ClusterRestore{Backend: backend, Work: work, Now: time.Now, Silence: silence}
+	return into.Run(ctx, from...)
+}
+
+// silence waits until every node that runs has beaten.
+func silence(ctx context.Context) error {
+	waited := time.NewTimer(member.TTL)
+	defer waited.Stop()
+	select {
+	case <-waited.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -1,6 +1,6 @@
 package store
 
-// One transaction's change of the open submissions: openblock.go has the directory, openpage.go the
+// One transaction's change of the open submissions: openblock.go has the directory and the
 // pages.
 //
 //	put(row) ──► no spec: only its state changed ──────────► row in table progress

@@ -1,6 +1,7 @@
 package instrument
 
 import (
+	"encoding/binary"
 	"strconv"
 
 	"github.com/quern-queue/quern/wasm/scan"
@@ -274,4 +275,117 @@ func (w *rewriter) code(r *decode.Reader, present bool) (c code) {
 	c.unsigned(uint64(len(body)))
 	c.raw(body)
 	return c
+}
+
+// Opcodes that the added code uses beside those that package decode names.
+const (
+	opIf         = byte(decode.If)
+	opMemorySize = 0x3f
+	opI64LtS     = 0x53
+	opI64LtU     = 0x54
+	opI64LeS     = 0x57
+	opI64Add     = 0x7c
+	opI64Sub     = 0x7d
+	opI64Or      = 0x84
+	opI64Shl     = 0x86
+	opI64ShrU    = 0x88
+	opExtendU    = 0xad
+	emptyResult  = 0x40
+)
+
+// code is a growing piece of the output.
+type code []byte
+
+func (c *code) op(opcode byte) { *c = append(*c, opcode) }
+
+func (c *code) unsigned(v uint64) { *c = binary.AppendUvarint(*c, v) }
+
+func (c *code) signed(v int64) {
+	for {
+		b := byte(v & 0x7f)
+		v >>= 7
+		if v == 0 && b&0x40 == 0 || v == -1 && b&0x40 != 0 {
+			*c = append(*c, b)
+			return
+		}
+		*c = append(*c, b|0x80)
+	}
+}
+
+func (c *code) raw(b []byte) { *c = append(*c, b...) }
+
+func (c *code) name(s string) {
+	c.unsigned(uint64(len(s)))
+	*c = append(*c, s...)
+}
+
+// indexed is an instruction with one index behind it.
+func (c *code) indexed(opcode decode.Op, index uint32) {
+	c.op(byte(opcode))
+	c.unsigned(uint64(index))
+}
+
+func (c *code) constant(v int64) {
+	c.op(byte(decode.I64Const))
+	c.signed(v)
+}
+
+// section appends a section.
+func (c *code) section(id byte, content code) {
+	c.op(id)
+	c.unsigned(uint64(len(content)))
+	c.raw(content)
+}
+
+const (
+	nameSection       = "name"
+	functionNames     = 1 // id of the subsection with the names of functions
+	maxNameSubsection = 16
+)
+
+// names rewrites the name section: only the names of functions, under their new indexes. A name section that cannot be read
+// is left out: it has no meaning for how the module runs.
+func (w *rewriter) names() (c code) {
+	for _, section := range w.report.Sections {
+		if section.ID != 0 || section.Name != nameSection {
+			continue
+		}
+		r := decode.Range(w.in, section.Start, section.End)
+		for range maxNameSubsection {
+			if r.Len() == 0 {
+				break
+			}
+			id := r.Byte()
+			content := r.Sub(r.U32())
+			if id != functionNames {
+				continue
+			}
+			names, ok := w.functionNames(content)
+			if !ok {
+				return nil
+			}
+			var kept code
+			kept.name(nameSection)
+			kept.section(functionNames, names)
+			c.section(0, kept)
+			return c
+		}
+	}
+	return nil
+}
+
+func (w *rewriter) functionNames(r *decode.Reader) (c code, ok bool) {
+	n := r.Count("names")
+	c.unsigned(uint64(n))
+	previous := int64(-1)
+	for range n {
+		index, name := r.U32(), r.Name()
+		if r.Err() != nil || int64(index) <= previous || uint64(index) >= uint64(len(w.report.Functions)) {
+			return nil, false
+		}
+		previous = int64(index)
+		c.unsigned(uint64(w.function(index)))
+		c.name(string(name))
+	}
+	return c, r.Err() == nil && r.Len() == 0
 }
