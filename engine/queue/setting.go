@@ -86,6 +86,10 @@ var settings = []*Setting{
 	}, {
 		Name: "group_required", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupRequired }, false),
 		Sentence: "Whether the queue refuses submissions without a group",
+	}, {
+		Name: "dead_after_ms", Range: milliseconds(0, MaxRetention, "none"), sparse: true,
+		field:    fieldOf(func(s *Settings) *time.Duration { return &s.DeadAfter }, 0),
+		Sentence: "How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself",
 	},
 }
 

@@ -73,6 +73,7 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		{func(s *Settings) { s.DeadRetention = MaxRetention + time.Second }, "/dead_retention_seconds is 315360001; 0 (until they are redriven, forwarded or deleted) to 315360000 are allowed"},
 		{func(s *Settings) { s.ConsumerGrace = 2 * time.Hour }, "/consumer_grace_ms is 7200000; 0 (at once) to 3600000 are allowed"},
 		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600000 are allowed"},
+		{func(s *Settings) { s.DeadAfter = -time.Second }, "/dead_after_ms is -1000; 0 (none) to 315360000000 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86400000 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2592000000 are allowed"},
 		{func(s *Settings) { s.ExpiryBackoff.Factor = 0.5 }, "/expiry_backoff/factor is 0.5; 1 to 100 are allowed"},

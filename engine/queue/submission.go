@@ -281,6 +281,7 @@ type Settings struct {
 	Draining           bool
 	Shards             uint8 // 1 to MaxQueueShards
 	GroupRequired      bool
+	DeadAfter          time.Duration // 0: submissions have no dead_deadline unless they say so
 }
 
 // Requeue says where a chunk is requeued after a failed attempt.

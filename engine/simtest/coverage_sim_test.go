@@ -48,7 +48,7 @@ var happens = []string{
 	"exponential back-off", "linear back-off", "fixed back-off", "back-off by a list",
 	"extend", "extend after a restart", "extend of what a rule took back", "release", "release with a delay",
 	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "run_at due", "suspect shelved",
-	"dead_deadline ends a submission", "dead_deadline waits for a rule", "restart grace ends", "held over a restart", "missed after a restart",
+	"dead_deadline ends a submission", "a dead_deadline is the queue's", "dead_deadline waits for a rule", "restart grace ends", "held over a restart", "missed after a restart",
 	"submission completed", "submission completed_with_dead", "submission failed", "submission cancelled", "submission expired",
 	"redrive", "redrive opens a submission", "dead letter deleted", "dead letter forwarded", "forwarded for want of tries", "delivered", "priority changed",
 	"rule set", "rule set again", "rule lifted", "rule ends by itself", "rule takes back",

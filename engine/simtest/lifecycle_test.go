@@ -238,6 +238,41 @@ func TestDeadDeadline(t *testing.T) {
 	}
 }
 
+// 30: a queue's dead_after_ms gives a submission its dead_deadline at its insert, unless it has one. It counts from run_at if that is later,
+// and what is changed counts for later inserts.
+func TestDeadAfter(t *testing.T) {
+	t.Parallel()
+	settings := relaxed()
+	settings.DeadAfter = time.Hour
+	b := openBox(t, settings)
+	from := b.clock.now()
+	usual := mustInsert(t, b, prefixed(2))
+	n := prefixed(2)
+	n.RunAt = from.Add(2 * time.Hour)
+	later := mustInsert(t, b, n)
+	n = prefixed(2)
+	n.DeadDeadline = from.Add(4 * time.Hour)
+	own := mustInsert(t, b, n)
+	settings.DeadAfter = 0
+	must(t, b.putSettings(settings))
+	none := mustInsert(t, b, prefixed(2))
+	b.close() // they are the submissions' own
+	b.open()
+	b.tickAfter(time.Hour - time.Millisecond)
+	b.wantCounts("a moment before", usual.ID, queue.Submission{Ready: 2})
+	b.tickAfter(time.Millisecond)
+	b.wantCounts("after an hour", usual.ID, queue.Submission{State: queue.Expired, Skipped: 2})
+	b.tickAfter(time.Hour)
+	b.wantCounts("at its run_at", later.ID, queue.Submission{Ready: 2})
+	b.tickAfter(time.Hour)
+	b.wantCounts("an hour after its run_at", later.ID, queue.Submission{State: queue.Expired, Skipped: 2})
+	b.wantCounts("with a deadline of its own", own.ID, queue.Submission{Ready: 2})
+	b.tickAfter(time.Hour)
+	b.wantCounts("at a deadline of its own", own.ID, queue.Submission{State: queue.Expired, Skipped: 2})
+	b.tickAfter(1000 * time.Hour)
+	b.wantCounts("without one", none.ID, queue.Submission{Ready: 2})
+}
+
 // P7 (39), F4 (101): the counts follow every expiry, and their sum stays.
 func TestCountsAfterExpiries(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,10 @@ func (m *model) insert(n queue.NewSubmission, id queue.SubmissionID, now queue.T
 	if n.RunAt > now+100 {
 		x.runAt, x.parked = n.RunAt, true
 	}
+	if after := m.settings.DeadAfter; n.DeadDeadline == 0 && after > 0 {
+		x.asked.DeadDeadline = max(now, x.runAt).Add(after)
+		m.tally.add("a dead_deadline is the queue's", 1)
+	}
 	for range n.Chunks.Count {
 		x.chunks = append(x.chunks, new(modelChunk))
 	}
@@ -153,7 +157,7 @@ func (x *modelSub) infoUnder(ruling queue.Ruling) queue.Submission {
 		ID: x.id, Queue: queueName, State: x.state, Group: n.Group, Meta: n.Meta, Priority: n.Priority, Chunks: n.Chunks.Count,
 		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
 		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped) + x.count(queue.ChunkForwarded), Forwarded: x.count(queue.ChunkForwarded), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
-		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: n.DeadDeadline,
+		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: x.asked.DeadDeadline,
 		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, RetryBackoff: n.RetryBackoff, Failure: x.failure, FailedChunk: x.failed, Trace: n.Trace,
 	}
 	if x.state != queue.Open {

@@ -33,6 +33,7 @@ type sim struct {
 	deep     []string        // strategies that nest deeply
 	recounts *rand.Rand
 	lists    *rand.Rand // draws the filters; nil: they are of one value
+	late     *rand.Rand // draws what concerns dead_deadlines; nil: queues say nothing of them
 	rounds   uint64     // of recounts, the most between two starts
 	tally    *tally
 	record   *recording
@@ -64,7 +65,7 @@ func TestSimulation(t *testing.T) {
 func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: newTally()}
 	if f == nil || !f.former {
-		s.lists = newRand(seed, 38)
+		s.lists, s.late = newRand(seed, 38), newRand(seed, 48)
 	}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
@@ -181,6 +182,9 @@ func (s *sim) drawSettings() queue.Settings {
 	q.ConsumerGrace = pickOf(s, 0, 5*time.Second, 30*time.Second, 10*time.Minute)
 	q.RestartGrace = pickOf(s, 0, 0, 3*time.Second, 5*time.Minute)
 	q.ExpiryBackoff = s.drawBackoff()
+	if s.late != nil && s.late.IntN(8) == 0 {
+		q.DeadAfter = []time.Duration{20 * time.Second, 5 * time.Minute, time.Hour}[s.late.IntN(3)]
+	}
 	return q
 }
 

@@ -67,6 +67,8 @@ type QueueSettings struct {
 	// the shards between which the groups of the queue are divided
 	Shards        uint8 `json:"shards" limit:"1..MaxQueueShards"`
 	GroupRequired bool  `json:"group_required"` // submissions without a group are refused
+	// dead_deadline of a submission that says none, from its insert or its run_at; 0: none
+	DeadAfterMS int64 `json:"dead_after_ms"`
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -164,6 +166,7 @@ type QueueSettingsInput struct {
 	Requeue              *string  `json:"requeue,omitempty"`
 	Shards               *uint8   `json:"shards,omitempty" limit:"1..MaxQueueShards"`
 	GroupRequired        *bool    `json:"group_required,omitempty"`
+	DeadAfterMS          *int64   `json:"dead_after_ms,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

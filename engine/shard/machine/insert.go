@@ -21,6 +21,10 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 	if runAt <= now.Add(nearNow) {
 		runAt = 0
 	}
+	deadline := n.DeadDeadline
+	if after := m.Settings.DeadAfter; deadline == 0 && after > 0 {
+		deadline = max(now, runAt).Add(after)
+	}
 	unique := n.Unique
 	if unique != nil && unique.Replace { // it says what this insert does, and nothing of the submission
 		kept := *unique
@@ -29,7 +33,7 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 	return &journal.Insert{
 		Seq: m.NextSeq, ID: id, Chunks: n.Chunks.Count, Key: key, Priority: n.Priority, Meta: n.Meta,
 		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
-		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
+		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: deadline,
 		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks,
 		RetryBackoff: n.RetryBackoff,
 		Inline:       len(n.Chunks.Inline) > 0,

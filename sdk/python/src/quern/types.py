@@ -2677,6 +2677,8 @@ class QueueNow(TypedDict):
 class _QueueSettingsRequired(TypedDict):
     #: How long an attached consumer may be away before it loses its chunks; 0: at once
     consumer_grace_ms: int
+    #: How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself; 0: none
+    dead_after_ms: int
     #: How long dead letters are kept; 0: until they are redriven, forwarded or deleted
     dead_retention_seconds: int
     #: Whether the queue refuses inserts; consumers finish the work that it has
@@ -2723,6 +2725,8 @@ class QueueSettingsInput(TypedDict, total=False):
     """QueueSettingsInput: see the server's OpenAPI document."""
     #: How long an attached consumer may be away before it loses its chunks; 0: at once
     consumer_grace_ms: int
+    #: How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself; 0: none
+    dead_after_ms: int
     #: The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself
     dead_letter_queue: str
     #: How long dead letters are kept; 0: until they are redriven, forwarded or deleted

@@ -2003,6 +2003,8 @@ export type QueueNow = {
 export type QueueSettings = {
   /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms: number
+  /** How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself; 0: none */
+  dead_after_ms: number
   /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
   dead_letter_queue?: string
   /** How long dead letters are kept; 0: until they are redriven, forwarded or deleted */
@@ -2042,6 +2044,8 @@ export type QueueSettings = {
 export type QueueSettingsInput = {
   /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms?: number
+  /** How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself; 0: none */
+  dead_after_ms?: number
   /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
   dead_letter_queue?: string
   /** How long dead letters are kept; 0: until they are redriven, forwarded or deleted */
