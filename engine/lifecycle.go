@@ -38,18 +38,25 @@ func newLifecycleMetrics() lifecycleMetrics {
 		return prometheus.NewDesc("quern_lifecycle_"+name, help, append([]string{"queue"}, labels...), nil)
 	}
 	return lifecycleMetrics{
-		recount:  newRecountMetrics(),
-		lag:      desc("lag_seconds", "Since when the oldest overdue action of the life-cycle worker is due, in seconds."),
-		degraded: desc("degraded", "1 while inserts are refused because the life-cycle worker's commits fail again and again."),
-		slices:   desc("slices_total", "Slices of actions of one kind that came through."),
-		suspects: desc("suspects", "Chunks whose last try burnt a reservation: shelved (held back), or lent (offered or held).", "state"),
-		slots:    desc("consumer_slots", "Live consumer slots: the reservations held, smoothed. suspect_share of them may serve suspects."),
-		pending:  desc("pending", "Entries that wait for their time, by kind.", "kind"),
+		recount: newRecountMetrics(),
+		lag: desc("lag_seconds",
+			"Time since the oldest overdue action of the life-cycle worker became due, in seconds."),
+		degraded: desc("degraded",
+			"1 while the server refuses inserts because commits of the life-cycle worker fail repeatedly."),
+		slices: desc("slices_total", "Total number of slices that the life-cycle worker committed."),
+		suspects: desc("suspects",
+			"Number of suspects, which are chunks that ran into their deadline, by state: shelved (held back) or lent "+
+				"(offered or reserved).", "state"),
+		slots: desc("consumer_slots",
+			"Number of live consumer slots: the held reservations, smoothed. suspect_share of them may serve suspects."),
+		pending: desc("pending", "Number of actions that wait for their time, by kind.", "kind"),
 		actions: desc("actions_total",
-			"Actions by kind and outcome: done, or stale when they were not needed any more.", "kind", "outcome"),
-		parked:  desc("parked", "Actions that are left alone after they failed again and again, by kind.", "kind"),
-		failed:  desc("failures_total", "Slices whose commit failed, by kind.", "kind"),
-		success: desc("last_success_timestamp_seconds", "When a slice came through last, by kind; 0 if none has yet.", "kind"),
+			"Total number of actions by kind and outcome: done, or stale if the action was no longer needed.", "kind", "outcome"),
+		parked: desc("parked",
+			"Number of actions that the life-cycle worker has parked because they failed repeatedly, by kind.", "kind"),
+		failed: desc("failures_total", "Total number of slices whose commit failed, by kind.", "kind"),
+		success: desc("last_success_timestamp_seconds",
+			"Time of the last committed slice by kind, in seconds since 1970; 0 if there was none.", "kind"),
 	}
 }
 

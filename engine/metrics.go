@@ -56,10 +56,13 @@ func longBuckets() []float64 {
 func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 	m := &metrics{engine: e, registerer: registerer}
 	m.seconds = histogram("quern_writer_commit_seconds",
-		"Time of one journal commit, the sync of the disk included, in seconds.", secondsBuckets())
-	m.ops = histogram("quern_writer_batch_size", "Operations in one journal commit.", prometheus.ExponentialBuckets(1, 2, 14))
-	m.bytes = histogram("quern_writer_batch_bytes", "Bytes of one journal commit.", prometheus.ExponentialBuckets(64, 4, 10))
-	m.reserve = histogram("quern_reserve_seconds", "Duration of a reserve without its wait for work, in seconds.", secondsBuckets())
+		"Duration of a journal commit in seconds, including the disk sync.", secondsBuckets())
+	m.ops = histogram("quern_writer_batch_size",
+		"Number of operations in a journal commit.", prometheus.ExponentialBuckets(1, 2, 14))
+	m.bytes = histogram("quern_writer_batch_bytes",
+		"Size of a journal commit in bytes.", prometheus.ExponentialBuckets(64, 4, 10))
+	m.reserve = histogram("quern_reserve_seconds",
+		"Duration of a reserve in seconds, without its wait for work.", secondsBuckets())
 	m.describe()
 	m.lifecycle = newLifecycleMetrics()
 	if registerer == nil {

@@ -180,15 +180,19 @@ func newRecountMetrics() recountMetrics {
 		return prometheus.NewDesc("quern_recount_"+name, help, append([]string{"queue"}, labels...), nil)
 	}
 	return recountMetrics{
-		rounds: desc("rounds_total", "Complete recounts of everything that is kept as counters."),
-		last:   desc("last_round_timestamp_seconds", "When the last such round was over; 0 if none is yet."),
-		checks: desc("checks_total", "Comparisons of kept counters with what is there: of submissions, of values "+
-			"of meta keys, of totals of the queue.", "scope"),
-		drifts: desc("drifts_total", "Kept counters that were wrong, and were corrected: anything but 0 is a "+
-			"mistake of the server.", "scope", "counter"),
-		suspected: desc("suspected_total", "Totals that differed in one round; those that do so in the next one too are drifts."),
-		skipped:   desc("skipped_total", "Comparisons that could not be made in a round, by reason.", "reason"),
-		stopped:   desc("stopped", "1 if a recount broke off with a mistake of the server's, so that none is made until the next start."),
+		rounds: desc("rounds_total", "Total number of complete recounts of all counters."),
+		last: desc("last_round_timestamp_seconds",
+			"Time at which the last complete recount ended, in seconds since 1970; 0 if there was none."),
+		checks: desc("checks_total",
+			"Total number of comparisons that recounts made, by scope: submission, value of a meta key, or queue.", "scope"),
+		drifts: desc("drifts_total",
+			"Total number of wrong counters that a recount found. Any value but 0 is a bug in the server.", "scope", "counter"),
+		suspected: desc("suspected_total",
+			"Total number of queue counters that differed in one recount. If they also differ in the next one, they "+
+				"count as drifts."),
+		skipped: desc("skipped_total", "Total number of comparisons that a recount skipped, by reason.", "reason"),
+		stopped: desc("stopped",
+			"1 if a recount failed because of a bug in the server. No recount runs until the next start."),
 	}
 }
 

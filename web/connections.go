@@ -70,7 +70,8 @@ func newConnections(registerer prometheus.Registerer, most int, now func() time.
 	c := &connections{most: most, now: now, open: map[net.Conn]*connection{}}
 	c.closed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_http_connections_closed_total",
-		Help: "Connections closed before a request was let in: silent for too long (idle), or to make room (room).",
+		Help: "Total number of connections without an accepted request that the server closed, by reason: idle " +
+			"(the connection was silent) or room (another connection needed the place).",
 	}, []string{"reason"})
 	for _, reason := range []string{"idle", "room"} {
 		c.closed.WithLabelValues(reason) // shown before there is one
@@ -84,10 +85,11 @@ func newConnections(registerer prometheus.Registerer, most int, now func() time.
 	}
 	for _, m := range []prometheus.Collector{
 		c.closed,
-		gauge("quern_http_connections", "Open connections.", func() int { return len(c.open) }),
-		gauge("quern_http_connections_unproven", "Open connections without an accepted request so far.",
+		gauge("quern_http_connections", "Number of open connections.", func() int { return len(c.open) }),
+		gauge("quern_http_connections_unproven",
+			"Number of open connections on which the server has not accepted a request yet.",
 			c.unproven.Len),
-		gauge("quern_http_connections_limit", "Most connections that may be open; 0: not limited.",
+		gauge("quern_http_connections_limit", "Maximum number of open connections; 0 if there is no limit.",
 			func() int { return c.most }),
 	} {
 		if err := registerer.Register(m); err != nil {

@@ -40,7 +40,8 @@ type lineCount struct {
 func newLines() *lines {
 	return &lines{of: map[lineKind]*lineCount{}, leftOut: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quern_log_lines_left_out_total",
-		Help: "Lines about calls that failed that were not written to the log, as there were too many.",
+		Help: "Total number of lines about failed calls that the server omitted from the log because there were " +
+			"too many.",
 	})}
 }
 

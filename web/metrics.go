@@ -26,8 +26,8 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	answers *access.Answers) (*metrics, error) {
 	m := &metrics{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "quern_http_request_seconds",
-		Help: "Time from the headers of a request to the end of its answer, waiting " +
-			"included, in seconds. In a cluster only the node that the client asked counts the request.",
+		Help: "Time from the headers of a request to the end of its answer in seconds, including any wait for " +
+			"work. In a cluster, only the node that the client asked counts the request.",
 		// They end at the longest wait that a request may ask for. Servers of Prometheus that take native histograms
 		// get a finer one, of at most 160 buckets per series.
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
@@ -38,30 +38,31 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	}, []string{"route", "code"})}
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_audit_events_total",
-		Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went " +
-			"well. In a cluster only the node that the client asked counts them.",
+		Help: "Total number of successful changes by operators, by operation. In a cluster, only the node that " +
+			"the client asked counts the request.",
 	}, []string{"action"})
 	m.lines = newLines()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "quern_build_info", Help: "Always 1; its labels say what is running.",
+		Name: "quern_build_info", Help: "Always 1. The labels give the version, the revision and the version of Go.",
 		ConstLabels: prometheus.Labels{"version": version.Version, "revision": version.Revision,
 			"goversion": version.Go},
 	})
 	build.Set(1)
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "quern_sse_subscribers", Help: "Open streams of GET /v1/events.",
+		Name: "quern_sse_subscribers", Help: "Number of open streams of GET /v1/events.",
 	}, subscribers)
 	answering := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quern_http_answer_bytes",
-		Help: "Memory that large answers hold, from when they are made until their clients have read them, in bytes.",
+		Help: "Memory of large answers that clients have not read to the end, in bytes.",
 	}, func() float64 { return float64(answers.Held.Load()) })
 	most := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "quern_http_answer_limit_bytes", Help: "How much memory all large answers may hold, in bytes.",
+		Name: "quern_http_answer_limit_bytes", Help: "Maximum memory of large answers, in bytes.",
 	})
 	most.Set(float64(answers.Most))
 	refused := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "quern_http_answers_refused_total",
-		Help: "How often there was no room for a large answer: it was made shorter, or refused with 429.",
+		Help: "Total number of large answers that the server shortened or refused with 429 because memory for " +
+			"them was used up.",
 	}, func() float64 { return float64(answers.Refused.Load()) })
 	// The registerer is the caller's. Two servers in one process (tests) have one each, so a name that is taken is an
 	// error of the program.

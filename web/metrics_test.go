@@ -343,7 +343,7 @@ func TestMetricsOfManyValues(t *testing.T) {
 	}
 }
 
-// The table in docs/OPERATIONS.md has every metric that a server under load shows, with its labels, and no other.
+// The table in docs/OPERATIONS.md has every metric that a server under load shows, with its labels and its help text, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "OPERATIONS.md"))
@@ -359,6 +359,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	golden, err := os.ReadFile(filepath.Join("testdata", "metrics-load.txt"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, help := range regexp.MustCompile(`(?m)^# HELP (quern_[a-z_]+) (.*)$`).FindAllStringSubmatch(string(golden), -1) {
+		row := regexp.MustCompile("(?m)^\\| `" + help[1] + "[{`].*$").FindString(table)
+		if !strings.Contains(row, "| "+help[2]) {
+			t.Errorf("docs/OPERATIONS.md does not begin the meaning of %s with its help text:\ngot  %s\nwant %s", help[1], row, help[2])
+		}
 	}
 	shown := map[string]bool{}
 	for _, found := range regexp.MustCompile(`(?m)^(quern_[a-z_]+)\{(.*)\} `).FindAllStringSubmatch(string(golden), -1) {

@@ -180,7 +180,8 @@ func (j *joined) metrics() []prometheus.Collector {
 	return []prometheus.Collector{
 		beatAges{j.Member},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_lease_remaining_seconds",
-			Help: "How long this node may answer for its queues without another sign of life; 0 if it may not."},
+			Help: "Time for which this node may answer for its queues without another heartbeat, in seconds; 0 if it " +
+				"may not answer."},
 			func() float64 { return max(0, j.Left().Seconds()) }),
 	}
 }

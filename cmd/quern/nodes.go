@@ -112,10 +112,11 @@ func (j *joined) nodes(core *engine.Engine) func(context.Context) ([]api.Node, e
 // placeMetrics are how many queues a node serves, and how many no node does.
 func placeMetrics(core *engine.Engine) []prometheus.Collector {
 	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues", Help: "Queues that this node serves."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues",
+			Help: "Number of queues that this node serves."},
 			func() float64 { served, _ := core.Nodes().Placed(); return float64(served) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues_waiting",
-			Help: "Queues of the cluster that no node serves, as this node sees it."},
+			Help: "Number of queues that no node serves, as this node sees it."},
 			func() float64 { _, waiting := core.Nodes().Placed(); return float64(waiting) }),
 	}
 }
@@ -124,7 +125,8 @@ func placeMetrics(core *engine.Engine) []prometheus.Collector {
 type beatAges struct{ *member.Member }
 
 var beatAge = prometheus.NewDesc("quern_node_beat_age_seconds",
-	"How long ago this node saw the last sign of life of each node that has not left.", []string{"node"}, nil)
+	"Time since this node saw the last heartbeat of each node, in seconds. Nodes that have left are not listed.",
+	[]string{"node"}, nil)
 
 func (b beatAges) Describe(to chan<- *prometheus.Desc) { to <- beatAge }
 

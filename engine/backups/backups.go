@@ -195,12 +195,13 @@ func newMetrics(r prometheus.Registerer) metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "quern_backup_" + name, Help: help})
 	}
 	m := metrics{
-		last:    gauge("last_timestamp_seconds", "When the newest backup of backup-dir was begun; 0: there is none."),
-		every:   gauge("every_seconds", "How often a backup is to be made."),
-		bytes:   gauge("bytes", "Size of the backup that was made last; 0: none since the start."),
-		seconds: gauge("seconds", "How long it took."),
+		last: gauge("last_timestamp_seconds",
+			"Start time of the newest backup in backup-dir, in seconds since 1970; 0 if there is none."),
+		every:   gauge("every_seconds", "Interval between backups in seconds."),
+		bytes:   gauge("bytes", "Size of the last backup in bytes; 0 if the server has made none since its start."),
+		seconds: gauge("seconds", "Duration of the last backup in seconds."),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{Name: "quern_backup_failures_total",
-			Help: "Backups into backup-dir that failed."}),
+			Help: "Total number of backups to backup-dir that failed."}),
 	}
 	if r != nil {
 		r.MustRegister(m.last, m.every, m.bytes, m.seconds, m.failed)

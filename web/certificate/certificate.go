@@ -86,7 +86,7 @@ func Open(o Options) (*Source, error) {
 	s.current.Store(read)
 	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quern_tls_certificate_expiry_timestamp_seconds",
-		Help: "When the certificate that new connections are shown stops being valid, in seconds since 1970.",
+		Help: "Time at which the certificate for new connections expires, in seconds since 1970.",
 	}, func() float64 { return float64(s.current.Load().leaf.NotAfter.Unix()) })
 	if err := o.Registerer.Register(expiry); err != nil {
 		return nil, fmt.Errorf("certificate: metrics: %w", err)

@@ -82,8 +82,9 @@ func New(o Options) (*Tracer, error) {
 		},
 	}
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "quern_trace_spans_total", Help: "Spans by what became of them: sent, dropped for want of room, or " +
-			"failed because the collector did not take them.",
+		Name: "quern_trace_spans_total",
+		Help: "Total number of spans by outcome: sent, dropped because too many were waiting, or failed because " +
+			"the collector refused them.",
 	}, []string{"outcome"})
 	t.sent, t.dropped, t.failed = spans.WithLabelValues("sent"), spans.WithLabelValues("dropped"),
 		spans.WithLabelValues("failed")
