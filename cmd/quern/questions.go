@@ -142,7 +142,7 @@ func printComparison(a *app, got *api.CompareResponse) error {
 	w := newTable(a.out)
 	say(w, "A\t%s\nB\t%s\n", got.A.Strategy, got.B.Strategy)
 	printGrace(a, got.RestartGraceUntil)
-	say(w, "chunks\t%d and %d, of them %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
+	say(w, "chunks\t%d and %d, %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
 	if err := w.Flush(); err != nil {
 		return err
 	}
