@@ -367,6 +367,14 @@ func (n *Nodes) owns(id queue.ShardID) func() bool {
 	return func() bool { return n.node.Own(id) }
 }
 
+// patience is how long an append may go on trying; 0: as on one machine.
+func (n *Nodes) patience() time.Duration {
+	if n == nil {
+		return 0
+	}
+	return member.Patience
+}
+
 // taken are the shard numbers that a queue of another node has. For further shards of a queue they are also those that
 // another node may be about to give to one, and that of the coordinator.
 func (n *Nodes) taken(further bool) map[queue.ShardID]bool {

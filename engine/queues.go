@@ -140,7 +140,7 @@ func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.
 	}
 	options := shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
-		Journal: e.home.journal(q, row, id), Own: e.nodes.owns(row.Shard),
+		Journal: e.home.journal(q, row, id), Own: e.nodes.owns(row.Shard), Patience: e.nodes.patience(),
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
 		Set: q.set, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,

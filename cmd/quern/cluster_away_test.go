@@ -53,7 +53,7 @@ func TestDatabaseAway(t *testing.T) {
 				}
 			})
 		}
-		<-time.After(1500 * time.Millisecond) // a third of what the lease lasts
+		<-time.After(2500 * time.Millisecond) // less than member.Patience, and more than that of a disk
 		release()
 		calls.Wait()
 		inserted += 4

@@ -92,7 +92,7 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 	if p.begun = p.ofCopies(); p.begun != nil {
 		enc.Snapshot(p.begun)
 	}
-	ctx, giveUp := context.WithTimeout(ctx, appendPatience)
+	ctx, giveUp := context.WithTimeout(ctx, p.options.Patience)
 	defer giveUp()
 	batch := enc.Packed()
 	if p.claimed, err = p.journal.Append(ctx, p.m.AppliedAt, batch); err != nil {

@@ -237,3 +237,62 @@ func TestAppendIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// slowLog is a journal whose next append is made when it is released. It succeeds then, if it is still wanted.
+type slowLog struct {
+	journal.Journal
+	begun, release chan struct{}
+}
+
+func (l *slowLog) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
+	l.begun <- struct{}{}
+	select {
+	case <-ctx.Done():
+		return 0, errors.Join(journal.ErrUnknown, ctx.Err())
+	case <-l.release:
+		return l.Journal.Append(ctx, expect, batch)
+	}
+}
+
+// An append that takes less than the patience of the shard costs no reload: its callers get their answer, while the shard serves
+// and while it is closed.
+func TestSlowAppendIsAwaited(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := optionsOn(t, dir, func(ctx context.Context) (journal.Journal, error) {
+		return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{Durability: queue.Relaxed})
+	})
+	var later atomic.Int64
+	o.Now = func() time.Time { return lifeStart.Std().Add(time.Duration(later.Load())) }
+	o.Patience = time.Minute
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	slow := &slowLog{s.writer.journal, make(chan struct{}, 1), make(chan struct{}, 2)}
+	s.writer.journal = slow
+	epoch, answer := s.m.Epoch, make(chan error)
+	insert := func() { answer <- insertFive(s) }
+	go insert()
+	<-slow.begun
+	later.Store(int64(o.Patience))
+	s.Heal()
+	slow.release <- struct{}{}
+	if err := <-answer; err != nil || s.m.Epoch != epoch {
+		t.Fatalf("Insert with a slow journal = %v, epoch %d; want that it is done in epoch %d", err, s.m.Epoch, epoch)
+	}
+
+	go insert()
+	<-slow.begun
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	<-time.After(appendPatience * 6 / 5) // that of a journal on a disk would end by now
+	slow.release <- struct{}{}
+	if err := <-answer; err != nil {
+		t.Errorf("Insert that a stop waits for = %v; want that it is done", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

@@ -28,7 +28,7 @@ import (
 )
 
 // Options are the dependencies of a shard. Every field but Full, Held, Set, Seconds,
-// Scorers, Born, Posted, Live, ViewMemory, Own, RecountEvery, Copies, CheckpointBytes,
+// Scorers, Born, Posted, Live, ViewMemory, Own, Patience, RecountEvery, Copies, CheckpointBytes,
 // CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
@@ -36,11 +36,14 @@ type Options struct {
 	Settings queue.Settings // until some are set
 	Key      reserver.Key
 
-	Journal   func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
-	Store     *store.Store
-	Now       func() time.Time
-	Seed      func() uint64
-	Logger    *slog.Logger
+	Journal func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
+	Store   *store.Store
+	Now     func() time.Time
+	Seed    func() uint64
+	Logger  *slog.Logger
+	// how long an append may go on trying when it does not know what came of a try; no one in
+	// its batch hears anything meanwhile. Default a second
+	Patience  time.Duration
 	Committed func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal     func(error)                              // ends the process: what memory says can no longer be trusted
 	// the disk is full: inserts are refused; shared with other shards; nil: one of its own
@@ -170,6 +173,9 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 func (o *Options) fill() {
 	if o.Copies.Blobs == nil {
 		o.Copies.Blobs = &o.Store.Blobs
+	}
+	if o.Patience == 0 {
+		o.Patience = appendPatience
 	}
 	if o.OpBytes == 0 {
 		o.OpBytes = 64 << 10

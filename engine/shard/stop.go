@@ -29,7 +29,7 @@ func (s *Shard) leaveHeld() {
 		now = s.now()
 		end = m.AppliedAt
 	)
-	ctx, giveUp := context.WithTimeout(context.Background(), appendPatience)
+	ctx, giveUp := context.WithTimeout(context.Background(), s.options.Patience)
 	defer giveUp()
 	flush := func() {
 		if err == nil {

@@ -21,10 +21,13 @@ import (
 // TTL is how long a node has to be silent before another one may claim its shards. The silence is measured on the clock of the other one,
 // and a clock may run up to a tenth slower or faster than that of another machine: an owner stops answering before.
 const (
-	TTL   = 5 * time.Second
-	Beat  = time.Second
-	own   = TTL * 9 / 10 // how long a beat lets an owner act, from its start
-	retry = 100 * time.Millisecond
+	TTL  = 5 * time.Second
+	Beat = time.Second
+	// Patience is how long an owner waits for one write. A database that is busy is not away: giving a write up has the
+	// queue read again, which makes it busier. It is looked at once a second, and still ends before a lease without beats.
+	Patience = 3 * time.Second
+	own      = TTL * 9 / 10 // how long a beat lets an owner act, from its start
+	retry    = 100 * time.Millisecond
 )
 
 // Coordinator is a shard that no queue has: the node that owns it creates the queues. The lowest free number is given to a new queue, and

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
@@ -268,7 +269,7 @@ func (l *life) options() shard.Options {
 		Logger:    w.logger(l),
 		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { w.fail("%s: Fatal is called: %v", l.n.name, err) },
 		FreeBallast: func() bool { return false },
-		Own:         l.own, RecountEvery: -1, OpBytes: 1 << 20, CheckpointBytes: 1 << 40, CheckpointEnded: 1 << 30,
+		Own:         l.own, Patience: member.Patience, RecountEvery: -1, OpBytes: 1 << 20, CheckpointBytes: 1 << 40, CheckpointEnded: 1 << 30,
 	}
 	if w.copies != "" {
 		o.CheckpointBytes, o.Copies.SnapshotBytes = 1000, -1
