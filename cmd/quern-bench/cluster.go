@@ -74,6 +74,9 @@ func clusterFigures(ctx context.Context, r *run, scale clusterScale) error {
 			return err
 		}
 	}
+	if n := c.repeated.Load(); n > 0 {
+		r.progress(fmt.Sprintf("%d exchanges were answered with 503, and repeated", n))
+	}
 	return nil
 }
 
@@ -155,7 +158,7 @@ func (c *clusterBed) manyQueues(ctx context.Context, name string, n int, scale c
 		if err != nil {
 			return nil, err
 		}
-		servers = append(servers, &serveProcess{address: owner.address})
+		servers = append(servers, &serveProcess{address: owner.address, repeats: func() { c.repeated.Add(1) }})
 	}
 	var next atomic.Int64
 	return func(_ *serveProcess, more func() bool, count *atomic.Int64) error {

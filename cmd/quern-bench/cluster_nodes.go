@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ type clusterBed struct {
 	primary, standby *pgtest.Server
 	nodes            []*clusterNode
 	client           *http.Client
+	repeated         atomic.Int64 // exchanges that were answered with 503
 }
 
 // clusterNode is one `quern serve --cluster`. It can be started again after its end, at the same address and with the same name.

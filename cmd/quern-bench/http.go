@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -177,7 +178,12 @@ type serveProcess struct {
 	token   string      // "": it needs none
 
 	heard func(path string, answer []byte) // told of every answer; nil: no one is
+
+	repeats func() // told of every exchange that is sent again after a 503; nil: none is
 }
+
+// repeatPause is how long a client waits after a 503.
+const repeatPause = 50 * time.Millisecond
 
 // dial makes a connection of a client's own.
 func (s *serveProcess) dial() (*lean, error) {
@@ -334,9 +340,16 @@ func (s *serveProcess) exchanges(path string, batch int, more func() bool, count
 	var got wire.ExchangeResponse
 	var body []byte
 	var tokens []byte
+	again := false // the exchange before was answered with 503, so it may have completed what this one does
 	for more() {
 		body = request.Append(body[:0])
 		answer, err := l.post(path, body)
+		if errors.Is(err, errAway) && s.repeats != nil {
+			again = true
+			s.repeats()
+			time.Sleep(repeatPause)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -344,10 +357,11 @@ func (s *serveProcess) exchanges(path string, batch int, more func() bool, count
 			return err
 		}
 		for i := range got.Complete {
-			if got.Complete[i].Status != api.StatusOK {
+			if status := got.Complete[i].Status; status != api.StatusOK && (status != api.StatusAlready || !again) {
 				return fmt.Errorf("a completion came back %s", got.Complete[i].Status)
 			}
 		}
+		again = false
 		count.Add(int64(len(got.Complete)))
 		tokens, request.Complete = tokens[:0], request.Complete[:0]
 		for i := range got.Reservations { // the answer's memory is reused by the next

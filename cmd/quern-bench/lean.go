@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,9 @@ type lean struct {
 	head   string // of every request, between its path and its length
 	heard  func(path string, answer []byte)
 }
+
+// errAway is the error of a call that was answered with 503: what names tokens may be sent again.
+var errAway = errors.New("the server asks to be asked again")
 
 // dialLean connects; a token that is not empty goes out with every request.
 func dialLean(address, token string, secure *tls.Config) (*lean, error) {
@@ -64,7 +68,7 @@ func (l *lean) answer() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok := bytes.HasPrefix(status, []byte("HTTP/1.1 20"))
+	ok, away := bytes.HasPrefix(status, []byte("HTTP/1.1 20")), bytes.HasPrefix(status, []byte("HTTP/1.1 503"))
 	line := strings.TrimSpace(string(status[:min(len(status), 16)]))
 	length := -1
 	for {
@@ -90,6 +94,9 @@ func (l *lean) answer() ([]byte, error) {
 	l.body = l.body[:length]
 	if _, err := io.ReadFull(l.reader, l.body); err != nil {
 		return nil, err
+	}
+	if away {
+		return nil, fmt.Errorf("%w: %s: %s", errAway, line, l.body)
 	}
 	if !ok {
 		return nil, fmt.Errorf("%s: %s", line, l.body)

@@ -91,3 +91,40 @@ func TestFloorRepeatsAnswers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An exchange that is answered with 503 is sent again, with the tokens that it had, and counted. What it has completed the first time
+// counts as completed.
+func TestExchangesRepeat(t *testing.T) {
+	t.Parallel()
+	answers := []struct {
+		status int
+		text   string
+	}{
+		{200, `{"complete":[],"reservations":[{"token":"one"}]}`},
+		{503, `{"code":"commit_failed"}`},
+		{200, `{"complete":[{"status":"already"}],"reservations":[{"token":"two"}]}`},
+		{200, `{"complete":[{"status":"already"}],"reservations":[]}`},
+	}
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if token := []string{"", "one", "one", "two"}[asked]; !strings.Contains(string(body), token) {
+			t.Errorf("exchange %d is %s; want the token %q", asked+1, body, token)
+		}
+		answer := answers[asked]
+		asked++
+		w.Header().Set("Content-Length", fmt.Sprint(len(answer.text)))
+		w.WriteHeader(answer.status)
+		fmt.Fprint(w, answer.text)
+	}))
+	defer server.Close()
+	repeated, count := 0, atomic.Int64{}
+	s := &serveProcess{address: strings.TrimPrefix(server.URL, "http://"), repeats: func() { repeated++ }}
+	err := s.exchanges("/", 1, func() bool { return asked < len(answers) }, &count)
+	if err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a completion that comes back as already without a 503 before it: %v", err)
+	}
+	if repeated != 1 || count.Load() != 1 || asked != len(answers) {
+		t.Errorf("%d exchanges were repeated and %d chunks completed in %d; want 1, 1, %d", repeated, count.Load(), asked, len(answers))
+	}
+}
