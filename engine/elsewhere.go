@@ -9,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/cluster"
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -359,20 +360,12 @@ func (n *Nodes) check() Check {
 	return check
 }
 
-// owns says whether another node may own a shard; nil: there is no other one.
-func (n *Nodes) owns(id queue.ShardID) func() bool {
+// owning is how this server may own a shard.
+func (n *Nodes) owning(id queue.ShardID) shard.Owner {
 	if n == nil {
-		return nil
+		return shard.Owner{}
 	}
-	return func() bool { return n.node.Own(id) }
-}
-
-// patience is how long an append may go on trying; 0: as on one machine.
-func (n *Nodes) patience() time.Duration {
-	if n == nil {
-		return 0
-	}
-	return member.Patience
+	return shard.Owner{Own: func() bool { return n.node.Own(id) }, Patience: member.Patience}
 }
 
 // taken are the shard numbers that a queue of another node has. For further shards of a queue they are also those that

@@ -140,7 +140,7 @@ func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.
 	}
 	options := shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
-		Journal: e.home.journal(q, row, id), Own: e.nodes.owns(row.Shard), Patience: e.nodes.patience(),
+		Journal: e.home.journal(q, row, id), Owner: e.nodes.owning(row.Shard),
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
 		Set: q.set, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
@@ -552,7 +552,7 @@ func forgetQueue(ctx context.Context, e *Engine, q *Queue) error {
 	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil {
 		return err
 	}
-	if own := e.nodes.owns(q.id); own != nil && !own() { // that took so long that another node may have it
+	if own := e.nodes.owning(q.id).Own; own != nil && !own() { // that took so long that another node may have it
 		return &queue.Error{Code: queue.CodeMoving, Message: "The database answered too late: another node may have the queue by now. " +
 			"Nothing was done: send this again in a moment."}
 	}

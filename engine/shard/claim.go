@@ -82,7 +82,7 @@ func (p *Prepared) claim(ctx context.Context) error {
 // begin appends the batch that begins the epoch. A server that stood still since it was
 // its turn does not: it would depose the one that is the owner now.
 func (p *Prepared) begin(ctx context.Context) (err error) {
-	if p.options.Own != nil && !p.options.Own() {
+	if p.options.Owner.Own != nil && !p.options.Owner.Own() {
 		return errMoving
 	}
 	epoch := p.m.Epoch + 1
@@ -92,7 +92,7 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 	if p.begun = p.ofCopies(); p.begun != nil {
 		enc.Snapshot(p.begun)
 	}
-	ctx, giveUp := context.WithTimeout(ctx, p.options.Patience)
+	ctx, giveUp := context.WithTimeout(ctx, p.options.Owner.Patience)
 	defer giveUp()
 	batch := enc.Packed()
 	if p.claimed, err = p.journal.Append(ctx, p.m.AppliedAt, batch); err != nil {

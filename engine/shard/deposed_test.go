@@ -264,7 +264,7 @@ func TestSlowAppendIsAwaited(t *testing.T) {
 	})
 	var later atomic.Int64
 	o.Now = func() time.Time { return lifeStart.Std().Add(time.Duration(later.Load())) }
-	o.Patience = time.Minute
+	o.Owner.Patience = time.Minute
 	s, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestSlowAppendIsAwaited(t *testing.T) {
 	insert := func() { answer <- insertFive(s) }
 	go insert()
 	<-slow.begun
-	later.Store(int64(o.Patience))
+	later.Store(int64(o.Owner.Patience))
 	s.Heal()
 	slow.release <- struct{}{}
 	if err := <-answer; err != nil || s.m.Epoch != epoch {

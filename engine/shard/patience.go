@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// appendPatience is Options.Patience of a journal on a disk. A fault that passes is passed by then.
+// appendPatience is Owner.Patience of a journal on a disk. A fault that passes is passed by then.
 const appendPatience = time.Second
 
 // patience gives the appends of a writer their context: one for all of them, until one took too
 // long, as a timer for each would cost every commit. Its methods are called with the mutex held.
 //
 // An append whose outcome is not known is tried again until its context ends, and everyone in its
-// batch waits. After Options.Patience it ends with ErrUnknown, and the shard reloads. With more
+// batch waits. After Owner.Patience it ends with ErrUnknown, and the shard reloads. With more
 // patience callers would time out first; with less, a journal that is slow for a moment would cost a
 // reload, and one that is always slow would never get an answer through.
 type patience struct {
@@ -33,7 +33,7 @@ func (p *patience) begin(now time.Time) context.Context {
 
 // impatient ends an append that has taken too long. The mutex is held.
 func (p *writer) impatient() {
-	if p.inflight != nil && p.options.Now().Sub(p.patience.since) > p.options.Patience {
+	if p.inflight != nil && p.options.Now().Sub(p.patience.since) > p.options.Owner.Patience {
 		p.patience.giveUp()
 	}
 }
@@ -50,7 +50,7 @@ func (p *writer) healed() {
 
 // finish waits until every pending append has succeeded or failed.
 func (p *writer) finish() {
-	late := time.AfterFunc(p.options.Patience, func() {
+	late := time.AfterFunc(p.options.Owner.Patience, func() {
 		p.mu.held(func() {
 			if p.patience.closed = true; p.patience.giveUp != nil {
 				p.patience.giveUp()

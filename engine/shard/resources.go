@@ -111,7 +111,7 @@ func (r *resources) of(s *Shard) {
 	})
 	r.Rules = rules.Face(door(s, func() *rules.Part { return s.parts.rules }), book)
 	r.Answers = answers.New(d, d.queue(), s.options.Key, r.Rules, s.options.Seconds.Wait, s.options.Seconds.Lately)
-	if s.options.Own != nil {
+	if s.options.Owner.Own != nil {
 		r.Answers.Owned = s.owned
 	}
 	r.Answers.Bytes = s.options.bytes()

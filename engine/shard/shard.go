@@ -28,7 +28,7 @@ import (
 )
 
 // Options are the dependencies of a shard. Every field but Full, Held, Set, Seconds,
-// Scorers, Born, Posted, Live, ViewMemory, Own, Patience, RecountEvery, Copies, CheckpointBytes,
+// Scorers, Born, Posted, Live, ViewMemory, Owner, RecountEvery, Copies, CheckpointBytes,
 // CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
@@ -36,21 +36,16 @@ type Options struct {
 	Settings queue.Settings // until some are set
 	Key      reserver.Key
 
-	Journal func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
-	Store   *store.Store
-	Now     func() time.Time
-	Seed    func() uint64
-	Logger  *slog.Logger
-	// how long an append may go on trying when it does not know what came of a try; no one in
-	// its batch hears anything meanwhile. Default a second
-	Patience  time.Duration
+	Journal   func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
+	Store     *store.Store
+	Now       func() time.Time
+	Seed      func() uint64
+	Logger    *slog.Logger
 	Committed func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal     func(error)                              // ends the process: what memory says can no longer be trusted
 	// the disk is full: inserts are refused; shared with other shards; nil: one of its own
-	Full *atomic.Bool
-	// Own says that no other server can own the shard at this moment. It is asked under
-	// the mutex, and must not wait; nil: none ever can
-	Own         func() bool
+	Full        *atomic.Bool
+	Owner       Owner
 	FreeBallast func() bool // makes room on a full disk; false when there is none left to free
 	// told of every hold of the mutex, while it is held; nil: holds are not measured
 	Held func(took time.Duration)
@@ -96,6 +91,16 @@ type Copies struct {
 	// the store if that is more; default 64 MiB; below 0, every checkpoint does
 	SnapshotBytes int64
 	Blobs         blobs.Blobs // has the contents and attachments that are too many for a batch; nil: the store has them
+}
+
+// Owner is what a server needs to know as an owner of the shard; zero: no other one can ever own it.
+type Owner struct {
+	// Own says that no other server can own the shard at this moment. It is asked under
+	// the mutex, and must not wait; nil: none ever can
+	Own func() bool
+	// how long an append may go on trying when it does not know what came of a try; no one in
+	// its batch hears anything meanwhile. Default a second
+	Patience time.Duration
 }
 
 // AuditLog is where the entries of the audit log end up.
@@ -174,8 +179,8 @@ func (o *Options) fill() {
 	if o.Copies.Blobs == nil {
 		o.Copies.Blobs = &o.Store.Blobs
 	}
-	if o.Patience == 0 {
-		o.Patience = appendPatience
+	if o.Owner.Patience == 0 {
+		o.Owner.Patience = appendPatience
 	}
 	if o.OpBytes == 0 {
 		o.OpBytes = 64 << 10
@@ -255,7 +260,7 @@ var errMoving = &queue.Error{Code: queue.CodeMoving,
 
 // owned is nil while no other server may own the shard.
 func (s *Shard) owned() error {
-	if s.options.Own == nil || s.options.Own() {
+	if s.options.Owner.Own == nil || s.options.Owner.Own() {
 		return nil
 	}
 	return errMoving

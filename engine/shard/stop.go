@@ -29,7 +29,7 @@ func (s *Shard) leaveHeld() {
 		now = s.now()
 		end = m.AppliedAt
 	)
-	ctx, giveUp := context.WithTimeout(context.Background(), s.options.Patience)
+	ctx, giveUp := context.WithTimeout(context.Background(), s.options.Owner.Patience)
 	defer giveUp()
 	flush := func() {
 		if err == nil {

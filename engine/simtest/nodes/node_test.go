@@ -269,7 +269,8 @@ func (l *life) options() shard.Options {
 		Logger:    w.logger(l),
 		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { w.fail("%s: Fatal is called: %v", l.n.name, err) },
 		FreeBallast: func() bool { return false },
-		Own:         l.own, Patience: member.Patience, RecountEvery: -1, OpBytes: 1 << 20, CheckpointBytes: 1 << 40, CheckpointEnded: 1 << 30,
+		Owner:       shard.Owner{Own: l.own, Patience: member.Patience}, RecountEvery: -1,
+		OpBytes: 1 << 20, CheckpointBytes: 1 << 40, CheckpointEnded: 1 << 30,
 	}
 	if w.copies != "" {
 		o.CheckpointBytes, o.Copies.SnapshotBytes = 1000, -1
@@ -280,7 +281,7 @@ func (l *life) options() shard.Options {
 	return o
 }
 
-// own is Options.Own. The shard asks under its mutex, and again before it answers. A pause may come between the two.
+// own is Owner.Own. The shard asks under its mutex, and again before it answers. A pause may come between the two.
 func (l *life) own() bool {
 	locked, calls := underMutex()
 	if !locked {
