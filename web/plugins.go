@@ -147,15 +147,6 @@ type selectInput struct {
 	Body decoded[api.PluginSelection]
 }
 
-// Activating, shadowing and a canary take the same body: a version, and for a canary a percentage.
-// selected reads the body and the condition of an operation that puts a version to use.
-func (in *selectInput) selected(ctx context.Context) (chosen api.PluginSelection, change plugins.Change, err error) {
-	chosen = in.Body.value
-	chosen.Config = configOf(chosen.Config)
-	change, err = in.change(ctx)
-	return chosen, change, err
-}
-
 // configOf is a configuration, where null is none.
 // JSON has two ways to say "none": absent and null. The catalogue knows only nil.
 func configOf(raw json.RawMessage) []byte {
@@ -165,35 +156,49 @@ func configOf(raw json.RawMessage) []byte {
 	return raw
 }
 
-// activate answers when the version scores. Before that, the server tries the configurations that are in use with it,
-// so the call may take a while. A rollback does not: that version has worked with them.
-func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
-	chosen, change, err := in.selected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// Only here: an empty version ends a shadow or a canary, and a plugin is deactivated by a call of its own.
-	if chosen.Version == "" {
-		return nil, queue.Invalid("/version", "is missing: which version is to be activated?")
-	}
-	return pluginAnswer(c.Rollout.Activate(ctx, in.Name, chosen, change))
+// Activating, shadowing and a canary take the same body: a version, and for a canary a percentage.
+func (in *selectInput) selected() api.PluginSelection {
+	chosen := in.Body.value
+	chosen.Config = configOf(chosen.Config)
+	return chosen
 }
 
-func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
-	chosen, change, err := in.selected(ctx)
-	if err != nil {
-		return nil, err
+// registerChange adds an operation that changes a plugin: the handler is given the condition, and answers with the
+// plugin as it is then.
+func registerChange[I any, P interface {
+	*I
+	change(context.Context) (plugins.Change, error)
+}](r *router, x pluginHandlers, op operation,
+	handler func(context.Context, *plugins.Catalogue, *I, plugins.Change) (api.Plugin, error)) {
+	registerPlugin(r, x, op, func(ctx context.Context, c *plugins.Catalogue, in *I) (*pluginOutput, error) {
+		change, err := P(in).change(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return pluginAnswer(handler(ctx, c, in, change))
+	})
+}
+
+// activate answers when the version scores. Before that, the server tries the configurations that are in use with it,
+// so the call may take a while. A rollback does not: that version has worked with them.
+func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput,
+	change plugins.Change) (api.Plugin, error) {
+	// Only here: an empty version ends a shadow or a canary, and a plugin is deactivated by a call of its own.
+	if in.Body.value.Version == "" {
+		return api.Plugin{}, queue.Invalid("/version", "is missing: which version is to be activated?")
 	}
-	return pluginAnswer(c.Rollout.Shadow(ctx, in.Name, chosen, change))
+	return c.Rollout.Activate(ctx, in.Name, in.selected(), change)
+}
+
+func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *selectInput,
+	change plugins.Change) (api.Plugin, error) {
+	return c.Rollout.Shadow(ctx, in.Name, in.selected(), change)
 }
 
 // The share is drawn by the seed of each reserve, so a recorded call with its seed gets the same version again.
-func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
-	chosen, change, err := in.selected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pluginAnswer(c.Rollout.Canary(ctx, in.Name, chosen, change))
+func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput,
+	change plugins.Change) (api.Plugin, error) {
+	return c.Rollout.Canary(ctx, in.Name, in.selected(), change)
 }
 
 type changePluginInput struct {
@@ -201,30 +206,19 @@ type changePluginInput struct {
 	Revision
 }
 
-func (pluginHandlers) deactivate(ctx context.Context, c *plugins.Catalogue,
-	in *changePluginInput) (*pluginOutput, error) {
-	change, err := in.change(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pluginAnswer(c.Rollout.Deactivate(in.Name, change))
+func (pluginHandlers) deactivate(_ context.Context, c *plugins.Catalogue, in *changePluginInput,
+	change plugins.Change) (api.Plugin, error) {
+	return c.Rollout.Deactivate(in.Name, change)
 }
 
-func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue,
-	in *changePluginInput) (*pluginOutput, error) {
-	change, err := in.change(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pluginAnswer(c.Rollout.Rollback(ctx, in.Name, change))
+func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue, in *changePluginInput,
+	change plugins.Change) (api.Plugin, error) {
+	return c.Rollout.Rollback(ctx, in.Name, change)
 }
 
-func (pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
-	change, err := in.change(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pluginAnswer(c.Rollout.Reset(in.Name, change))
+func (pluginHandlers) reset(_ context.Context, c *plugins.Catalogue, in *changePluginInput,
+	change plugins.Change) (api.Plugin, error) {
+	return c.Rollout.Reset(in.Name, change)
 }
 
 // Forced is the wish to delete what stored strategies name.
@@ -239,17 +233,21 @@ type deletePluginInput struct {
 	Forced
 }
 
-// In a cluster the strategies of a queue are known to the node that serves it, so the others are asked. With
-// `force` no node is asked: what they would say does not matter, and one of them may be away.
+// deletion is the change of a call that deletes. In a cluster the strategies of a queue are known to the node that
+// serves it, so the others are asked. With `force` no node is asked: what they would say does not matter, and one of
+// them may be away.
+func (x pluginHandlers) deletion(ctx context.Context, name string, when *Revision, force bool) (plugins.Change, error) {
+	change, err := when.change(ctx)
+	if change.Force = force; err == nil && !force {
+		change.Users, err = x.nodes.pluginUsers(ctx, name)
+	}
+	return change, err
+}
+
 func (x pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *deletePluginInput) (*struct{}, error) {
-	change, err := in.change(ctx)
+	change, err := x.deletion(ctx, in.Name, &in.Revision, in.Force)
 	if err != nil {
 		return nil, err
-	}
-	if change.Force = in.Force; !in.Force {
-		if change.Users, err = x.nodes.pluginUsers(ctx, in.Name); err != nil {
-			return nil, err
-		}
 	}
 	return nil, c.Plugins.Delete(in.Name, change)
 }
@@ -262,14 +260,9 @@ type deleteVersionInput struct {
 
 func (x pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue,
 	in *deleteVersionInput) (*struct{}, error) {
-	change, err := in.change(ctx)
+	change, err := x.deletion(ctx, in.Name, &in.Revision, in.Force)
 	if err != nil {
 		return nil, err
-	}
-	if change.Force = in.Force; !in.Force {
-		if change.Users, err = x.nodes.pluginUsers(ctx, in.Name); err != nil {
-			return nil, err
-		}
 	}
 	return nil, c.Versions.Delete(in.Name, in.Version, change)
 }
@@ -280,12 +273,9 @@ type settingsInput struct {
 	Body decoded[api.PluginSettings]
 }
 
-func (pluginHandlers) putSettings(ctx context.Context, c *plugins.Catalogue, in *settingsInput) (*pluginOutput, error) {
-	change, err := in.change(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pluginAnswer(c.Rollout.PutSettings(in.Name, in.Body.value, change))
+func (pluginHandlers) putSettings(_ context.Context, c *plugins.Catalogue, in *settingsInput,
+	change plugins.Change) (api.Plugin, error) {
+	return c.Rollout.PutSettings(in.Name, in.Body.value, change)
 }
 
 type dryRunInput struct {
@@ -418,33 +408,33 @@ func (x pluginHandlers) routes(r *router) {
 // Numbers and logs take the scope read. A recording takes plugins, because its rows are the meta of real candidates,
 // perhaps of several tenants.
 func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string) {
-	registerPlugin(r, x, operation{id: "activate-plugin", act: act{"plugin.activate", "plugin {name}"}, brings: true,
+	registerChange(r, x, operation{id: "activate-plugin", act: act{"plugin.activate", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/activate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Activate a version", about: releaseAbout + " A quarantined version needs `force`. So does " +
 			"a version that refuses configurations in use: stored ones, and those that consumers sent within the " +
 			"last hour. " +
 			"409 lists them. " + selectAbout}, x.activate)
-	registerPlugin(r, x, operation{id: "deactivate-plugin", act: act{"plugin.deactivate", "plugin {name}"},
+	registerChange(r, x, operation{id: "deactivate-plugin", act: act{"plugin.deactivate", "plugin {name}"},
 		method: "POST", path: one + "/deactivate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Deactivate a plugin", about: "Strategies that name it use their next branch. " +
 			selectAbout}, x.deactivate)
-	registerPlugin(r, x, operation{id: "rollback-plugin", act: act{"plugin.rollback", "plugin {name}"}, method: "POST",
+	registerChange(r, x, operation{id: "rollback-plugin", act: act{"plugin.rollback", "plugin {name}"}, method: "POST",
 		path: one + "/rollback", scope: scopePlugins, tag: tagPlugins,
 		summary: "Activate the previous version", about: selectAbout}, x.rollback)
-	registerPlugin(r, x, operation{id: "shadow-plugin", act: act{"plugin.shadow", "plugin {name}"}, brings: true,
+	registerChange(r, x, operation{id: "shadow-plugin", act: act{"plugin.shadow", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score in the shadow of the active one, without deciding",
 		about: "The statistics show how far the two versions agree. An empty `version` ends the shadow. " +
 			selectAbout}, x.shadow)
-	registerPlugin(r, x, operation{id: "canary-plugin", act: act{"plugin.canary", "plugin {name}"}, brings: true,
+	registerChange(r, x, operation{id: "canary-plugin", act: act{"plugin.canary", "plugin {name}"}, brings: true,
 		method: "POST", path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score a share of the reservations", about: "This version scores `percent` of the " +
 			"reservations, drawn by their seed; 0 ends it. " + selectAbout}, x.canary)
-	registerPlugin(r, x, operation{id: "reset-plugin", act: act{"plugin.reset", "plugin {name}"}, method: "POST",
+	registerChange(r, x, operation{id: "reset-plugin", act: act{"plugin.reset", "plugin {name}"}, method: "POST",
 		path: one + "/reset", scope: scopePlugins, tag: tagPlugins,
 		summary: "Close a plugin's breakers and forget its faults",
 		about:   "This does not end a quarantine; activating with `force` does. " + selectAbout}, x.reset)
-	registerPlugin(r, x, operation{id: "put-plugin-settings", act: act{"plugin.settings", "plugin {name}"},
+	registerChange(r, x, operation{id: "put-plugin-settings", act: act{"plugin.settings", "plugin {name}"},
 		brings: true, method: "PUT", path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
 		summary: "Open or close a plugin's breaker by hand, and set its limits",
 		about:   "All settings are replaced: one that is left out gets its default. " + selectAbout}, x.putSettings)
