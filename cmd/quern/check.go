@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/engine/check"
+	"github.com/quern-queue/quern/engine/repair"
 )
 
 // checkCommand looks for damage in a data directory, or in a backup.
@@ -111,5 +113,107 @@ func printFindings(a *app, r *check.Report) {
 	}
 	if r.Whole {
 		say(a.out, "nothing is damaged or missing\n")
+	}
+}
+
+// repairCommand recovers a damaged data directory into a new one.
+func repairCommand(a *app) *cobra.Command {
+	var dir, to, work string
+	var inPlace bool
+	c := &cobra.Command{
+		Use: "repair", Short: "Recover a damaged data directory into a new one, and list what is lost", Args: cobra.NoArgs,
+		Long: repairLong,
+		Example: "  quern repair --data /var/lib/quern --to /var/lib/quern.repaired\n" +
+			"  quern repair --data /var/lib/quern --to /var/lib/quern.repaired -o json > lost.json\n" +
+			"  quern repair --data /var/lib/quern --in-place --to /var/lib/quern.damaged",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" || to == "" {
+				return usageError{errors.New("name the data directory with --data, and the folder for its repaired copy with --to")}
+			}
+			report, err := runRepair(cmd.Context(), a, dir, to, work, inPlace)
+			if err != nil {
+				return err
+			}
+			return printRepair(a, report)
+		},
+	}
+	c.Flags().StringVar(&dir, "data", "", "the data directory; no server may use it until it is copied")
+	c.Flags().StringVar(&to, "to", "", "new folder for the repaired copy, or with --in-place for the damaged "+
+		"directory; it must not exist yet")
+	c.Flags().BoolVar(&inPlace, "in-place", false, "swap the repaired copy and the directory at the end; no server "+
+		"may use the directory until then")
+	c.Flags().StringVar(&work, "work", "", "folder for another copy, which is checked (default: that of temporary files)")
+	a.formatFlag(c, formatTable, formatJSON)
+	a.quietFlag(c)
+	return c
+}
+
+const repairLong = `Recover a data directory with damaged or missing files into a new one. The damaged directory stays as it is: the copy
+appears at --to once it is finished and checked. With --in-place the two change places in one step, and --to is the damaged one.
+
+Of a damaged store.db or quern.db, every readable row with a matching checksum is kept. A journal is kept up to its first damaged or
+missing batch, and everything after that is undone. The output lists each loss by submission and chunk: lost submissions, completed
+chunks to do again, contents, attachments and outputs. Of unreadable parts it names the file, the table and the rows. A queue without
+its name becomes recovered-NNNN. One that cannot be opened at all is empty afterwards. If access tokens may be lost, requests need one,
+and the next start writes one to the file admin-token.
+
+A backup loses less if it is younger than the damage. Files from another time or directory are not repaired: put the right ones back.
+
+The exit code is 0 when nothing is lost or damaged any more, else 9.`
+
+func runRepair(ctx context.Context, a *app, dir, to, work string, inPlace bool) (*repair.Report, error) {
+	o := check.Options{Work: work, Now: time.Now}
+	if !a.quiet {
+		o.Doing = func(what string) { say(a.err, "%s\n", what) }
+	}
+	if inPlace {
+		return repair.InPlace(ctx, dir, to, o)
+	}
+	return repair.Dir(ctx, dir, to, o)
+}
+
+// printRepair prints a report, and is the error of one with losses or damage that is left.
+func printRepair(a *app, r *repair.Report) error {
+	if a.format == formatJSON {
+		if err := printJSON(a.out, r, "  "); err != nil {
+			return err
+		}
+	} else {
+		printRepaired(a, r)
+	}
+	if r.Losses == 0 && len(r.Left) == 0 && r.Check.Whole {
+		return nil
+	}
+	return endedError{code: exitDamaged, text: fmt.Sprintf(
+		"losses: %d, places in files that could not be kept: %d, faults that are left: %d", r.Losses, len(r.Left), r.Check.Faults)}
+}
+
+func printRepaired(a *app, r *repair.Report) {
+	for _, f := range r.Files {
+		say(a.out, "%s: %s\n  the new file has everything that could be read from it\n", f.File, f.Reason)
+	}
+	for i := range r.Left {
+		say(a.out, "not kept: %s\n", r.Left[i].String())
+	}
+	for _, j := range r.Journals {
+		say(a.out, "queue %s: %s\n  everything up to batch %d is kept; batches behind it that could not be read: %d\n",
+			j.Queue, j.Reason, j.Kept, j.Unreadable)
+	}
+	for i := range r.Lost {
+		say(a.out, "%s\n", r.Lost[i].String())
+	}
+	if more := r.Losses - len(r.Lost); more > 0 {
+		say(a.out, "and %d more\n", more)
+	}
+	for _, f := range r.Check.Findings {
+		say(a.out, "not repaired: %s\n", f)
+	}
+	switch {
+	case r.To == "":
+		say(a.out, "nothing was repaired, and no copy is left\n")
+	case r.Old != "":
+		say(a.out, "losses: %d; %s is repaired; the damaged original is in %s\n", r.Losses, r.To, r.Old)
+	default:
+		say(a.out, "losses: %d; the repaired data directory is %s\n", r.Losses, r.To)
 	}
 }

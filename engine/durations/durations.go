@@ -7,8 +7,8 @@
 // Answers join both halves, so they are of the last 30 to 60 minutes. A value has a pair of its own while it is among the
 // MostValues that are kept: a pair takes 2.4 KB at most, so a queue keeps 600 KB at most, whatever its values are.
 //
-// Every chunk is measured up to about 10,000 a second. Of more a random share is, and each counts for those that were passed over
-// (share.go). So a busy queue pays some nanoseconds for a chunk, and its percentiles are still those of thousands.
+// Every chunk is measured up to about 10,000 a second. Of more a random share is, and each counts for those that were passed over.
+// So a busy queue pays some nanoseconds for a chunk, and its percentiles are still those of thousands.
 package durations
 
 import (

@@ -34,7 +34,7 @@ func newSalvageOpen() salvageOpen {
 }
 
 // takeOpen takes over a row of open submissions. Directories come before pages, and both before states; it says
-// whether the row is to be put into the new file. The order is that of summed (verify.go).
+// whether the row is to be put into the new file. The order is that of summed (sums.go).
 // A state without its submission is of no use: it has the progress, but neither the content nor the meta of the work.
 // It is reported as lost. The other way round, a submission without a state is worth keeping: its chunks run again.
 func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err error) {
