@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	shardvalues "github.com/quern-queue/quern/engine/shard/values"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -169,7 +170,7 @@ func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) api.Key
 	top := topValues(seen, &k.Rest)
 	k.Top = make([]api.ValueCount, len(top))
 	for i := range top {
-		k.Top[i] = q.showValue(key, &top[i])
+		k.Top[i] = q.showValue(key, &top[i], shardvalues.Total{})
 	}
 	return k
 }

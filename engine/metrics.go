@@ -25,7 +25,8 @@ type metrics struct {
 	lifecycle                                               lifecycleMetrics
 	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
 	ledgers, tenants, lag, mostLag                          *prometheus.Desc
-	keyInFlight, keyBacklog, keyValues, quarantined         *prometheus.Desc
+	keyInFlight, keyBacklog, keyValues, keyOldest           *prometheus.Desc
+	quarantined                                             *prometheus.Desc
 	planBytes, planLimit                                    *prometheus.Desc // of the server
 }
 
@@ -163,7 +164,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *Queue, now queue.Time)
 	ch <- newHistogram(m.held, q.counts.held, q.name)
 	m.lifecycle.collect(one, q)
 	m.collectFair(one, q)
-	m.collectKeys(one, q)
+	m.collectKeys(one, q, now)
 }
 
 // collectFair shows how the fair ledgers stood when they were added up last, within a second.

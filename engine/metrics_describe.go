@@ -53,8 +53,11 @@ func (m *metrics) describe() {
 		"Number of chunks in flight by value of the meta keys in metric-keys: the values with the most, and _other "+
 			"for the rest.", "meta_key", "value")
 	m.keyBacklog = desc("quern_key_backlog",
-		"Number of ready chunks by value of the meta keys in metric-keys, for the same values as quern_key_in_flight.",
-		"meta_key", "value")
+		"Number of ready chunks by value of the meta keys in metric-keys: the values with the most, and _other "+
+			"for the rest.", "meta_key", "value")
+	m.keyOldest = desc("quern_key_oldest_ready_seconds",
+		"Age of the oldest submission with a ready chunk by value of the meta keys in metric-keys, in seconds: the "+
+			"values with the oldest.", "meta_key", "value")
 	m.keyValues = desc("quern_key_values",
 		"Number of values that open submissions have for each of the meta keys in metric-keys.", "meta_key")
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,9 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/recount"
+	shardvalues "github.com/quern-queue/quern/engine/shard/values"
 )
 
 // What is left over under a label that may have only so many values, and strategies that have no name. Neither can be a name.
@@ -96,9 +99,10 @@ func shownValue(v queue.MetaValue) string {
 	return text
 }
 
-// collectKeys shows the values of the keys that were asked for, as the last frame has them: so a scrape reads nothing of the
-// shard, and there are FrameValues of them for each key, and one for the rest.
-func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue) {
+// collectKeys shows the values of the keys that were asked for: FrameValues of them for each key and each metric, those with most of
+// what it shows, and one for the rest. What is in flight is that of the last frame; a scrape counts the others, and of each key reads
+// as many values as a frame does.
+func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue, now queue.Time) {
 	frame := q.frames.last.Load()
 	if frame == nil {
 		return
@@ -109,15 +113,41 @@ func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, f
 			continue
 		}
 		for j := range k.Top {
-			v := &k.Top[j]
-			label := shownValue(v.Value)
-			one(m.keyInFlight, prometheus.GaugeValue, float64(v.InFlight), k.Key, label)
-			one(m.keyBacklog, prometheus.GaugeValue, float64(v.Ready), k.Key, label)
+			one(m.keyInFlight, prometheus.GaugeValue, float64(k.Top[j].InFlight), k.Key, shownValue(k.Top[j].Value))
 		}
 		one(m.keyInFlight, prometheus.GaugeValue, float64(k.Rest.InFlight), k.Key, otherShown)
-		one(m.keyBacklog, prometheus.GaugeValue, float64(k.Rest.Ready), k.Key, otherShown)
 		one(m.keyValues, prometheus.GaugeValue, float64(k.Values), k.Key)
+		seen, _ := q.shard.Values.List(k.Key, maxShownVisits, nil)
+		totals := make(map[queue.MetaValue]shardvalues.Total, len(seen))
+		for j := range seen {
+			totals[seen[j].Value] = shardvalues.Total{}
+		}
+		q.shard.Values.Totals(k.Key, totals, false)
+		rest := topBy(seen, func(v *backlog.ValueCount) uint64 { return v.Available }, func(v *backlog.ValueCount) {
+			one(m.keyBacklog, prometheus.GaugeValue, float64(v.Available), k.Key, shownValue(v.Value))
+		})
+		one(m.keyBacklog, prometheus.GaugeValue, float64(rest), k.Key, otherShown)
+		topBy(seen, func(v *backlog.ValueCount) uint64 { return agedBy(totals[v.Value].Oldest) }, func(v *backlog.ValueCount) {
+			if oldest := totals[v.Value].Oldest; oldest != 0 {
+				one(m.keyOldest, prometheus.GaugeValue, max(0, now.Sub(oldest).Seconds()), k.Key, shownValue(v.Value))
+			}
+		})
 	}
+}
+
+// topBy shows the FrameValues values with most of something, and adds up the others.
+func topBy(list []backlog.ValueCount, size func(*backlog.ValueCount) uint64, show func(*backlog.ValueCount)) (rest uint64) {
+	slices.SortFunc(list, func(a, b backlog.ValueCount) int {
+		return cmp.Or(cmp.Compare(size(&b), size(&a)), a.Value.Compare(b.Value))
+	})
+	for i := range list {
+		if i < FrameValues {
+			show(&list[i])
+		} else {
+			rest += size(&list[i])
+		}
+	}
+	return rest
 }
 
 // shownHistogram shows what was measured as a native histogram with classic buckets beside: a scraper takes the kind that it knows.

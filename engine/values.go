@@ -13,6 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	shardvalues "github.com/quern-queue/quern/engine/shard/values"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -307,16 +308,19 @@ func (p Values) Key(_ context.Context, key queue.MetaKey) (k api.MetaKey, err er
 }
 
 func (q *Queue) value(entry queue.MetaEntry) api.ValueCount {
+	of := map[queue.MetaValue]shardvalues.Total{entry.Value: {}}
+	q.shard.Values.Totals(entry.Key, of, false)
 	count := q.shard.Values.Get(entry)
-	return q.showValue(entry.Key, &count)
+	return q.showValue(entry.Key, &count, of[entry.Value])
 }
 
-// showValue is a value of a key as the API has it: what was counted of it, and what is set for it.
-func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount) api.ValueCount {
+// showValue is a value of a key as the API has it: what was counted and added up of it, and what is set for it.
+func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount, total shardvalues.Total) api.ValueCount {
 	entry := queue.MetaEntry{Key: key, Value: count.Value}
 	set, byDefault := q.values.find(queue.ValueTarget{MetaEntry: entry}), q.values.find(allOf(key))
 	v := api.ValueCount{
 		Value: count.Value, Ready: count.Available, Paused: count.Paused, Blocked: count.Blocked, InFlight: count.InFlight,
+		Waiting: total.Waiting, Dead: total.Dead, Done: total.Done, OldestReadyAt: total.Oldest.API(),
 		Submissions: uint64(count.Submissions), Saturated: saturated(count.InFlight, set.Or(byDefault.ValueSettings).Limit),
 		ETag: set.ETag, ChangedAt: set.Changed.API(),
 	}
@@ -371,15 +375,19 @@ func validTarget(of queue.ValueTarget) error {
 }
 
 // List lists the values of a meta key that open submissions have or that something is set for, the largest first by `sort`:
-// one of ValueSorts, or "" for the first. It looks at every value of the key: its cost grows with them alone.
+// one of ValueSorts, or "" for the first. It looks at every value of the key, and at every open submission.
 func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit int) ([]api.ValueCount, error) {
 	limit, err := validLimit(limit)
 	if err != nil {
 		return nil, err
 	}
-	size := p.q.valueSize(key, cmp.Or(sort, ValueSorts[0]))
+	totals := map[queue.MetaValue]shardvalues.Total{}
+	size, added := p.q.valueSize(key, cmp.Or(sort, ValueSorts[0]), totals)
 	if size == nil {
 		return nil, queue.Invalid("/query/sort", "is not known; use one of %s", strings.Join(ValueSorts, ", "))
+	}
+	if added {
+		p.q.shard.Values.Totals(key, totals, true)
 	}
 	counts, _ := p.q.shard.Values.List(key, math.MaxInt, nil)
 	set := p.q.values.of(key)
@@ -392,36 +400,60 @@ func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit in
 	slices.SortFunc(counts, func(a, b backlog.ValueCount) int {
 		return cmp.Or(cmp.Compare(size(&b), size(&a)), a.Value.Compare(b.Value))
 	})
-	list := make([]api.ValueCount, min(limit, len(counts)))
+	counts = counts[:min(limit, len(counts))]
+	if !added {
+		for i := range counts {
+			totals[counts[i].Value] = shardvalues.Total{}
+		}
+		p.q.shard.Values.Totals(key, totals, false)
+	}
+	list := make([]api.ValueCount, len(counts))
 	for i := range list {
-		list[i] = p.q.showValue(key, &counts[i])
+		list[i] = p.q.showValue(key, &counts[i], totals[counts[i].Value])
 	}
 	return list, nil
 }
 
 // ValueSorts are what values can be sorted by.
-var ValueSorts = []string{"in_flight", "ready", "paused", "blocked", "submissions", "weight"}
+var ValueSorts = []string{"in_flight", "ready", "waiting", "dead", "done", "oldest", "paused", "blocked", "submissions", "weight"}
 
-// valueSize is what values of a key are compared by; nil: sort is none of ValueSorts.
-func (q *Queue) valueSize(key queue.MetaKey, sort string) func(*backlog.ValueCount) uint64 {
+// valueSize is what values of a key are compared by; nil: sort is none of ValueSorts. added: the totals have it.
+func (q *Queue) valueSize(key queue.MetaKey, sort string, totals map[queue.MetaValue]shardvalues.Total) (
+	size func(*backlog.ValueCount) uint64, added bool) {
 	switch sort {
 	case "in_flight":
-		return func(v *backlog.ValueCount) uint64 { return v.InFlight }
+		return func(v *backlog.ValueCount) uint64 { return v.InFlight }, false
 	case "ready":
-		return func(v *backlog.ValueCount) uint64 { return v.Available }
+		return func(v *backlog.ValueCount) uint64 { return v.Available }, false
 	case "paused":
-		return func(v *backlog.ValueCount) uint64 { return v.Paused }
+		return func(v *backlog.ValueCount) uint64 { return v.Paused }, false
 	case "blocked":
-		return func(v *backlog.ValueCount) uint64 { return v.Blocked }
+		return func(v *backlog.ValueCount) uint64 { return v.Blocked }, false
 	case "submissions":
-		return func(v *backlog.ValueCount) uint64 { return uint64(v.Submissions) }
+		return func(v *backlog.ValueCount) uint64 { return uint64(v.Submissions) }, false
 	case "weight":
 		set, byDefault := q.values.of(key), q.values.find(allOf(key)).Weight
 		return func(v *backlog.ValueCount) uint64 {
 			return uint64(cmp.Or(set[v.Value].Weight, byDefault, queue.DefaultWeight))
-		}
+		}, false
+	case "waiting":
+		return func(v *backlog.ValueCount) uint64 { return totals[v.Value].Waiting }, true
+	case "dead":
+		return func(v *backlog.ValueCount) uint64 { return totals[v.Value].Dead }, true
+	case "done":
+		return func(v *backlog.ValueCount) uint64 { return totals[v.Value].Done }, true
+	case "oldest":
+		return func(v *backlog.ValueCount) uint64 { return agedBy(totals[v.Value].Oldest) }, true
 	}
-	return nil
+	return nil, false
+}
+
+// agedBy is larger the longer ago a time is, and 0 for none.
+func agedBy(t queue.Time) uint64 {
+	if t == 0 {
+		return 0
+	}
+	return math.MaxUint64 - uint64(t)
 }
 
 // Keys lists the meta keys that open submissions have or that something is set for, by name, from the one after `after` on: at

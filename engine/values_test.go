@@ -77,21 +77,43 @@ func known(t *testing.T, e *Engine, queueName, key string) string {
 	return strings.Join(out, "; ")
 }
 
+// heldOf reserves so many chunks of a value.
+func heldOf(t *testing.T, q *Queue, most int, entry queue.MetaEntry) []queue.Reservation {
+	t.Helper()
+	plan, err := q.Plan(fmt.Appendf(nil, `{"type":"select_only","meta_field":%q,"value":%s,"underlying":"oldest_first"}`, entry.Key, entry.Value.Quoted()))
+	fatal(t, err)
+	got, err := q.Reserve(context.Background(), ReserveRequest{Max: most, Plan: plan}, nil)
+	if fatal(t, err); len(got.Reservations) != most {
+		t.Fatalf("%d chunks of %s were reserved, want %d", len(got.Reservations), entry.Value, most)
+	}
+	return got.Reservations
+}
+
 // Each number of a value sorts the list, the largest first; a weight that is not set is the default's, and then 1.
 func TestValuesAreSortedByEachNumber(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
 	defer closed(t, e)
 	q, ctx := queueAt(e, DefaultQueue), context.Background()
+	insert(t, e, 1, text("tenant", "oldest"))
+	time.Sleep(2 * time.Millisecond) // the others are younger
 	insert(t, e, 6, text("tenant", "in_flight"))
-	plan, err := q.Plan([]byte(`"OldestFirst"`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := q.Reserve(ctx, ReserveRequest{Max: 6, Plan: plan}, nil); err != nil || len(got.Reservations) != 6 {
-		t.Fatalf("reserve: %+v, %v", got, err)
-	}
+	heldOf(t, q, 6, text("tenant", "in_flight"))
 	insert(t, e, 9, text("tenant", "ready"))
+	_, _, err := q.Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "x"}, OperationsPerChunk: 1,
+		Meta: queue.Meta{text("tenant", "waiting")}, RunAt: queue.At(time.Now().Add(time.Hour))})
+	fatal(t, err)
+	for _, of := range []string{"dead", "done"} {
+		insert(t, e, 3, text("tenant", of))
+		for _, r := range heldOf(t, q, 2, text("tenant", of)) {
+			if of == "done" {
+				_, err = q.Complete(ctx, []queue.CompleteItem{{Token: r.Token}}, nil)
+			} else {
+				_, err = q.Fail(ctx, []queue.FailItem{{Token: r.Token, Error: "no", Fatal: true}}, nil)
+			}
+			fatal(t, err)
+		}
+	}
 	for range 3 {
 		insert(t, e, 1, text("tenant", "submissions"))
 	}
@@ -107,12 +129,12 @@ func TestValuesAreSortedByEachNumber(t *testing.T) {
 	setValue(t, e, DefaultQueue, text("tenant", "light"), queue.ValueSettings{Limit: queue.NoLimit, Weight: 500})
 	for _, sort := range append(slices.Clone(ValueSorts), "") {
 		list, err := q.Values.List(ctx, "tenant", sort, queue.MaxListLimit)
-		if want := cmp.Or(sort, "in_flight"); err != nil || len(list) != 7 || list[0].Value != text("", want).Value {
+		if want := cmp.Or(sort, "in_flight"); err != nil || len(list) != 11 || list[0].Value != text("", want).Value {
 			t.Errorf("by %q the list begins with %+v, %v; want %s first", sort, list, err, want)
 		}
 	}
 	list, err := q.Values.List(ctx, "tenant", "weight", queue.MaxListLimit)
-	if err != nil || list[6].Value != text("", "light").Value {
+	if err != nil || list[10].Value != text("", "light").Value {
 		t.Errorf("by weight the list ends with %+v, %v; want the value of weight 0.5", list, err)
 	}
 	if _, err := q.Values.List(ctx, "tenant", "name", 1); err == nil || !strings.Contains(err.Error(), "in_flight, ready") {

@@ -343,6 +343,30 @@ func TestMetricsOfManyValues(t *testing.T) {
 	}
 }
 
+// The value with the largest backlog, and that whose work is oldest, are shown however many others are in flight.
+func TestMetricsOfBacklogAndAge(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t, "user")
+	m.insert(`{"meta":{"user":"old"},"chunks":{"count":1,"template":"x"}}`)
+	m.advance(time.Hour)
+	for i := range engine.FrameValues + 5 {
+		m.insert(fmt.Sprintf(`{"meta":{"user":%d},"chunks":{"count":2,"template":"x"}}`, i))
+	}
+	m.insert(`{"meta":{"user":"large"},"chunks":{"count":9,"template":"x"}}`)
+	got := m.reserve(fmt.Sprintf(`{"max":%d,"strategy":"Except(\"user\", [\"old\", \"large\"], PreferDistinct(\"user\", 1, OldestFirst))"}`,
+		engine.FrameValues+5)).Reservations
+	if len(got) != engine.FrameValues+5 {
+		t.Fatalf("%d are in flight", len(got))
+	}
+	m.advance(30 * time.Second)
+	if n := m.one("quern_key_backlog", `{meta_key="user",queue="default",value="large"}`); n != 9 {
+		t.Errorf("the largest backlog is shown as %v, want 9", n)
+	}
+	if n := m.one("quern_key_oldest_ready_seconds", `{meta_key="user",queue="default",value="old"}`); n != 3630 {
+		t.Errorf("the oldest work is shown as %v seconds old, want 3630", n)
+	}
+}
+
 // The table in docs/OPERATIONS.md has every metric that a server under load shows, with its labels and its help text, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,9 @@ func (x metaValues) routes(r *router) {
 	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with their chunks and settings",
-		about:   "The largest by `sort` come first."}, x.list)
+		about: "The largest by `sort` come first; by `oldest`, the values whose ready chunks were inserted " +
+			"longest ago. The server looks at each value of the key, and at each open submission for the numbers " +
+			"that it does not keep: `waiting`, `dead`, `done` and `oldest_ready_at`."}, x.list)
 	registerIn(r, operation{id: "get-meta-value", method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler,
 		tag:     tagQueues,
@@ -152,9 +154,20 @@ func (x metaValues) deleteKey(ctx context.Context, q *engine.Queue, in *deleteKe
 
 type listValuesInput struct {
 	QueuePath
-	Key   string `path:"key" maxLength:"64" doc:"The meta key"`
-	Sort  string `query:"sort" enum:"in_flight,ready,paused,blocked,submissions,weight" default:"in_flight" doc:"Order"`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+	Key   string    `path:"key" maxLength:"64" doc:"The meta key"`
+	Sort  valueSort `query:"sort" default:"in_flight" doc:"Order"`
+	Limit int       `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+}
+
+// valueSort is one of engine.ValueSorts.
+type valueSort string
+
+func (valueSort) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, sort := range engine.ValueSorts {
+		s.Enum = append(s.Enum, sort)
+	}
+	return s
 }
 
 // The key is checked here, because the engine answers an empty list for a key that no submission has, and a
@@ -165,7 +178,7 @@ func (x metaValues) list(ctx context.Context, q *engine.Queue,
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",
 			queue.MaxMetaKeyBytes)
 	}
-	list, err := q.Values.List(ctx, in.Key, in.Sort, in.Limit)
+	list, err := q.Values.List(ctx, in.Key, string(in.Sort), in.Limit)
 	return answeredShort(list, err, asIs)
 }
 

@@ -36,23 +36,24 @@ func keysCommand(a *app) *cobra.Command {
 	}
 	values := resource[api.ValueCount]{
 		parent: "keys", word: "VALUE", ofQueue: true, fields: valueFields,
-		offer:  func(v api.ValueCount) (string, string) { return metaText(v.Value), number(v.Ready) + " ready" },
-		header: []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT", "RATE"},
+		offer: func(v api.ValueCount) (string, string) { return metaText(v.Value), number(v.Ready) + " ready" },
+		header: []string{"VALUE", "READY", "WAITING", "IN FLIGHT", "PAUSED", "DEAD", "DONE", "OLDEST READY", "SUBMISSIONS",
+			"LIMIT", "AT IT SINCE", "WEIGHT", "RATE"},
 		row: func(v api.ValueCount) []string {
-			return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
+			return []string{metaText(v.Value), number(v.Ready), number(v.Waiting), number(v.InFlight), number(v.Paused), number(v.Dead),
+				number(v.Done), moment(v.OldestReadyAt), number(v.Submissions),
 				ifAny(cmp.Or(v.Limit, v.DefaultLimit), number), ifAny(v.SaturatedSince, moment),
 				ifAny(cmp.Or(v.Weight, v.DefaultWeight), decimal), ifAny(cmp.Or(v.Rate, v.DefaultRate), rateText)}
 		},
-		list: does("values KEY", "List the values of a meta key with ready chunks, chunks in flight, limit, weight and rate, at most 100",
+		list: does("values KEY", "List the values of a meta key with their chunks, limit, weight and rate, at most 100",
 			func(ctx context.Context, c call) (all[api.ValueCount], error) {
 				return c.Values(ctx, c.queue, c.args[0], sort), nil
 			},
 		).with(func(c *cobra.Command) {
-			c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight, ready, paused, "+
-				"blocked, submissions or weight (default in_flight)")
+			c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight, ready, waiting, dead, "+
+				"done, oldest (whose ready chunks were inserted longest ago), paused, blocked, submissions or weight (default in_flight)")
 		}),
-		one: []action[*api.ValueCount]{does("get KEY VALUE", "Show a value of a meta key: ready chunks, chunks in "+
-			"flight, limit and weight",
+		one: []action[*api.ValueCount]{does("get KEY VALUE", "Show a value of a meta key: its chunks, limit, weight and rate",
 			func(ctx context.Context, c call) (*api.ValueCount, error) {
 				return c.Value(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]))
 			})},
@@ -274,7 +275,13 @@ func valueFields(v api.ValueCount) [][2]string {
 	return present([][2]string{
 		{"value", metaText(v.Value)},
 		{"ready", number(v.Ready)},
+		{"waiting", number(v.Waiting)},
 		{"in flight", number(v.InFlight)},
+		{"paused", number(v.Paused)},
+		{"blocked", number(v.Blocked)},
+		{"dead", number(v.Dead)},
+		{"done", number(v.Done)},
+		{"oldest ready since", moment(v.OldestReadyAt)},
 		{"submissions", number(v.Submissions)},
 		{"limit", ifAny(v.Limit, number)},
 		{"at limit since", ifAny(v.SaturatedSince, moment)},

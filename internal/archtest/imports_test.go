@@ -150,6 +150,7 @@ var mayImport = map[string][]string{
 		"engine/shard/rules",
 		"engine/shard/schedules",
 		"engine/shard/submissions",
+		"engine/shard/values",
 		"engine/shard/views",
 		"engine/store",
 		"engine/strategy",

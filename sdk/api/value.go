@@ -25,9 +25,17 @@ type ValueCount struct {
 	// Chunks with the value that are ready except for a pause
 	Paused uint64 `json:"paused,omitempty"`
 	// Chunks with the value that are ready except for a block
-	Blocked     uint64 `json:"blocked,omitempty"`
-	InFlight    uint64 `json:"in_flight"`   // Chunks with the value in flight
-	Submissions uint64 `json:"submissions"` // Open submissions with the value
+	Blocked  uint64 `json:"blocked,omitempty"`
+	InFlight uint64 `json:"in_flight"` // Chunks with the value in flight
+	// Chunks with the value that wait for a retry or for run_at; absent: 0, or an event
+	Waiting uint64 `json:"waiting,omitempty"`
+	// Dead chunks of open submissions with the value; absent: 0, or an event
+	Dead uint64 `json:"dead,omitempty"`
+	// Completed chunks of open submissions with the value; absent: 0, or an event
+	Done uint64 `json:"done,omitempty"`
+	// Time at which the oldest submission with the value and a ready chunk was inserted; absent: there is none, or an event
+	OldestReadyAt Time   `json:"oldest_ready_at,omitzero"`
+	Submissions   uint64 `json:"submissions"` // Open submissions with the value
 	// Most chunks in flight, for every reservation of the queue; null: no limit
 	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: not set, which counts as 1

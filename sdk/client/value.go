@@ -38,7 +38,7 @@ func DeleteMetaKey(ctx context.Context, c *Client, queue, key string, when Condi
 func keyPath(queue, key string) string { return queuePath(queue, "/meta-keys/"+url.PathEscape(key)) }
 
 // Values lists the values of a meta key with what is ready, in flight and set for each; sort is in_flight (as is ""),
-// ready, paused, blocked, submissions or weight, the largest first.
+// ready, waiting, dead, done, oldest, paused, blocked, submissions or weight, the largest first.
 func (c *Client) Values(ctx context.Context, queue, key, sort string) iter.Seq2[api.ValueCount, error] {
 	path := keyPath(queue, key) + "/values"
 	return pages[api.ValueCount](ctx, c, "values", path, given("sort", sort))

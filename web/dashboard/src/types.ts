@@ -20,6 +20,7 @@ export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Ra
 export interface Rate { max: number; per_ms: number }
 export interface ValueCount {
   value: MetaValue; ready: number; paused?: number; blocked?: number; in_flight: number; submissions: number
+  waiting?: number; dead?: number; done?: number; oldest_ready_at?: string // of a list and of one value: events do not have them
   limit: number | null; weight: number | null; rate?: Rate; default_limit?: number; default_weight?: number; default_rate?: Rate; saturated: boolean; saturated_since: string | null; etag?: string; changed_at?: string
 }
 export interface KeyFrame {

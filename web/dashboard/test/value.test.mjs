@@ -194,12 +194,17 @@ test('values are listed by each of their numbers, in the order of the server', a
   await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'block', match: { meta: { tenant: 'shut' } }, reason: 'a test', actor: 'ana' })
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/heavy', { weight: 9 })
   const inPath = (value) => (typeof value === 'string' && /^-?\d+$/.test(value) ? `s:${value}` : String(value)) // another test leaves the text "7"
+  await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { tenant: 'later' }, run_at: new Date(Date.now() + 3_600_000).toISOString(), chunks: { count: 500, template: 'x' } })
+  await insert(quern.url, 70, { tenant: 'broken' }, { on_exhausted: 'dead_letter' })
+  const items = async (tenant, max, more) => ({ items: (await reserve(quern.url, { max, strategy: `SelectOnly("tenant", "${tenant}", OldestFirst)`, consumer: 'quick' })).reservations.map(({ token }) => ({ token, ...more })) })
+  await call(quern.url, 'POST', '/v1/queues/default/reservations/fail', await items('broken', 60, { error: 'no', fatal: true }))
+  await call(quern.url, 'POST', '/v1/queues/default/reservations/complete', await items('often', 300))
   const t = await open(chromium.b, quern.url)
   await t.go('#/keys?key=tenant')
   const list = t.page.getByRole('region', { name: 'Values of tenant' })
-  for (const [sort, first] of [['paused', 'large'], ['weight', 'heavy'], ['submissions', 'often'], ['ready', 'often'], ['blocked', 'shut'], ['in_flight', undefined]]) {
+  for (const [sort, first] of [['waiting', 'later'], ['dead', 'broken'], ['done', 'often'], ['oldest'], ['paused', 'large'], ['weight', 'heavy'], ['submissions', 'often'], ['ready', 'often'], ['blocked', 'shut'], ['in_flight', undefined]]) {
     await t.page.getByRole('combobox', { name: /^Sort/ }).selectOption(sort)
-    await t.page.getByText(`most ${sort.replace('_', ' ')} first`).waitFor()
+    await t.page.getByText(sort === 'oldest' ? 'longest ready first' : `most ${sort.replace('_', ' ')} first`).waitFor()
     await eventually(async () => { // leases end meanwhile, so both are read again
       const { items } = await call(quern.url, 'GET', `/v1/queues/default/meta-keys/tenant/values?sort=${sort}&limit=3`)
       if (first) assert.equal(items[0].value, first, sort)

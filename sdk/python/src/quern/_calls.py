@@ -548,7 +548,10 @@ class Calls:
         return self._pages("list meta keys", path("/v1/queues/{}/meta-keys", queue), {"limit": limit})
 
     def list_meta_values(self, queue: str, key: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.ValueCount]:
-        """List the values of a meta key with their chunks and settings. The largest by `sort` come first."""
+        """List the values of a meta key with their chunks and settings. The largest by `sort` come first; by `oldest`, the values
+        whose ready chunks were inserted longest ago. The server looks at each value of the key, and at each open submission for
+        the numbers that it does not keep: `waiting`, `dead`, `done` and `oldest_ready_at`.
+        """
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> Iterator[types.Node]:
@@ -1477,7 +1480,10 @@ class AsyncCalls:
         return self._pages("list meta keys", path("/v1/queues/{}/meta-keys", queue), {"limit": limit})
 
     def list_meta_values(self, queue: str, key: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.ValueCount]:
-        """List the values of a meta key with their chunks and settings. The largest by `sort` come first."""
+        """List the values of a meta key with their chunks and settings. The largest by `sort` come first; by `oldest`, the values
+        whose ready chunks were inserted longest ago. The server looks at each value of the key, and at each open submission for
+        the numbers that it does not keep: `waiting`, `dead`, `done` and `oldest_ready_at`.
+        """
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> AsyncIterator[types.Node]:

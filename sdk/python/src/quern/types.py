@@ -3859,18 +3859,26 @@ class ValueCount(_ValueCountRequired, total=False):
     blocked: int
     #: Time of the last setting; absent if nothing is set
     changed_at: str
+    #: Dead chunks of open submissions with the value; absent: 0, or an event
+    dead: int
     #: Default limit of the key, which holds while limit is null; absent: none
     default_limit: int
     #: Default rate of the key, which holds while rate is absent; absent: not set
     default_rate: Rate
     #: Default weight of the key, which holds while weight is null; absent: not set
     default_weight: float
+    #: Completed chunks of open submissions with the value; absent: 0, or an event
+    done: int
     #: Id of the settings, for If-Match; absent if nothing is set
     etag: str
+    #: Time at which the oldest submission with the value and a ready chunk was inserted; absent: there is none, or an event
+    oldest_ready_at: str
     #: Chunks with the value that are ready except for a pause
     paused: int
     #: What takes the place of the number in every MaxRate of the key over the same time; absent: not set
     rate: Rate
+    #: Chunks with the value that wait for a retry or for run_at; absent: 0, or an event
+    waiting: int
 
 
 class ValueSeries(TypedDict):

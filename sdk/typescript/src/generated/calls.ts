@@ -494,10 +494,10 @@ export class Calls {
     return this.connection.json<KeySeries>({ what: "get key timeseries", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/timeseries`, safe: true, signal: options.signal })
   }
 
-  /** List the values of a meta key with their chunks and settings. The largest by `sort` come first. Needs the scope read. */
+  /** List the values of a meta key with their chunks and settings. The largest by `sort` come first; by `oldest`, the values whose ready chunks were inserted longest ago. The server looks at each value of the key, and at each open submission for the numbers that it does not keep: `waiting`, `dead`, `done` and `oldest_ready_at`. Needs the scope read. */
   listMetaValues(queue: string, key: string, options: CallOptions & {
     /** Order */
-    sort?: "in_flight" | "ready" | "paused" | "blocked" | "submissions" | "weight"
+    sort?: "in_flight" | "ready" | "waiting" | "dead" | "done" | "oldest" | "paused" | "blocked" | "submissions" | "weight"
     /** Most items */
     limit?: number
   } = {}): AsyncIterableIterator<ValueCount> {

@@ -3023,18 +3023,24 @@ export type ValueCount = {
   blocked?: number
   /** Time of the last setting; absent if nothing is set */
   changed_at?: string
+  /** Dead chunks of open submissions with the value; absent: 0, or an event */
+  dead?: number
   /** Default limit of the key, which holds while limit is null; absent: none */
   default_limit?: number
   /** Default rate of the key, which holds while rate is absent; absent: not set */
   default_rate?: Rate
   /** Default weight of the key, which holds while weight is null; absent: not set */
   default_weight?: number
+  /** Completed chunks of open submissions with the value; absent: 0, or an event */
+  done?: number
   /** Id of the settings, for If-Match; absent if nothing is set */
   etag?: string
   /** Chunks with the value in flight */
   in_flight: number
   /** Most chunks in flight, for every reservation of the queue; null: no limit */
   limit: number | null
+  /** Time at which the oldest submission with the value and a ready chunk was inserted; absent: there is none, or an event */
+  oldest_ready_at?: string
   /** Chunks with the value that are ready except for a pause */
   paused?: number
   /** What takes the place of the number in every MaxRate of the key over the same time; absent: not set */
@@ -3049,6 +3055,8 @@ export type ValueCount = {
   submissions: number
   /** The value */
   value: MetaValue
+  /** Chunks with the value that wait for a retry or for run_at; absent: 0, or an event */
+  waiting?: number
   /** Share under Fair, with up to three decimals; null: not set, which counts as 1 */
   weight: number | null
 }

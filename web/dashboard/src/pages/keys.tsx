@@ -41,7 +41,7 @@ export function Keys() {
 }
 
 /** What values are sorted by, the largest first: as the server has it, and in words. */
-const sorts = [['in_flight', 'in flight'], ['ready', 'ready'], ['paused', 'paused'], ['blocked', 'blocked'], ['submissions', 'submissions'], ['weight', 'weight']] as const
+const sorts = [['in_flight', 'in flight'], ['ready', 'ready'], ['waiting', 'waiting'], ['dead', 'dead'], ['done', 'done'], ['oldest', 'longest ready'], ['paused', 'paused'], ['blocked', 'blocked'], ['submissions', 'submissions'], ['weight', 'weight']] as const
 
 function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   const q = route.value.query
@@ -59,7 +59,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info && rows.length > 0 ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, most ${sorted} first · ${exact(info.values_set)} with settings` : ''}</small></div>
+        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info && rows.length > 0 ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, ${sort === 'oldest' ? '' : 'most '}${sorted} first · ${exact(info.values_set)} with settings` : ''}</small></div>
         <div class="row">
           <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ find: new FormData(e.currentTarget).get('find')?.toString().trim() || undefined }) }}>
             <label class="field">Value <input name="find" type="search" placeholder="acme, 123, s:123" key={find} defaultValue={find} /></label><button>Find</button>
@@ -72,18 +72,24 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <Edit of={of} value={valueOf(find)} v={undefined} close={again} />}</p>}
       {rows.length > 0 && (
         <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing} besides={[editing]}
-          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
-          cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} value={v.value} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
+          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Oldest', right: true, title: 'since the oldest submission with a ready chunk was inserted' }, { name: 'Waiting', right: true, title: 'for a retry or for run_at' }, { name: 'In flight / limit' }, { name: 'At limit for', title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Dead', right: true, title: 'of open submissions' }, { name: 'Done', right: true, title: 'of open submissions' }, { name: 'Submissions', right: true }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
+          cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={11}><Edit of={of} value={v.value} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
-      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sorted}; find one by its name.</p>}
+      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} {sort === 'oldest' ? 'are younger' : `have less ${sorted}`}; find one by its name.</p>}
     </section>
   )
 }
 
-/** Of what the stream said and what was read, that which knows the newer settings; else the stream. */
+/** Of what the stream said and what was read, that which knows the newer settings; else the stream. Only what was read has all numbers. */
 export function newer(streamed: ValueCount | undefined, read: ValueCount): ValueCount {
-  return streamed && (read.changed_at ?? '') <= (streamed.changed_at ?? '') ? streamed : read
+  return streamed && (read.changed_at ?? '') <= (streamed.changed_at ?? '') ? { ...read, ...streamed } : read
+}
+
+/** For how long the oldest ready chunk of a value has been there. */
+export function Oldest({ v }: { v: ValueCount }) {
+  const now = v.oldest_ready_at && v.ready > 0 && stats.value?.at // each second, so only who needs it reads it
+  return v.oldest_ready_at && now ? <span title={`inserted ${moment(v.oldest_ready_at)}`}>{duration(Math.max(0, (Date.parse(now) - Date.parse(v.oldest_ready_at)) / 1000))}</span> : <span class="note">—</span>
 }
 
 const name = (of: string, v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} href={valueLink(of, valueText(v.value))} /></td>
@@ -96,18 +102,25 @@ function cells(of: string, v: ValueCount, edit: () => void) {
   const limit = v.limit ?? v.default_limit ?? null
   const rate = v.rate ?? v.default_rate
   return [
-    name(of, v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
+    name(of, v), <td class="r"><Ready of={of} v={v} /></td>, <td class="r"><Oldest v={v} /></td>, <td class="r"><Count n={v.waiting ?? 0} /></td>,
     <td>
       <div class="gauge">
         <div class={atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={limit === null ? share : percent(v.in_flight, limit)} /></div>
-        <span title={byDefault(v.limit, v.default_limit)}>{short(v.in_flight)} / {limit === null ? 'no limit' : short(limit)}</span>
+        <span title={limit === null ? 'no limit' : byDefault(v.limit, v.default_limit)}>{short(v.in_flight)}{limit === null ? '' : ` / ${short(limit)}`}</span>
         {rate && <small title={v.rate ? 'the rate under MaxRate' : 'the rate under MaxRate, the default of the key'}>{rateText(rate)}</small>}
       </div>
     </td>,
     <td><AtLimit v={v} /></td>, <td class="r">{share.toFixed(1)} %</td>,
+    <td class="r">{v.dead ? <a href={link('dead-letters', { ['meta.' + of]: valueText(v.value) })}><Count n={v.dead} /></a> : 0}</td>, <td class="r"><Count n={v.done ?? 0} /></td>, <td class="r"><Count n={v.submissions} /></td>,
     <td class="r">{v.weight ?? <span class="note" title={byDefault(v.weight, v.default_weight) ?? 'not set, which counts as 1'}>{v.default_weight ?? 1}</span>}</td>,
-    <td class="r"><div class="row end"><Held of={of} v={v} how="paused" /><Held of={of} v={v} how="blocked" /><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
+    <td class="r"><div class="row end"><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]
+}
+
+/** What is ready of a value and what only a rule keeps from that; of a value that is held whole, how much that is and not a 0. */
+function Ready({ of, v }: { of: string; v: ValueCount }) {
+  const held = (v.paused ?? 0) + (v.blocked ?? 0)
+  return <div class="row end"><Held of={of} v={v} how="paused" /><Held of={of} v={v} how="blocked" /><Count n={v.ready || held} /></div>
 }
 
 /** What rules hold of a value: a badge where a rule names it or all of it is held, else only the share. */

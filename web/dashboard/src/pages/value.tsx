@@ -17,7 +17,7 @@ import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, M
 import { actorOf } from '../told'
 import { Change, UndoOf, What } from './activity'
 import { HowLong } from './durations'
-import { AtLimit, Edit, inWords, newer } from './keys'
+import { AtLimit, Edit, Oldest, inWords, newer } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
 
@@ -46,7 +46,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       </div>
       <Says read={diagnosis} letters={{ ['meta.' + name]: valueText(value) }} />
       {read.problem && !gone && <div class="w12"><Failed problem={read.problem} again={read.again} /></div>}
-      {v && <Numbers v={v} />}
+      {v && <Numbers name={name} v={v} />}
       {frame && keys.value && v && !boundTo() && (
         <section class="card w12"><header><h2>In flight, last 10 minutes</h2><small>a cell is 5 s</small></header><Heat frame={frame} at={keys.value.at} rows={1} only={v} target={target} /></section>
       )}
@@ -89,16 +89,16 @@ function Way({ c, letters }: { c: Cause; letters: Record<string, string> }) {
   return null
 }
 
-function Numbers({ v }: { v: ValueCount }) {
+function Numbers({ name, v }: { name: string; v: ValueCount }) {
   const all = stats.value?.stats.reserved ?? 0
   return (
     <>
-      <Tile of="ready" name="Ready" value={short(v.ready)} title={exact(v.ready)}>that no rule covers</Tile>
-      <Tile of="reserved" name="In flight" value={v.limit === null ? short(v.in_flight) : `${short(v.in_flight)} / ${short(v.limit)}`} title={exact(v.in_flight)}>{atLimit(v) ? <>at its limit <AtLimit v={v} /></> : v.limit === null ? 'no limit' : 'of its limit'}</Tile>
-      <Tile of="paused" name="Paused" value={short(v.paused ?? 0)} title={exact(v.paused ?? 0)}>by a rule</Tile>
-      <Tile of="blocked" name="Blocked" value={short(v.blocked ?? 0)} title={exact(v.blocked ?? 0)}>by a rule</Tile>
-      <Tile name="Share" value={all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}>of what is in flight</Tile>
-      <Tile name="Weight" value={String(v.weight ?? 1)}>{v.weight === null ? 'none is set' : 'under Fair'}</Tile>
+      <Tile of="ready" name="Ready" value={short(v.ready)} title={exact(v.ready)}>{v.ready > 0 && v.oldest_ready_at ? <>the oldest for <Oldest v={v} /></> : 'that no rule covers'}</Tile>
+      <Tile of="waiting" name="Waiting" value={short(v.waiting ?? 0)} title={exact(v.waiting ?? 0)}>for a retry or run_at</Tile>
+      <Tile of="reserved" name="In flight" value={v.limit === null ? short(v.in_flight) : `${short(v.in_flight)} / ${short(v.limit)}`} title={exact(v.in_flight)}>{atLimit(v) ? <>at its limit <AtLimit v={v} /></> : v.in_flight > 0 && all > 0 ? `${percent(v.in_flight, all).toFixed(1)} % of all in flight` : v.limit === null ? 'no limit' : 'of its limit'}</Tile>
+      <Tile of="paused" name="Paused" value={short(v.paused ?? 0)} title={exact(v.paused ?? 0)}>{v.blocked ? `and ${short(v.blocked)} blocked, by rules` : 'by a rule'}</Tile>
+      <Tile of="dead" name="Dead" value={short(v.dead ?? 0)} title={exact(v.dead ?? 0)} href={link('dead-letters', { ['meta.' + name]: valueText(v.value) })}>of open submissions</Tile>
+      <Tile of="done" name="Done" value={short(v.done ?? 0)} title={exact(v.done ?? 0)}>of open submissions</Tile>
     </>
   )
 }
