@@ -22,11 +22,10 @@ func auditCommand(a *app) *cobra.Command {
 	)
 	c := a.serverCommand(&cobra.Command{
 		Use: "audit", Short: "Show who changed what, the latest first", Args: cobra.NoArgs,
-		Long: "Show who changed what, the latest first. \"-o jsonl\" with \"--limit 0\" exports every match. Changes to the " +
-			"server as a whole have\n" +
-			"no queue. Give times as RFC 3339, or as a duration before now: -90m. \"--follow\" prints new entries, the oldest " +
-			"first, from \"--since\" or\n" +
-			"from now on. It continues after a lost connection or a restart of the server, and misses and repeats none.",
+		Long: "Show who changed what, the latest first. \"-o jsonl\" with \"--limit 0\" exports every match. Changes to the server\n" +
+			"as a whole have no queue. Give times as RFC 3339, or as a duration before now: -90m. \"--follow\" prints new\n" +
+			"entries, the oldest first, from \"--since\" or from now on. It continues after a lost connection or a restart of\n" +
+			"the server, and prints each entry once.",
 		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o " +
 			"jsonl > audit.jsonl\n" +
 			"  quern audit --follow --outcome refused",

@@ -23,14 +23,13 @@ func backupCommand(a *app) *cobra.Command {
 	var since string
 	c := &cobra.Command{
 		Use: "backup FILE|-", Short: "Back up a running server", Args: cobra.ExactArgs(1),
-		Long: "Back up a running server as of one moment, while work continues. The command checks the backup while it writes " +
-			"it. FILE appears,\n" +
-			"and replaces an older one, when the whole backup is on the disk. With \"-\" the backup goes to standard output; it is " +
-			"complete when\n" +
-			"the exit code is 0. Keep it as secret as the data directory. Any node of a cluster backs up all queues.\n\n" +
-			"With --since, write an increment: only what changed since that backup, which may be an increment itself. A " +
-			"restore needs the whole\n" +
-			"chain from the full backup on, so keep every backup that another one continues.",
+		Long: "Back up a running server as of one moment, while work continues. The command checks the backup while it writes\n" +
+			"it. FILE appears, and replaces an older one, when the whole backup is on the disk. With \"-\" the backup goes to\n" +
+			"standard output, and is complete if the exit code is 0. Keep it as secret as the data directory. Any node of a\n" +
+			"cluster backs up all queues.\n\n" +
+			"With --since, write an increment, which has only the changes since that backup. The earlier backup may be an\n" +
+			"increment, too. A restore needs the whole chain from the full backup on, so keep every backup that a later one\n" +
+			"continues.",
 		Example: "  quern backup /backups/quern.tar\n  quern backup - | zstd > quern.tar.zst\n" +
 			"  quern backup /backups/monday.tar --since /backups/sunday.tar",
 		RunE: func(cmd *cobra.Command, args []string) error {

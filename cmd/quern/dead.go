@@ -227,8 +227,8 @@ func deadEditCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use:   "edit ID/INDEX",
 		Short: "Replace the inline content of a dead letter, before you redrive it",
-		Long: "Give a dead letter the content of a file, or of the standard input. `quern dead get -o json` shows the present one. The\n" +
-			"chunk stays dead: redrive or forward it afterwards.",
+		Long: "Replace the content of a dead letter with that of a file, or of standard input. 'quern dead get ID/INDEX -o json' shows\n" +
+			"the current content. The chunk stays dead: redrive or forward it afterwards.",
 		Example: "  quern dead edit 7130316829368545284/12 --file fixed.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
@@ -273,7 +273,7 @@ func retriesCommand(a *app) *cobra.Command {
 			return []string{x.Submission + "/" + number(x.Index), moment(x.FailedAt), number(x.Attempts), moment(x.NextAt),
 				x.Fingerprint, strconv.Quote(x.Error)}
 		},
-		list: does("list", "List chunks that failed and will be tried again, those of the newest submission first",
+		list: does("list", "List chunks that wait for a retry, those of the newest submission first",
 			func(ctx context.Context, c call) (all[api.Retry], error) {
 				m, err := parseMeta(meta)
 				return c.Retries(ctx, c.queue, kind, m), err
@@ -293,7 +293,7 @@ func retriesCommand(a *app) *cobra.Command {
 			return []string{number(g.Count), number(g.Submissions), strings.Join(tries, " "), moment(g.NextAt), g.Fingerprint,
 				strconv.Quote(g.Pattern)}
 		},
-		list: does("groups", "Group chunks that failed and will be tried again by error, the largest group first",
+		list: does("groups", "Group chunks that wait for a retry by error, the largest group first",
 			func(ctx context.Context, c call) (all[api.RetryGroup], error) {
 				m, err := parseMeta(meta)
 				if err != nil {
@@ -310,6 +310,6 @@ func retriesCommand(a *app) *cobra.Command {
 				return listed(got.Items), nil
 			}).with(onlyMeta),
 	}
-	return parent(&cobra.Command{Use: "retries", Short: "Show what failed and will be tried again; `quern bulk run retry` tries it now"},
+	return parent(&cobra.Command{Use: "retries", Short: "Show chunks that wait for a retry; `quern bulk run retry` makes them ready now"},
 		append(list.commands(a), groups.commands(a)...)...)
 }

@@ -24,11 +24,9 @@ func endsCommand(a *app) *cobra.Command {
 		Use:   "ends",
 		Short: "Follow the ends of submissions",
 		Args:  cobra.NoArgs,
-		Long: "Print each submission of a queue when it ends, in the order of the ends, until interrupted. The command " +
-			"continues after a lost\n" +
-			"connection or a restart of the server, and misses and repeats none. The first column is the place of the end, " +
-			"for \"--after\".\n" +
-			"\"--after 0\" begins with everything that retention has kept.",
+		Long: "Print each submission of a queue when it ends, in the order of the ends, until interrupted. The command\n" +
+			"continues after a lost connection or a restart of the server, and prints each end once. The first column is the\n" +
+			"place of the end, for \"--after\". \"--after 0\" begins with everything that retention has kept.",
 		Example: "  quern ends --meta company=7\n  quern ends --after 1234-56 -o jsonl",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error

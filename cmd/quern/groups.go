@@ -30,8 +30,8 @@ func groupsCommand(a *app) *cobra.Command {
 			func(ctx context.Context, c call) (*api.Group, error) { return c.Group(ctx, c.queue, c.args[0]) })},
 	}
 	return parent(&cobra.Command{Use: "groups", Short: "Show the groups of submissions",
-		Long: "A submission names its group with --group, or with the metadata group=NAME. A queue with several shards keeps all\n" +
-			"submissions of a group in one of them."}, groups.commands(a)...)
+		Long: "List the groups of a queue. A submission names its group with --group, or with the metadata group=NAME. In a\n" +
+			"queue with several shards, all submissions of a group are in one shard."}, groups.commands(a)...)
 }
 
 // shardsCommand lists the shards of a queue.
@@ -46,7 +46,7 @@ func shardsCommand(a *app) *cobra.Command {
 			list, err := c.Shards(ctx, c.queue)
 			return listed(list), err
 		}).with(func(c *cobra.Command) {
-			c.Long = "List the shards of a queue. Its setting shards says how many there are: 'quern queue set orders --shards 4'.\n" +
+			c.Long = "List the shards of a queue. 'quern queue set orders --shards 4' sets their number.\n" +
 				"ASK AS is the name of one shard alone. Use it in the place of a queue's name."
 		}),
 	}

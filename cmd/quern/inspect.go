@@ -38,16 +38,14 @@ func inspectCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "inspect", Short: "Show the journal and submissions of a queue, from the data directory of a stopped " +
 			"server", Args: cobra.NoArgs,
-		Long: "Show what the data directory of a stopped server has of a queue, and change nothing. The queue may be one that a " +
-			"server cannot\n" +
-			"open. The command marks damaged parts and shows the rest as far as it can read it.\n\n" +
-			"--show ops: the operations in the journal since the last checkpoint, each with its time and the position of its " +
-			"batch: what was\n" +
-			"inserted, completed, returned and ended.\n" +
-			"--show submissions: open and ended submissions with their counts, as a start of the server would produce them. " +
-			"With --rows, or if the\n" +
-			"queue cannot be opened, as the last checkpoint wrote them, each with its position in the journal.\n" +
-			"--show exceptions: chunks that are neither untouched nor simply done: failed, waiting, dead, skipped, forwarded.",
+		Long: "Show the contents of a queue in the data directory of a stopped server, and change nothing. This works even if\n" +
+			"no server can open the queue. The command marks damaged parts and shows the rest as far as it can read it.\n\n" +
+			"--show ops: the operations in the journal since the last checkpoint (inserts, completions, ends and so on), each\n" +
+			"with its time and the position of its batch.\n" +
+			"--show submissions: open and ended submissions with their counts, as a start of the server would produce them.\n" +
+			"With --rows, or if the queue cannot be opened, as the last checkpoint wrote them, each with its position in the\n" +
+			"journal.\n" +
+			"--show exceptions: chunks that failed, wait, or are dead, skipped or forwarded.",
 		Example: "  quern inspect --data /var/lib/quern --queue default\n" +
 			"  quern inspect --data /var/lib/quern --show submissions --state open --meta customer=7\n" +
 			"  quern inspect --data /var/lib/quern --show exceptions --submission 7530822246248580517 -o jsonl",

@@ -90,9 +90,9 @@ func keysSetCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Set a limit, weight or rate for a value of a meta key; other settings stay",
-		Long: "Set a limit, weight or rate for a value of a meta key; other settings stay. The limit holds for every\n" +
-			"reservation of the queue, with any strategy, from the next one on. Chunks in flight stay. The weight is the\n" +
-			"value's share under Fair. The rate takes the place of the number in every MaxRate of the key over the same time.",
+		Long: "Set a limit, weight or rate for a value of a meta key, and leave its other settings unchanged. The limit holds\n" +
+			"for every reservation of the queue from now on, whatever its strategy. Chunks in flight stay. The weight is the\n" +
+			"value's share under Fair. The rate replaces the number in every MaxRate of the key with the same period.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none\n" +
 			"  quern keys set company --default --limit 5\n  quern keys set company acme --rate 50/1m",
 		RunE: func(cmd *cobra.Command, args []string) error {

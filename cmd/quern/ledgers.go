@@ -18,9 +18,9 @@ func ledgersCommand(a *app) *cobra.Command {
 	var limit int
 	c := a.queueCommand(&cobra.Command{
 		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or the shares of the tenants of one", Args: cobra.MaximumNArgs(1),
-		Long: "List the Fair blocks in use of a queue. With the id of one, list its tenants: what each received, what an ideal " +
-			"division would have\n" +
-			"given it, and the difference. A positive lag is owed to the tenant, a negative one is its lead.",
+		Long: "List the Fair blocks in use of a queue. With the id of one, list its tenants: how much each received, how much\n" +
+			"an ideal division would have given it, and the difference, its lag. A tenant with a positive lag is behind, and\n" +
+			"one with a negative lag is ahead.",
 		Example: "  quern ledgers\n  quern ledgers 4f2a91c07be2d310 --sort behind",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
@@ -68,10 +68,9 @@ func mapCommand(a *app) *cobra.Command {
 	var cells int
 	c := a.serverCommand(&cobra.Command{
 		Use: "map SUBMISSION", Short: "Show the state of all chunks of a submission as a map", Args: cobra.ExactArgs(1),
-		Long: "Show the state of all chunks of a submission as a row of cells, each for the same number of chunks. A letter is " +
-			"the state that holds\n" +
-			"the cell back most: D dead, s skipped, R reserved, w waiting, r ready (p or b where a rule pauses or blocks " +
-			"them), and . for done.",
+		Long: "Show the state of all chunks of a submission as a row of cells, each for the same number of chunks. A cell shows\n" +
+			"the first of these states that one of its chunks has: D dead, s skipped, R reserved, w waiting, r ready (p or b\n" +
+			"if a rule pauses or blocks it), and . done.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			m, err := c.ChunkMap(ctx, args[0], from, to, cells)
 			return printLaidOut(a, m, err, printMap)
@@ -118,9 +117,9 @@ func cellOf(m *api.ChunkMap, i int) byte {
 func viewsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "views", Short: "List the indexes of strategies with their memory", Args: cobra.NoArgs,
-		Long: "List the indexes in memory of a queue's strategies, the largest first: one for each branch in use. Indexes for " +
-			"questions only (preview,\n" +
-			"explain, why, compare) have a smaller share of the option view-memory of their own.",
+		Long: "List the indexes that the strategies of a queue have in memory, the largest first. Each branch in use has one.\n" +
+			"Indexes that only questions use (preview, explain, why, compare) have a limit of their own, a quarter of\n" +
+			"view-memory.",
 		Example: "  quern views\n  quern views --queue encode -o json",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Views(ctx, a.queueName())

@@ -14,11 +14,10 @@ import (
 // lifecycleCommand shows the life-cycle worker and has it try parked actions again.
 func lifecycleCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
-		Use: "lifecycle", Short: "Show how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
-		Long: "Show how the queue's life-cycle worker is doing, by kind of action. The worker parks an action that fails again " +
-			"and again.\n" +
-			"\"quern lifecycle parked\" lists those, and \"quern lifecycle retry\" runs them again once you have fixed the " +
-			"cause.",
+		Use: "lifecycle", Short: "Show the state of the life-cycle worker, by kind of action", Args: cobra.NoArgs,
+		Long: "Show the state of the queue's life-cycle worker, by kind of action. The worker parks an action that fails\n" +
+			"repeatedly. 'quern lifecycle parked' lists parked actions, and 'quern lifecycle retry' runs them again once you\n" +
+			"have fixed the cause.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			got, err := c.Lifecycle(ctx, a.queueName())
 			return printLaidOut(a, got, err, printLifecycle)

@@ -55,9 +55,9 @@ func pluginResources(a *app) []*cobra.Command {
 				return c.Plugin(ctx, c.args[0])
 			}),
 			selecting("activate NAME VERSION", "Activate a version, from the next reservation on", (*client.Client).ActivatePlugin),
-			selecting("shadow NAME [VERSION]", "Let a version score beside the active one without deciding; without VERSION, end that",
+			selecting("shadow NAME [VERSION]", "Let a version score beside the active one, without any effect; without VERSION, stop this",
 				(*client.Client).ShadowPlugin),
-			selecting("canary NAME VERSION PERCENT", "Use a version for a share of the reservations; 0 ends that",
+			selecting("canary NAME VERSION PERCENT", "Use a version for a percentage of the reservations; 0 stops this",
 				(*client.Client).CanaryPlugin),
 			changing("deactivate NAME", "Take a plugin out of use", (*client.Client).DeactivatePlugin),
 			changing("rollback NAME", "Activate the previously active version", (*client.Client).RollbackPlugin),
@@ -214,7 +214,7 @@ func pluginLogsCommand(a *app) *cobra.Command {
 	var follow bool
 	var node string
 	c := &cobra.Command{
-		Use: "logs NAME", Short: "Show what a plugin logged", Args: cobra.ExactArgs(1),
+		Use: "logs NAME", Short: "Show the log of a plugin", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			for cursor, missing := "", ""; ; {
 				logs, err := c.PluginLogs(ctx, args[0], node, cursor)

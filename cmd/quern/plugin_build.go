@@ -26,9 +26,9 @@ func pluginBuildCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Build a plugin with its language's own toolchain, and check it",
-		Long: "Build the plugin in DIR (default: here) with the toolchain of its language: go.mod is Go, Cargo.toml Rust, " +
-			"asconfig.json\n" +
-			"AssemblyScript, plugin.c C. Add the manifest to the module, and check it against the rules of a server.",
+		Long: "Build the plugin in DIR (default: here) with the toolchain of its language. The language is Go if the directory\n" +
+			"has a go.mod, Rust with Cargo.toml, AssemblyScript with asconfig.json, and C with plugin.c. Add the manifest to\n" +
+			"the module, and check it against the rules of a server.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(cmp.Or(append(args, ".")[0], "."))
@@ -179,10 +179,9 @@ func pluginNewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Create a new plugin in a directory of its name",
-		Long: "Create a directory with a working scorer, and for Go a test of it. Build it with 'quern plugin build NAME'. " +
-			"--sdk is a checkout of\n" +
-			"Quern, which has the SDKs in its folder sdk/. Without it, a plugin in Go takes the released SDK ('go mod tidy' " +
-			"fetches it).",
+		Long: "Create a directory with a working scorer, and for Go a test of it. Build it with 'quern plugin build NAME'.\n" +
+			"--sdk is a checkout of Quern, which has the SDKs in its folder sdk/. Without it, a plugin in Go uses the\n" +
+			"released SDK ('go mod tidy' fetches it).",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]

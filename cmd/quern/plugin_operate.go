@@ -31,9 +31,8 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 	var f settingsFlags
 	c := a.serverCommand(&cobra.Command{
 		Use: "settings NAME", Short: "Show or change an operator's settings for a plugin", Args: cobra.ExactArgs(1),
-		Long: "Show or change an operator's settings for a plugin; others keep their value. 0 resets --cpu-share and " +
-			"--record-every to the server's\n" +
-			"values.",
+		Long: "Show or change the settings of a plugin. Settings that you do not name keep their values. 0 resets --cpu-share\n" +
+			"and --record-every to the server's values.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := f.change(cmd)
 			if err != nil {
@@ -162,9 +161,8 @@ func pluginRecordingsCommand(a *app) *cobra.Command {
 	var out string
 	c := a.serverCommand(&cobra.Command{
 		Use: "recordings NAME [ID]", Short: "List recorded batches, or download one", Args: cobra.RangeArgs(1, 2),
-		Long: "List the recorded batches of a plugin, the newest first, or download one to --out or stdout. Replay the file " +
-			"with\n" +
-			"quern plugin run FILE.wasm --rows FILE.qbatch.",
+		Long: "List the recorded batches of a plugin, the newest first, or download one to --out or stdout. Replay the file\n" +
+			"with 'quern plugin run FILE.wasm --rows FILE.qbatch'.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && out != "" {
 				return usageError{errors.New("--out is for one recording; name its ID")}
@@ -217,9 +215,8 @@ func listRecordings(a *app, cmd *cobra.Command, c *client.Client, name string) e
 func pluginReplayCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
 		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
-		Long: "Score a recorded batch again with a version, and compare the scores with the recorded ones, bit for bit. The " +
-			"exit code is 1 if some\n" +
-			"differ.",
+		Long: "Score a recorded batch again with a version, and compare the scores with the recorded ones, bit for bit. The\n" +
+			"exit code is 1 if any differ.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := recordingID(args[2])
 			if err != nil {
@@ -255,9 +252,8 @@ func replayFields(r api.PluginReplay) [][2]string {
 func pluginScoresCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
 		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic", Args: cobra.ExactArgs(1),
-		Long: "Show how a plugin's open versions score live traffic: the last 4,096 candidates of sampled batches by their " +
-			"scores, and how many of\n" +
-			"them led to a reservation.",
+		Long: "Show how the open versions of a plugin score live traffic: how the scores of the last 4,096 candidates of\n" +
+			"sampled batches are spread, and how many of these candidates were reserved.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			all, err := collect(c.PluginScores(ctx, args[0]), 0)
 			if err != nil {
@@ -346,10 +342,9 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 	c := a.serverCommand(&cobra.Command{
 		Use:   "dry-run NAME VERSION",
 		Short: "Show which candidates of a queue a version would take, without reserving any", Args: cobra.ExactArgs(2),
-		Long: "Score the current candidates of a queue with a version, active or not. Show which it would take, which of those " +
-			"would not be taken\n" +
-			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and has the " +
-			"submission's id.",
+		Long: "Score the current candidates of a queue with a version, active or not. Show the candidates that it would take,\n" +
+			"those among them that would not be taken without the plugin, and those that it delays. A candidate is the next\n" +
+			"chunk of a submission, and has the submission's id.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := f.selection(args)
 			if err != nil {

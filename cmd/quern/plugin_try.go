@@ -106,10 +106,9 @@ func pluginRunCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE.wasm",
 		Short: "Score a recorded batch, or synthetic candidates, in the sandbox and print the scores",
-		Long: "Score a batch in the sandbox and print the scores. The batch is a recording of a server (--rows FILE.qbatch) or " +
-			"made-up candidates\n" +
-			"(--synthetic N). For a recording, compare the scores with the recorded ones, bit for bit. The exit code is 1 if " +
-			"some differ.",
+		Long: "Score a batch in the sandbox and print the scores. The batch is a recording of a server (--rows FILE.qbatch) or\n" +
+			"made-up candidates (--synthetic N). For a recording, compare the scores with the recorded ones, bit for bit. The\n" +
+			"exit code is 1 if any differ.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := openLocal(cmd.Context(), a, &f, args[0])

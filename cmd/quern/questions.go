@@ -108,7 +108,7 @@ func compareCommand(a *app) *cobra.Command {
 	var about contextFlag
 	c := a.queueCommand(&cobra.Command{
 		Use:   "compare STRATEGY STRATEGY",
-		Short: "Compare how evenly two strategies would hand out work now, and what they have in common",
+		Short: "Compare how evenly two strategies would hand out work now, and count the chunks that both pick",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			one, err := strategyJSON(args[0])
@@ -227,10 +227,10 @@ func diagnoseCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use:   "diagnose [ID | KEY VALUE]",
 		Short: "Explain why the chunks of a queue, a submission, or a value of a meta key move or not",
-		Long: "Explain in one sentence why the chunks of a submission, or of a value of a meta key, move or not, and list the " +
-			"causes. The answer\n" +
-			"considers rules, limits, and the strategies of reserves in the last hour. Without arguments, it is about the whole queue.\n" +
-			"Write VALUE as for --meta: 123 is the integer, s:123 the text.",
+		Long: "Explain in one sentence why chunks move or do not move, and count the chunks that wait for each cause. Name a\n" +
+			"submission, or a meta key and a value. Without arguments, the answer is about the whole queue. It considers\n" +
+			"rules, limits, and the strategies of reserves in the last hour. Write VALUE as for --meta: 123 is the integer,\n" +
+			"s:123 the text.",
 		Example: "  quern diagnose company 7",
 		Args:    cobra.RangeArgs(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -263,8 +263,9 @@ func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [STRATEGY]",
 		Short: "Explain a strategy: how many chunks pass each block, and what limits hold back",
-		Long: "Explain a strategy: how many chunks pass each block, what limits hold back, and for each chunk that it would pick next,\n" +
-			"why earlier branches did not give it. \"-\" reads the strategy from standard input.",
+		Long: "Explain a strategy: how many chunks pass each block, and how many its limits hold back. For each chunk that the\n" +
+			"strategy would pick next, show why earlier branches did not hand it out. \"-\" reads the strategy from standard\n" +
+			"input.",
 	}
 	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Explain(ctx, a.queueName(), r)

@@ -36,11 +36,9 @@ func reserveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reserve",
 		Short: "Reserve chunks for a script, as JSON lines with token and content",
-		Long: "Reserve chunks for a script, and print one JSON object per line, with token and content. The script ends each " +
-			"with\n" +
-			"'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is nothing to " +
-			"hand out now.\n" +
-			"To run a command per chunk, 'quern work' is simpler.",
+		Long: "Reserve chunks for a script, and print one JSON object per line, with token and content. The script must finish\n" +
+			"each with 'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is\n" +
+			"nothing to hand out now. To run a command per chunk, 'quern work' is simpler.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return reserveChunks(cmd.Context(), a, o) },
 	}
@@ -303,9 +301,8 @@ func releaseCommand(a *app) *cobra.Command {
 		}
 		return releaseChunk(cmd.Context(), a, id, index, a.actor(actor), reason)
 	}
-	c.Long = "Give reserved chunks back unworked; no attempt is counted. A consumer that has the tokens names " +
-		"them. An operator names a\n" +
-		"chunk, and takes it back from the consumer that holds it; 'quern reservations' lists who holds what."
+	c.Long = "Release reserved chunks without counting an attempt. A consumer names its tokens. An operator names a chunk, which\n" +
+		"takes it away from the consumer that holds it. 'quern reservations' shows who holds which chunk."
 	c.Example = "  quern release 72057594037927936/17 --reason 'host-3 hangs'"
 	c.Flags().DurationVar(&delay, "delay", 0, "with TOKEN: how long the chunks wait before they are offered again, at most 30 days")
 	c.Flags().StringVar(&actor, "actor", "", "with ID/INDEX: name of the person who takes it back, for the audit "+

@@ -68,7 +68,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "The server:"},
 		&cobra.Group{ID: groupWork, Title: "Work:"},
-		&cobra.Group{ID: groupLook, Title: "Looking and operating:"},
+		&cobra.Group{ID: groupLook, Title: "Monitoring and operating:"},
 	)
 	add(root, groupServer, serveCommand(a), devCommand(a), demoCommand(a), configCommand(a),
 		healthCommand(a), backupCommand(a), restoreCommand(a), checkCommand(a), inspectCommand(a), repairCommand(a))

@@ -48,8 +48,8 @@ func rulesCommand(a *app) *cobra.Command {
 		}),
 	}
 	return parent(&cobra.Command{Use: "rules", Short: "List, set and lift pauses and blocks"}, append(rules.commands(a),
-		rulesSetCommand(a, api.ActionPause, "Keep chunks from being handed out"),
-		rulesSetCommand(a, api.ActionBlock, "Keep chunks from being handed out, even when pauses are lifted"))...)
+		rulesSetCommand(a, api.ActionPause, "Pause chunks: the server does not hand them out until the pause is lifted"),
+		rulesSetCommand(a, api.ActionBlock, "Block chunks: the server does not hand them out, even if a pause is lifted"))...)
 }
 
 // rulesSetCommand sets a pause or a block.
@@ -59,9 +59,9 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	var meta, submission, until, actor string
 	c := a.queueCommand(&cobra.Command{
 		Use: action + " --all | --meta KEY=VALUE | --submission ID", Short: short, Args: cobra.NoArgs,
-		Long: short + ": those of the whole queue, of one value of a meta key, or of one submission.\nConsumers may finish " +
-			"the chunks that they hold, unless --revoke takes them back. Each of these can have one " + action + ".\n" +
-			"Setting it again changes its reason, end and effects.",
+		Long: short + ".\nThe rule covers the whole queue, one value of a meta key, or one submission. Each of these can have one\n" +
+			action + ": setting it again changes its reason, end and effects. Consumers may finish the chunks that they\n" +
+			"hold, unless --revoke takes them back.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
 			if r.Match, err = parseMatch(whole, meta, submission); err != nil {

@@ -87,7 +87,7 @@ func priorityCommand(a *app) *cobra.Command {
 		Use:   "priority ID NUMBER",
 		Short: "Change the priority of an open submission",
 		Long: "Change the priority of an open submission. The strategy CustomPriority hands out the largest priority first. Flags come\n" +
-			"before the ID, so that a negative NUMBER is no flag.",
+			"before the ID, so that a negative NUMBER is not taken for a flag.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			priority, err := strconv.ParseInt(args[1], 10, 64)
@@ -110,12 +110,10 @@ func outputsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outputs ID",
 		Short: "Print the outputs of a submission's chunks in the order of their indexes",
-		Long: "Print the outputs of a submission's chunks in the order of their indexes, without chunks that have none. raw " +
-			"prints one per line, and\n" +
-			"adds a missing newline. -0 ends each with a NUL instead, for outputs that contain newlines (xargs -0). --joined " +
-			"adds nothing, for the\n" +
-			"parts of one file. jsonl prints one {\"index\":...,\"output\":...} per line. On a terminal, control characters " +
-			"are escaped.",
+		Long: "Print the outputs of a submission's chunks in the order of their indexes. Chunks without an output are left out.\n" +
+			"raw prints one output per line, and adds a missing newline. -0 ends each with a NUL instead, for outputs that\n" +
+			"contain newlines (xargs -0). --joined adds nothing, for the parts of one file. jsonl prints one\n" +
+			"{\"index\":...,\"output\":...} per line. On a terminal, control characters are escaped.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (null || joined) && a.format == formatJSONL || null && joined {

@@ -54,7 +54,7 @@ func strategyCommand(a *app) *cobra.Command {
 				return listed(used.Items), nil
 			}),
 	}
-	return parent(&cobra.Command{Use: "strategy", Short: "Name, list, check and delete strategies"},
+	return parent(&cobra.Command{Use: "strategy", Short: "Store strategies under names; list, check and delete them"},
 		append(append(named.commands(a), used.commands(a)...), strategyPutCommand(a), strategyValidateCommand(a))...)
 }
 
@@ -110,8 +110,9 @@ func strategyValidateCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use:   "validate STRATEGY",
 		Short: "Show what a strategy means, and which parts have no effect",
-		Long:  "Show what a strategy means, and which parts have no effect. \"-\" as STRATEGY reads it from standard input.",
-		Args:  cobra.ExactArgs(1),
+		Long: "Show the branches of a strategy, and the parts that have no effect. \"-\" as STRATEGY reads it from standard\n" +
+			"input.",
+		Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := strategyArgument(a, args[0])
 			if err != nil {

@@ -74,13 +74,13 @@ func submitCommand(a *app) *cobra.Command {
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
 	o.read = fieldFlags(f, queue.SubmissionFields(), &o.fields, false, "operations_per_chunk")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
-	f.StringVar(&o.unique.Key, "unique", "", "insert only if no other submission of the queue holds this `KEY`; prints the one that does")
+	f.StringVar(&o.unique.Key, "unique", "", "insert only if no other submission of the queue holds this `KEY`; otherwise print the one that does")
 	f.StringVar(&o.unique.While, "unique-while", "", "how long the key is held: open (until the submission ends), "+
 		"or a duration from the insert on, such as 24h (default open)")
 	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "keep: insert nothing, and print the submission that holds the key; "+
 		"replace: cancel that one and insert this, unless one of its chunks is reserved or finished (default keep)")
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
-	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
+	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code is 6 if it did not complete")
 	o.lines.flags(f)
 	objectsFlag(a, c, "upload", "upload the files into this bucket first, such as s3://NAME?region=REGION, "+
 		"gs://NAME, azblob://NAME or "+

@@ -24,12 +24,10 @@ import (
 const submitLinesHelp = "With --jsonl, each line of a file is one submission, in the form of an insert's body, such as\n" +
 	"  {\"meta\":{\"company\":7},\"priority\":3,\"chunks\":{\"inline\":[\"ash\"]}}\n" +
 	"The command inserts them in order, up to 1,000 per call. From an open pipe it inserts them once that many have arrived.\n" +
-	"It prints the number of a refused line on stderr and inserts the others. With --atomic it inserts all lines " +
-	"or none, if they\n" +
-	"fit into one call (10,000 lines or about 63 MiB).\n" +
-	"After an interruption, or with refused lines corrected in place, run it again within a day with the same " +
-	"--key-prefix to\n" +
-	"insert the missing lines. The key of a line is PREFIX/NUMBER, unless the line has an idempotency_key."
+	"It prints the number of a refused line on stderr and inserts the others. With --atomic it inserts all lines or none, if\n" +
+	"they fit into one call (10,000 lines or about 63 MiB).\n" +
+	"To insert the missing lines after an interruption, or after you corrected refused lines in place, run the command again\n" +
+	"within a day with the same --key-prefix. The key of a line is PREFIX/NUMBER, unless the line has an idempotency_key."
 
 // Bounds of one call. More than a thousand make no insert cheaper, and hold up those who share their commit.
 const (

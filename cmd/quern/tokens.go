@@ -36,10 +36,9 @@ func tokenCommand(a *app) *cobra.Command {
 	}
 	return parent(&cobra.Command{
 		Use: "token", Short: "Create, list, rotate and revoke access tokens, and show your own",
-		Long: "Manage access tokens, which say who may do what. Once there is one, every request needs one. The first needs the " +
-			"scope admin.\n" +
-			"Commands read their token from the file of --token-file, or from the environment: QUERN_TOKEN, or the file in " +
-			"QUERN_TOKEN_FILE.",
+		Long: "Manage access tokens, which say who may do what. Once a token exists, every request needs one. The first token\n" +
+			"needs the scope admin. Commands read their token from the file of --token-file, or from the environment:\n" +
+			"QUERN_TOKEN, or the file in QUERN_TOKEN_FILE.",
 	}, append(tokens.commands(a), tokenNewCommand(a), tokenRotateCommand(a), whoamiCommand(a))...)
 }
 

@@ -97,7 +97,7 @@ func endError(s api.Submission) error {
 func statsCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use:   "stats",
-		Short: "Print a queue's numbers",
+		Short: "Print the statistics of a queue",
 		Args:  cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Stats(ctx, a.queueName())

@@ -47,22 +47,18 @@ func workCommand(a *app) *cobra.Command {
 			"  TRACEPARENT, TRACESTATE                        the trace of the submission, if it has one\n" +
 			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' for all but " +
 			"letters and digits\n\n" +
-			"The command's stdout becomes the chunk's output. Exit code 0 completes the chunk. Any other fails the attempt, " +
-			"with the last line of\n" +
-			"stderr as the reason; 100 means that another attempt would not help. The reservation is extended while the " +
-			"command runs. If it is lost\n" +
-			"anyway, for example because the submission was cancelled, the command is killed.\n\n" +
-			"The consumer is attached to the server. If it dies, the server offers its chunks again after the queue's " +
-			"consumer_grace_ms.\n" +
-			"'quern consumers drain' ends it like a signal.\n\n" +
-			"The exit code is 0 when the work ended normally and at least one command succeeded, or there was none to run. It " +
-			"is 1 when all failed,\n" +
-			"or with --fail-exit when one did.\n\n" +
-			"SIGTERM or SIGINT lets running commands finish and releases the rest. Another one at least a second later kills " +
-			"them. If this process is\n" +
-			"killed with SIGKILL, Linux also kills the commands, but not the programs that those started, so have a shell " +
-			"exec its program. Other\n" +
-			"systems let them run on while the server hands out their chunks again.",
+			"The command's stdout becomes the chunk's output. Exit code 0 completes the chunk. Any other code fails the attempt,\n" +
+			"with the last line of stderr as the reason. 100 fails the chunk for good. While the command runs, 'quern work'\n" +
+			"extends the reservation. If the reservation is lost anyway, for example because the submission was cancelled, it\n" +
+			"kills the command.\n\n" +
+			"The consumer is attached to the server. If it dies, the server offers its chunks again after the queue's\n" +
+			"consumer_grace_ms. 'quern consumers drain' ends it like a signal.\n\n" +
+			"The exit code is 0 when the work ended normally and at least one command succeeded, or there was none to run. It\n" +
+			"is 1 when all commands failed, or with --fail-exit when one did.\n\n" +
+			"After SIGTERM or SIGINT, running commands finish, and the server gets the other chunks back. A second signal, at\n" +
+			"least a second later, kills the commands. After SIGKILL, Linux kills the commands, but not the programs that they\n" +
+			"started, so let a shell exec its program. On other systems, the commands continue while the server hands out their\n" +
+			"chunks again.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
 		Args: func(_ *cobra.Command, args []string) error {
