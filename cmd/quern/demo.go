@@ -60,10 +60,10 @@ func demoCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demo: a server with made-up work and consumers",
-		Long: fmt.Sprintf("Run a server with temporary data and a busy queue: %d chunks for each of %d companies, one of which has a limit, and\n"+
-			"%d consumers with different strategies. One more company is paused, and the work of another one fails. A plugin and a\n"+
-			"schedule are active, too. Each company inserts more when its work runs low. The demo runs until interrupted, and\n"+
-			"deletes its data.",
+		Long: fmt.Sprintf("Run a server with temporary data and a busy queue: %d chunks for each of %d companies, one of which has\n"+
+			"a limit, and %d consumers with different strategies. One more company is paused, and the work of another one fails. A\n"+
+			"plugin and a schedule are active, too. Each company inserts more when its work runs low. The demo runs until\n"+
+			"interrupted, and deletes its data.",
 			demoPerCompany, len(demoCompanies()), demoConsumers),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, o) },

@@ -74,7 +74,8 @@ func submitCommand(a *app) *cobra.Command {
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
 	o.read = fieldFlags(f, queue.SubmissionFields(), &o.fields, false, "operations_per_chunk")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
-	f.StringVar(&o.unique.Key, "unique", "", "insert only if no other submission of the queue holds this `KEY`; otherwise print the one that does")
+	f.StringVar(&o.unique.Key, "unique", "",
+		"insert only if no other submission of the queue holds this `KEY`; otherwise print the one that does")
 	f.StringVar(&o.unique.While, "unique-while", "", "how long the key is held: open (until the submission ends), "+
 		"or a duration from the insert on, such as 24h (default open)")
 	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "keep: insert nothing, and print the submission that holds the key; "+
