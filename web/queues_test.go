@@ -34,9 +34,10 @@ func dashboardSettings[T any](fields []*queue.Field[T]) (declared []dashboardSet
 // The dashboard shows the settings of a queue and of a plugin, and makes its forms of them, as they are declared.
 func TestSettingsOfTheDashboardAreGolden(t *testing.T) {
 	t.Parallel()
-	got, err := json.MarshalIndent(map[string][]dashboardSetting{
-		"plugin": dashboardSettings(queue.PluginSettings()),
-		"queue":  dashboardSettings(queue.AllSettings()),
+	got, err := json.MarshalIndent(map[string]any{
+		"plugin":   dashboardSettings(queue.PluginSettings()),
+		"queue":    dashboardSettings(queue.AllSettings()),
+		"defaults": queue.SettingsRow(queue.DefaultSettings()),
 	}, "", "  ")
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,12 @@ const whole = new Intl.NumberFormat('en-US')
 /** A count with all its digits. */
 export const exact = (n: number) => whole.format(n)
 
+/** A queue as people name it: a shard of one by its number. */
+export function queueName(name: string): string {
+  const [whole = '', shard] = name.split('~')
+  return shard === undefined ? name : `${whole}, shard ${shard}`
+}
+
 /** A count as people read it: 9,999, then 12.3 k, 98.4 M, 1.2 G. */
 export function short(n: number): string {
   if (n < 10_000) return n % 1 && n < 100 ? n.toFixed(1) : whole.format(Math.round(n))

@@ -4,11 +4,11 @@ import { useEffect } from 'preact/hooks'
 import { Login, Me, NotToLook, useWho } from './access'
 import { answering, quern, valueText } from './api'
 import { keepPlaces } from './back'
-import { duration, moment, short } from './format'
+import { duration, moment, queueName, short } from './format'
 import { useAction, useLive } from './live'
 import { offered, places } from './nav'
 import { Palette, paletteOpen } from './palette'
-import { Empty, Failed, Mark, MetaChips } from './parts'
+import { Empty, Failed, Mark, MetaChips, damagedOf } from './parts'
 import { Activity } from './pages/activity'
 import { DeadLetters } from './pages/dead'
 import { Failing } from './pages/failing'
@@ -159,16 +159,16 @@ const mostNamed = 20
 function Top() {
   const list = useLive<Page<Queue>>('/v1/queues', 15)
   const names = [...new Set([queue.value, ...(list.data?.items.map((q) => q.name) ?? [])])].sort()
-  const damaged = new Set(list.data?.items.filter((q) => q.quarantined).map((q) => q.name))
+  const damaged = new Set(damagedOf(list.data?.items ?? []))
   const [one] = damaged
   const few = names.length <= mostNamed
   return (
     <div class="top">
       <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = e.currentTarget.value === '' ? link('queues') : inQueue(e.currentTarget.value) }}>
-        {names.filter((n) => few || n === queue.value).map((n) => <option key={n} value={n}>{n}{damaged.has(n) && ' (in quarantine)'}</option>)}
+        {names.filter((n) => few || n === queue.value).map((n) => <option key={n} value={n}>{queueName(n)}{damaged.has(n) && ' (in quarantine)'}</option>)}
         {!few && <option value="">all {names.length} queues…</option>}
       </select></label>
-      {one !== undefined && one !== queue.value && <a class="chip warn" href={inQueue(one)}><Mark of="dead" />{damaged.size === 1 ? `“${one}” is in quarantine` : `${damaged.size} queues are in quarantine`}</a>}
+      {one !== undefined && one !== queue.value && <a class="chip warn" href={inQueue(one)}><Mark of="dead" />{damaged.size === 1 ? `“${queueName(one)}” is in quarantine` : `${damaged.size} queues are in quarantine`}</a>}
       <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">
         <Liveness />

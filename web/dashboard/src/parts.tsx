@@ -15,6 +15,12 @@ export const countedStates = ['done', 'reserved', 'ready', 'paused', 'blocked', 
 export const Mark = ({ of }: { of: string }) => <i class={`mark ${of}`} aria-hidden="true" />
 
 /** A count, shortened when it is long; the exact one is in its title. */
+/** The queues in quarantine. Of one with several shards, those shards that are. */
+export function damagedOf(all: { name: string; quarantined?: unknown }[]): string[] {
+  const names = all.flatMap((q) => (q.quarantined ? [q.name] : []))
+  return names.filter((name) => !names.some((other) => other.startsWith(name + '~')))
+}
+
 export const Count = ({ n }: { n: number }) => <span title={exact(n)}>{short(n)}</span>
 
 export function Tile({ of, name, value, title, href, children }: { of?: string; name: string; value: string; title?: string; /** The list of what it counts. */ href?: string; children?: ComponentChildren }) {

@@ -6,6 +6,8 @@ import { duration } from './format'
 interface Setting { name: string; sentence: string; range?: string; zero?: string; choices?: string[] }
 export const pluginSettings: Setting[] = declared.plugin
 const ofQueue: Setting[] = declared.queue
+/** The settings of a queue that names none, as the audit log has them. */
+export const defaults: Record<string, unknown> = declared.defaults
 const settings = new Map([...pluginSettings, ...ofQueue].map((s) => [s.name, s]))
 export const setting = (name: string): Setting | undefined => settings.get(name)
 

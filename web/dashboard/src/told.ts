@@ -87,14 +87,15 @@ const fields = (v: unknown): Fields => (typeof v === 'object' && v !== null ? (v
 function objectOf({ action, queue, target }: Entry, of: Fields): string {
   if (action.startsWith('token.') && typeof of['name'] === 'string') return `token ${of['name']}`
   if (target) return target.replace(/^submission (\S+) chunk (\S+)$/, 'chunk $2 of submission $1')
-  if (action.startsWith('queue.') && queue) return `queue ${queue}`
+  if (action.startsWith('queue.') && queue) return queue.replace(/^(.+)~(\d+)$/, 'shard $2 of $1').replace(/^(?!shard \d+ of )/, 'queue ')
   return { 'rule.create': 'a rule', 'rule.lift': 'a rule', 'token.create': 'a token', 'plugin.upload': 'a plugin', 'bulk.start': 'a bulk operation', 'lifecycle.retry': 'the life-cycle worker', 'server.backup': 'the server' }[action] ?? ''
 }
 
 /** The fields that the sentences of verbs have. A changed limit stays among the details, as those have the old one too. */
-function shownBy({ action, before }: Entry): string[] {
+function shownBy({ action, before, queue }: Entry): string[] {
   if (action.startsWith('token.')) return ['name']
   if ((action === 'value.set' || action === 'key.set') && before === undefined) return ['limit', 'weight', 'rate']
+  if (action === 'queue.create' && queue?.includes('~')) return ['shards'] // those of the queue
   return { 'bulk.start': ['action'], 'dead_letter.forward': ['to'], 'schedule.pause': ['enabled'], 'schedule.resume': ['enabled'] }[action] ?? []
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, live, looks, open, server } from './harness.mjs'
+import { browser, call, eventually, live, looks, open, server } from './harness.mjs'
 
 let chromium, quern
 
@@ -43,4 +43,37 @@ test('a queue of several shards shows them and its groups, and each shard has it
     assert.deepEqual(t.wrong, [])
     await t.close()
   }
+})
+
+test('a submission, the list of queues and the log name a shard by its queue and its number', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/parcels', { settings: { shards: 2, max_attempts: 4 } })
+  const of = []
+  for (let n = 0; !(of[1] && of[2]); n++) {
+    const { id, shard } = await call(quern.url, 'POST', '/v1/queues/parcels/submissions', { group: `g${n}`, chunks: { count: 5, template: '{index}' } })
+    of[shard] = id
+  }
+  const { items } = await call(quern.url, 'GET', '/v1/queues/parcels/shards')
+  const t = await open(chromium.b, quern.url)
+  for (const shard of [1, 2]) {
+    await t.go(`#/submissions/${of[shard]}`)
+    await t.page.getByRole('main').getByText(`parcels, shard ${shard}`, { exact: true }).waitFor()
+  }
+  await t.go('#/queues')
+  const rows = t.page.getByRole('region', { name: 'All queues' }).getByRole('row')
+  const row = (name) => rows.filter({ has: t.page.locator('td.first').getByText(name, { exact: true }) })
+  await row('parcels').getByText('In 2 shards:').waitFor()
+  const waiting = (name, want) => eventually(async () => assert.equal(Number(await row(name).locator('[data-label="Waiting"]').textContent()), want, name)) // the list is of the last second
+  await waiting('parcels', items.reduce((n, s) => n + s.ready, 0))
+  for (const { shard, ready } of items) await waiting(`parcels, shard ${shard}`, ready)
+  const names = (await rows.locator('td.first').allTextContents()).map((text) => text.trim())
+  assert.deepEqual(names.slice(names.indexOf('parcels'), names.indexOf('parcels') + 3), ['parcels', 'parcels, shard 1', 'parcels, shard 2'])
+  assert.deepEqual(await t.axe(), [])
+
+  await t.go('#/activity')
+  const log = t.page.getByRole('region', { name: 'What changed' }).getByRole('row')
+  const made = log.filter({ hasText: 'created shard 2 of parcels' })
+  await made.waitFor()
+  assert.equal((await made.locator('[data-label="Details"]').textContent()).trim(), 'max_attempts 4', 'only what differs from a queue that says nothing')
+  assert.deepEqual(t.wrong, [])
+  await t.close()
 })

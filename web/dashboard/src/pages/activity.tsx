@@ -1,7 +1,7 @@
 import { curl, quern } from '../api'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
-import { clamped, exact, moment } from '../format'
+import { clamped, exact, moment, queueName } from '../format'
 import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
@@ -12,7 +12,7 @@ import { here, inQueue, link, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp, Sentence } from '../text'
 import { isBackoff } from '../backoff'
-import { said } from '../settings'
+import { defaults, said } from '../settings'
 import { actorOf, sentenceOf, toldOf } from '../told'
 import { undoOf, type Use } from '../undo'
 import type { AuditEntry, Page } from '../types'
@@ -61,7 +61,7 @@ export function Activity() {
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,
               <td class="who">{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">{actorOf(e)}</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from{'\u00a0'}{e.from}</p>}</td>,
-              <td class="wrap told"><What e={e} />{e.queue && !e.action.startsWith('queue.') && <p class="note">in queue <a href={inQueue(e.queue)}>{e.queue}</a></p>}</td>,
+              <td class="wrap told"><What e={e} />{e.queue && !e.action.startsWith('queue.') && <p class="note">in queue <a href={inQueue(e.queue)}>{queueName(e.queue)}</a></p>}</td>,
               <td class="wrap error"><Change e={e} /></td>,
               <td><span class="state"><Mark of={e.outcome === 'ok' ? 'done' : 'dead'} />{e.outcome === 'ok' ? 'done' : e.outcome}</span></td>,
               <td class="r"><UndoOf e={e} done={list.again} /></td>,
@@ -120,12 +120,12 @@ function text(v: unknown, name = ''): string {
 
 const fieldsOf = (v: unknown): Record<string, unknown> => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : v === undefined ? {} : { '': v })
 
-/** The differences, field by field: the old and the new value, or the only one. What the sentence says already is left out. */
+/** The differences, field by field: the old and the new value, or the only one. What the sentence says already is left out, and so are the defaults of a new queue. */
 export function Change({ e }: { e: AuditEntry }) {
   const { actor, before, after } = e
   const { shown } = toldOf(e)
   const [was, is] = [fieldsOf(before), fieldsOf(after)]
   const both = before !== undefined && after !== undefined
-  const differ = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((k) => write(was[k]) !== write(is[k]) && !shown.includes(k) && !(k === 'actor' && is[k] === actor)) // the actor stands beside it
+  const differ = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((k) => write(was[k]) !== write(is[k]) && !shown.includes(k) && !(e.action === 'queue.create' && write(is[k]) === write(defaults[k])) && !(k === 'actor' && is[k] === actor)) // the actor stands beside it
   return <>{before !== undefined && after === undefined && <span class="note">was </span>}{differ.map((k) => <span key={k} class="field"><b>{k}</b> {both && <><Clamp text={text(was[k], k)} most={40} /> → </>}<Clamp text={text(after === undefined ? was[k] : is[k], k)} most={60} /> </span>)}</>
 }

@@ -1,7 +1,7 @@
-import { exact, short } from '../format'
+import { exact, queueName, short } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { Count, Empty, Failed, Mark } from '../parts'
+import { Count, Empty, Failed, Mark, damagedOf } from '../parts'
 import { inQueue, refine, route } from '../state'
 import { Clamp, Sentence } from '../text'
 import type { Page, Queue } from '../types'
@@ -11,11 +11,17 @@ export function Queues() {
   const list = useLive<Page<Queue>>('/v1/queues', 3)
   const find = route.value.query.get('find') ?? ''
   const all = list.data?.items ?? []
-  const items = all.filter((q) => q.name.toLowerCase().includes(find.toLowerCase())).sort((a, b) => alarming(b) - alarming(a) || (b.now?.waiting ?? 0) - (a.now?.waiting ?? 0) || (a.name < b.name ? -1 : 1))
-  const alarms = all.filter((q) => alarming(q) > 0).length
+  const damaged = damagedOf(all)
+  const whole = new Map<string, Queue[]>() // each queue with its shards
+  for (const q of all) whole.set(wholeOf(q), [...(whole.get(wholeOf(q)) ?? []), q])
+  const rows = new Map([...whole].map(([name, of]) => [name, of.length > 1 ? of.map((q) => (q.name === name ? sum(q, of.filter((o) => o !== q)) : q)) : of]))
+  const alarming = (of: Queue[]) => of.reduce((n, q) => n + (damaged.includes(q.name) ? 1 : 0) + (q.now?.alarms.length ?? 0), 0)
+  const most = (of: Queue[]) => Math.max(...of.map((q) => q.now?.waiting ?? 0))
+  const items = [...rows].filter(([name]) => name.toLowerCase().includes(find.toLowerCase())).sort(([a, of], [b, others]) => alarming(others) - alarming(of) || most(others) - most(of) || (a < b ? -1 : 1)).flatMap(([, of]) => of.sort((a, b) => a.name.length - b.name.length || (a.name < b.name ? -1 : 1)))
+  const alarms = [...whole.values()].filter((of) => alarming(of) > 0).length
   return (
     <>
-      <div class="head"><h1>All queues</h1><span>{list.data && `${exact(all.length)} ${all.length === 1 ? 'queue' : 'queues'}, ${alarms === 0 ? 'none needs you' : `${exact(alarms)} ${alarms === 1 ? 'needs' : 'need'} a look`}`}</span></div>
+      <div class="head"><h1>All queues</h1><span>{list.data && `${exact(whole.size)} ${whole.size === 1 ? 'queue' : 'queues'}, ${alarms === 0 ? 'none needs you' : `${exact(alarms)} ${alarms === 1 ? 'needs' : 'need'} a look`}`}</span></div>
       <section class="card w12">
         <form class="row" onSubmit={(e) => e.preventDefault()}><label class="field">Name <input type="search" value={find} placeholder="part of a name" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label></form>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -24,8 +30,8 @@ export function Queues() {
           <List name="All queues" items={items} id={(q) => q.name} scope={find} open={(q) => inQueue(q.name)}
             columns={[{ name: 'Queue' }, { name: 'What waits for what' }, { name: 'Done, 10 min' }, { name: 'Waiting', right: true }, { name: 'In flight', right: true }, { name: 'Dead letters', right: true }]}
             cells={(q) => [
-              <td><Clamp text={q.name} href={inQueue(q.name)} /></td>,
-              <td class="wrap">{[...(q.quarantined ? ['in quarantine'] : []), ...(q.now?.alarms ?? [])].map((a) => <span key={a} class="badge"><Mark of="dead" /><Sentence text={a} /></span>)} {q.sentence ? <Sentence text={q.sentence} /> : q.quarantined ? q.quarantined.reason : <span class="note">another node serves it, or the token sees one value</span>}</td>,
+              <td><Clamp text={queueName(q.name)} href={inQueue(q.name)} /></td>,
+              <td class="wrap">{[...(damaged.includes(q.name) ? ['in quarantine'] : []), ...(q.now?.alarms ?? [])].map((a) => <span key={a} class="badge"><Mark of="dead" /><Sentence text={a} /></span>)} {q.sentence ? <Sentence text={q.sentence} /> : q.quarantined ? q.quarantined.reason : <span class="note">another node serves it, or the token sees one value</span>}</td>,
               <td>{q.now && <Spark of={q.now.done_rates} now={q.now.done_per_second} />}</td>,
               <td class="r">{q.now ? <Count n={q.now.waiting} /> : '—'}</td>,
               <td class="r">{q.now ? <Count n={q.now.reserved} /> : '—'}</td>,
@@ -37,7 +43,16 @@ export function Queues() {
   )
 }
 
-const alarming = (q: Queue) => (q.quarantined ? 1 : 0) + (q.now?.alarms.length ?? 0)
+const wholeOf = (q: Queue) => q.name.split('~')[0]!
+
+/** A queue that is divided has no numbers of its own: those of its shards. */
+function sum(q: Queue, shards: Queue[]): Queue {
+  const of = shards.flatMap((s) => s.now ?? [])
+  const add = (n: (of: NonNullable<Queue['now']>) => number) => of.reduce((all, one) => all + n(one), 0)
+  const points = Math.max(0, ...of.map((n) => n.done_rates.length))
+  const now = { waiting: add((n) => n.waiting), reserved: add((n) => n.reserved), dead_letters: add((n) => n.dead_letters), done_per_second: add((n) => n.done_per_second), alarms: [], done_rates: Array.from({ length: points }, (_, i) => add((n) => n.done_rates.at(i - points) ?? 0)) }
+  return { ...q, sentence: `In ${exact(shards.length)} shards:`, ...(of.length > 0 ? { now } : {}) }
+}
 
 /** How many chunks were done a second, as a line, and how many now. */
 function Spark({ of, now }: { of: number[]; now: number }) {

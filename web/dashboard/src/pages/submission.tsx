@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call, etagOf, curl, quern } from '../api'
-import { duration, exact, moment, percent, short } from '../format'
+import { duration, exact, moment, percent, queueName, short } from '../format'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Outcome, useEdit } from '../edit'
@@ -52,7 +52,7 @@ export function Submission({ id }: { id: string }) {
 function Facts({ s, again }: { s: Sub; again: () => void }) {
   return (
     <dl class="facts">
-      <dt>Queue</dt><dd>{s.queue}</dd>
+      <dt>Queue</dt><dd>{queueName(s.shard && !s.queue.includes('~') ? `${s.queue}~${s.shard}` : s.queue)}</dd>
       <dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd>
       <dt>Content</dt><dd>{s.prefix !== undefined ? <code>{s.prefix}{'{index}'}</code> : s.template !== undefined ? <code>{s.template}</code> : 'inline'}</dd>
       <dt>Created</dt><dd>{moment(s.created_at)}</dd>
