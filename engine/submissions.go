@@ -126,7 +126,7 @@ type RetryRequest struct {
 
 // Retries lists the chunks that failed and wait for their next try: those of the newest submission first, and of one submission by
 // index. A page may be short, or empty, before the end: go on while Next is not empty.
-func (p Submissions) Retries(ctx context.Context, r RetryRequest) (page Page[queue.Retry], err error) {
+func (p Submissions) Retries(ctx context.Context, r RetryRequest) (page Page[api.Retry], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {
 		return page, err

@@ -29,15 +29,20 @@ func validPriority(priority int64) error {
 	return (&queue.NewSubmission{Priority: priority}).Valid()
 }
 
-// validInsert checks everything about a submission that its types do not, and puts its meta in order.
-func validInsert(n *queue.NewSubmission) (err error) {
+// fillIn counts inline chunks, puts the meta in order, and adds the group to it.
+func fillIn(n *queue.NewSubmission) (err error) {
 	if len(n.Chunks.Inline) > 0 {
 		n.Chunks.Count = uint32(len(n.Chunks.Inline))
 	}
 	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
 		return err
 	}
-	if err := n.Grouped(); err != nil {
+	return n.Grouped()
+}
+
+// validInsert checks everything about a submission that its types do not, and puts its meta in order.
+func validInsert(n *queue.NewSubmission) error {
+	if err := fillIn(n); err != nil {
 		return err
 	}
 	if err := validChunks(&n.Chunks); err != nil {
@@ -205,14 +210,8 @@ func validSchedule(def *queue.Schedule) error {
 }
 
 // validTemplate checks what a schedule inserts, at the length that it has once the tick's time is filled in.
-func validTemplate(n *queue.NewSubmission) (err error) {
-	if len(n.Chunks.Inline) > 0 {
-		n.Chunks.Count = uint32(len(n.Chunks.Inline))
-	}
-	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
-		return err
-	}
-	if err := n.Grouped(); err != nil {
+func validTemplate(n *queue.NewSubmission) error {
+	if err := fillIn(n); err != nil {
 		return err
 	}
 	bytes := len(n.Attachment) + len(n.Chunks.Template) + len(n.Chunks.Prefix)

@@ -267,15 +267,7 @@ func (x submissions) retries(ctx context.Context, q *engine.Queue,
 	}
 	request.Meta = ownMeta(ctx, request.Meta)
 	page, err := q.Submissions.Retries(ctx, request)
-	return answeredPage(page, err, apiRetry)
-}
-
-func apiRetry(x *queue.Retry) api.Retry {
-	return api.Retry{
-		Submission: x.Chunk.Submission.String(), Index: x.Chunk.Index, Meta: x.Meta.Object(),
-		Attempts: uint32(x.Attempts), Error: x.Error, Fingerprint: x.Fingerprint,
-		FailedAt: x.Failed.API(), NextAt: x.Next.API(),
-	}
+	return answeredPage(page, err, asIs)
 }
 
 func (x submissions) failing(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.RetryGroups], error) {

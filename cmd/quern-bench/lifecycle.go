@@ -91,17 +91,10 @@ func (m *watched) insertOne(ctx context.Context) (time.Duration, error) {
 
 // inserts are the sorted times of n of them, one after the other.
 func (m *watched) inserts(ctx context.Context, n int, pause time.Duration) ([]time.Duration, error) {
-	times := make([]time.Duration, 0, n)
-	for range n {
-		took, err := m.insertOne(ctx)
-		if err != nil {
-			return nil, err
-		}
-		times = append(times, took)
-		time.Sleep(pause)
-	}
-	slices.Sort(times)
-	return times, nil
+	return m.beside(ctx, pause, func() bool {
+		n--
+		return n <= 0
+	})
 }
 
 // beside inserts until `until` says so, and returns the sorted times.

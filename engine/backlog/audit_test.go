@@ -475,3 +475,20 @@ func (m *model) leaveNothing() {
 		}
 	}
 }
+
+// Each calls fn for every value of the key that some submission has, until fn returns false.
+// The order is arbitrary, but the same after the same calls. fn must not change the backlog.
+func (v *values) Each(key queue.MetaKey, fn func(ValueCount) bool) {
+	k := v.keys[key]
+	if k == nil {
+		return
+	}
+	for _, t := range k.terms {
+		if t.all == 0 {
+			continue
+		}
+		if !fn(t.count(v.rules)) {
+			return
+		}
+	}
+}

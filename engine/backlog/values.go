@@ -65,23 +65,6 @@ func (v *values) Keys(fn func(queue.MetaKey)) {
 	}
 }
 
-// Each calls fn for every value of the key that some submission has, until fn returns false.
-// The order is arbitrary, but the same after the same calls. fn must not change the backlog.
-func (v *values) Each(key queue.MetaKey, fn func(ValueCount) bool) {
-	k := v.keys[key]
-	if k == nil {
-		return
-	}
-	for _, t := range k.terms {
-		if t.all == 0 {
-			continue
-		}
-		if !fn(t.count(v.rules)) {
-			return
-		}
-	}
-}
-
 // ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins
 // one. Between its steps the backlog may change: what comes meanwhile may be missed, what
 // goes too, and everything else is met.

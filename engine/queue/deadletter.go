@@ -35,17 +35,6 @@ type DeadChunk struct {
 	Past        []Attempt       // the last tries, oldest first, over all redrives
 }
 
-// Retry is a chunk whose last try failed and that waits for the next one.
-type Retry struct {
-	Chunk       ChunkID
-	Meta        Meta // of its submission
-	Attempts    uint16
-	Error       string // of the last try
-	Fingerprint string
-	Failed      Time // when that ended; 0: not known
-	Next        Time // when it is offered again
-}
-
 // Bytes is about how much memory an answer takes for the letter, before it is encoded.
 func (d *DeadChunk) Bytes() int {
 	const fixed = 256

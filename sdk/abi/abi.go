@@ -114,6 +114,16 @@ type Column struct {
 	Single   bool
 }
 
+func (c *Column) flags() (flags uint32) {
+	if c.Nullable {
+		flags |= FlagNullable
+	}
+	if c.Single {
+		flags |= FlagSingle
+	}
+	return flags
+}
+
 // ContextPrefix begins the name of a context column, before the key.
 const ContextPrefix = "context."
 

@@ -75,13 +75,7 @@ func (l *Layout) Start(region []byte) {
 	PutU32(region[OffCapacity:], l.Capacity)
 	for i, c := range l.Columns {
 		d := region[HeaderSize+i*DescriptorSize:]
-		flags := uint32(0)
-		if c.Nullable {
-			flags |= FlagNullable
-		}
-		if c.Single {
-			flags |= FlagSingle
-		}
+		flags := c.flags()
 		PutU32(d, l.Offset[i])
 		PutU32(d[4:], uint32(c.Type)|flags<<16)
 		PutU32(d[8:], l.Validity[i])

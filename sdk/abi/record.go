@@ -103,13 +103,7 @@ func (w *writer) u32(values ...uint32) {
 func (w *writer) u64(v uint64) { w.u32(uint32(v), uint32(v>>32)) }
 
 func (w *writer) column(c *Column, v *Values) {
-	flags := uint32(0)
-	if c.Nullable {
-		flags |= FlagNullable
-	}
-	if c.Single {
-		flags |= FlagSingle
-	}
+	flags := c.flags()
 	if v.Valid != nil {
 		flags |= recordValid
 	}

@@ -86,18 +86,20 @@ func recursionWithLargeFrames() []byte {
 	return PluginWithLocals(bytes.Repeat([]byte{I64}, locals), Code(before, 0x20, 0, 0x10, 2, 0x1a, after, 0x41, 0, End))
 }
 
-// exponentialCalls has 60 functions without a loop that each call the next one twice.
-func exponentialCalls() []byte {
-	b := Base()
-	const first, depth = 2, 60
-	for k := range uint32(depth) {
-		if k == depth-1 {
-			b.Function(0, nil, End)
-		} else {
-			b.Function(0, nil, Op(0x10, first+k+1), Op(0x10, first+k+1), End)
-		}
+// tree has 60 functions without a loop that each call the next one twice. The first one calls all of them.
+func tree() (b *Builder, first uint32) {
+	b, first = Base(), 2
+	for next := first + 1; next < first+60; next++ {
+		b.Function(0, nil, Op(0x10, next), Op(0x10, next), End)
 	}
-	b.Export("quern_score", Function, b.Function(1, nil, 0x10, first, 0x41, 0, End))
+	b.Function(0, nil, End)
+	return b, first
+}
+
+// exponentialCalls calls a tree of functions.
+func exponentialCalls() []byte {
+	b, first := tree()
+	b.Export("quern_score", Function, b.Function(1, nil, 0x10, byte(first), 0x41, 0, End))
 	return b.Bytes()
 }
 
@@ -178,15 +180,7 @@ func FillLoop() []byte {
 // MoodyTree is Scorer, except where the condition holds: there it first calls 60 functions without a loop that each call the next one
 // twice.
 func MoodyTree(condition []byte) []byte {
-	b := Base()
-	const first, depth = 2, 60
-	for k := range uint32(depth) {
-		if k == depth-1 {
-			b.Function(0, nil, End)
-		} else {
-			b.Function(0, nil, Op(0x10, first+k+1), Op(0x10, first+k+1), End)
-		}
-	}
+	b, first := tree()
 	b.Export("quern_score", Function, b.Function(1, rowLocals, moody(condition, Op(0x10, first))))
 	return b.Bytes()
 }

@@ -106,7 +106,7 @@ func (s *Submissions) Failing(ctx context.Context, f machine.Filter) (out api.Re
 // (zero: the first): those of the newest submission first, and of one submission by index. next is
 // where the next page begins, zero if there is none. A page may be short.
 func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint string, from queue.ChunkID,
-	limit int) (list []queue.Retry, next queue.ChunkID, err error) {
+	limit int) (list []api.Retry, next queue.ChunkID, err error) {
 	bytes := 0
 	next, err = s.eachFailing(ctx, &f, from, func(x *failing) bool {
 		kind := queue.Fingerprint(x.err)
@@ -117,8 +117,8 @@ func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint
 			return false
 		}
 		bytes += len(x.err) + x.meta.Bytes()
-		list = append(list, queue.Retry{Chunk: x.chunk, Meta: x.meta, Attempts: x.tries, Error: x.err,
-			Fingerprint: kind, Failed: x.failed, Next: x.next})
+		list = append(list, api.Retry{Submission: x.chunk.Submission.String(), Index: x.chunk.Index, Meta: x.meta.Object(),
+			Attempts: uint32(x.tries), Error: x.err, Fingerprint: kind, FailedAt: x.failed.API(), NextAt: x.next.API()})
 		return true
 	})
 	return list, next, err
