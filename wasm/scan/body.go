@@ -9,7 +9,7 @@ type body struct {
 	conditions   int    // br_if
 	targets      int    // of all br_tables
 	bulk         int    // operations on memory and tables whose size is known at run time only
-	values       int    // see cost.go
+	values       int    // see limits.go
 	instructions int    // as written
 	results      []int  // how many values a branch to each open block carries, the outermost first
 	open         []byte // the opcodes that opened them

@@ -90,7 +90,7 @@ type Report struct {
 
 	Bodies       int // function bodies read to their end
 	Instructions int // in all bodies
-	CompileCost  int // estimate, see cost.go
+	CompileCost  int // estimate, see limits.go
 	LargestBody  int // bytes
 	DeepestBody  int // blocks open at once
 
