@@ -117,8 +117,9 @@ func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint
 			return false
 		}
 		bytes += len(x.err) + x.meta.Bytes()
-		list = append(list, api.Retry{Submission: x.chunk.Submission.String(), Index: x.chunk.Index, Meta: x.meta.Object(),
-			Attempts: uint32(x.tries), Error: x.err, Fingerprint: kind, FailedAt: x.failed.API(), NextAt: x.next.API()})
+		list = append(list, api.Retry{Submission: x.chunk.Submission.String(), Index: x.chunk.Index,
+			Meta: x.meta.Object(), Attempts: uint32(x.tries), Error: x.err, Fingerprint: kind,
+			FailedAt: x.failed.API(), NextAt: x.next.API()})
 		return true
 	})
 	return list, next, err
