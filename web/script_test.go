@@ -187,10 +187,10 @@ func (n *scriptNames) hide(text string) string {
 	text = regexp.MustCompile(`\b[0-9]{16,19}\b`).ReplaceAllStringFunc(text, func(found string) string { return n.name(found, "ID", &n.ids) })
 	for _, blot := range [][2]string{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, `TIME`},
-		{`"saturated_since":"TIME"`, `"saturated_since":null`}, // it is looked at once a second: whether that was before the question is chance
+		{`"saturated_since":"TIME"`, `"saturated_since":null`},                      // it is looked at once a second: whether that was before the question is chance
 		{`"forecast":{"p50":"TIME","p90":"TIME","moving":true}`, `"forecast":null`}, // likewise: work may have stood open at that moment
-		{`"bytes":\d+,"bytes_most"`, `"bytes":0,"bytes_most"`}, // of all views: what was dropped is given back within a second
-		{`("branch":"[^"]*","bytes"):\d+`, `$1:0`},             // lists that grew with what was drawn
+		{`"bytes":\d+,"bytes_most"`, `"bytes":0,"bytes_most"`},                      // of all views: what was dropped is given back within a second
+		{`("branch":"[^"]*","bytes"):\d+`, `$1:0`},                                  // lists that grew with what was drawn
 		{`"request_id":"[^"]*"`, `"request_id":"REQUEST"`},
 		{`"[0-9a-f]{24}"`, `"ASSET"`},        // the ETag of a file of the dashboard
 		{`^"0-[0-9a-f]{16}"$`, `"0-DIGEST"`}, // the ETag of what has no versions, such as settings, whose defaults differ in a cluster
