@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,9 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
@@ -34,22 +33,37 @@ const (
 	headerHop   = "Quern-Hop"
 )
 
-// forwarding sends calls on to the nodes that can answer them. transport is for parts of calls (spread.go) and for
-// the proxy: the nodes share connections for both.
+// forwarding sends calls on to the nodes that can answer them. transport is for whole calls and for parts of calls
+// (spread.go): the nodes share connections for both.
 type forwarding struct {
 	nodes *engine.Nodes // nil: the server is alone
 	auth  *auth
 	log   *slog.Logger
-	proxy *httputil.ReverseProxy
 
 	transport http.RoundTripper
 	self      http.Handler // answers what this node asks itself
 }
 
-// ownHeaders are about the node that a call came to, which has looked at them. They must not travel on: the other
-// node would look at them once more, and it needs no secret of the client.
+// ownHeaders are about the node that a call came to, or about the connection to it. They must not travel on: this node
+// has looked at the first ones, the other one would look at them once more, and it needs no secret of the client.
 var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode",
-	"Sec-Fetch-Dest"}
+	"Sec-Fetch-Dest", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// linkHeaders are about one connection, of a call and of an answer.
+var linkHeaders = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// withoutLink removes what is about one connection.
+func withoutLink(h http.Header) {
+	for _, field := range h["Connection"] {
+		for name := range strings.SplitSeq(field, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range linkHeaders {
+		delete(h, name)
+	}
+}
 
 // hop is what one node tells another about a call that it sends on.
 type hop struct {
@@ -62,26 +76,10 @@ type hop struct {
 // (engine.Nodes.HopKey); clients never see it.
 type hops struct{ key []byte }
 
-// forwardedKey is where a request's context has the node that it is sent on to.
-type forwardedKey struct{}
-
-type forwarded struct {
-	to   *url.URL
-	hop  string
-	id   string // of the request
-	body []byte // nil: it is passed on as it comes
-}
-
 // smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are
 // one packet, and the other node wakes up once. A call that is sent again because an idle connection turned out to
 // be closed has its body still.
 const smallBody = 64 << 10
-
-// copyBuffers are what answers are copied through.
-type copyBuffers struct{ sync.Pool }
-
-func (b *copyBuffers) Get() []byte  { return *b.Pool.Get().(*[]byte) }
-func (b *copyBuffers) Put(p []byte) { b.Pool.Put(&p) }
 
 func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -91,33 +89,7 @@ func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 	// The default of 2 idle connections would have most calls dial. A node that does not accept within two seconds
 	// counts as lost for the call.
 	transport.MaxIdleConnsPerHost, transport.DialContext = 256, (&net.Dialer{Timeout: 2 * time.Second}).DialContext
-	f := &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
-	f.proxy = &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		BufferPool: &copyBuffers{sync.Pool{New: func() any { p := make([]byte, 32<<10); return &p }}},
-		Rewrite: func(r *httputil.ProxyRequest) {
-			to := r.In.Context().Value(forwardedKey{}).(*forwarded)
-			r.SetURL(to.to)
-			r.Out.Host = to.to.Host
-			for _, name := range ownHeaders {
-				r.Out.Header.Del(name)
-			}
-			r.Out.Header.Set(headerHop, to.hop)
-			r.Out.Header.Set(headerRequestID, to.id)
-			if to.body != nil {
-				r.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(to.body)), nil }
-				r.Out.Body, _ = r.Out.GetBody()
-			}
-		},
-		// A client that reads it can send its next call to the owner directly.
-		ModifyResponse: func(r *http.Response) error {
-			if r.Header.Get(headerOwner) == "" {
-				to := r.Request.Context().Value(forwardedKey{}).(*forwarded)
-				r.Header.Set(headerOwner, to.to.Scheme+"://"+to.to.Host)
-			}
-			return nil
-		},
-	}
-	return f
+	return &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
 }
 
 // elsewhere says which other node is to answer a call; nil: this one does. One that was sent on already is refused: the
@@ -182,7 +154,7 @@ func (f *forwarding) still(c echo.Context, op *operation) error {
 }
 
 // send has another node answer a call.
-func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
+func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 	to, err := url.Parse(at.URL)
 	if err != nil {
 		return internalProblem(err)
@@ -201,26 +173,91 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
 	for name := range header { // the other node sets them all
 		delete(header, name)
 	}
-	answer, sent := f.patient(c)
-	var body []byte
-	// smallBody says why. A larger body, or one of unknown length, is passed on while it arrives, so that a node
-	// needs no memory for what it does not serve.
-	if sent.ContentLength > 0 && sent.ContentLength <= smallBody {
-		body = make([]byte, sent.ContentLength)
-		if _, err := io.ReadFull(sent.Body, body); err != nil {
+	begin := f.patient(c)
+	sent := &http.Request{Method: r.Method, URL: forwardedURL(to, r.URL), Host: to.Host, Header: maps.Clone(r.Header),
+		Body: r.Body, ContentLength: r.ContentLength}
+	withoutLink(sent.Header)
+	for _, name := range ownHeaders {
+		delete(sent.Header, name)
+	}
+	if sent.Header["User-Agent"] == nil {
+		sent.Header["User-Agent"] = []string{""} // else it would get one of Go
+	}
+	sent.Header[headerHop], sent.Header[headerRequestID] = []string{f.auth.hops.seal(&h)}, []string{id}
+	switch {
+	case r.ContentLength == 0:
+		sent.Body = http.NoBody
+	case r.ContentLength > 0 && r.ContentLength <= smallBody:
+		// smallBody says why. A larger body, or one of unknown length, is passed on while it arrives, so that a node
+		// needs no memory for what it does not serve.
+		body := make([]byte, r.ContentLength)
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return err
+		}
+		sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		sent.Body, _ = sent.GetBody()
+	}
+	defer sent.Body.Close() // the transport may go on reading it after an early answer
+	answer, err := f.transport.RoundTrip(sent.WithContext(r.Context()))
+	if err != nil {
+		return f.failed(r, at, err)
+	}
+	defer answer.Body.Close()
+	withoutLink(answer.Header)
+	maps.Copy(header, answer.Header)
+	// A client that reads it can send its next call to the owner directly.
+	if header[headerOwner] == nil {
+		header[headerOwner] = []string{to.Scheme + "://" + to.Host}
+	}
+	begin()
+	c.Response().WriteHeader(answer.StatusCode)
+	if err := pass(c.Response(), answer, begin); err != nil {
+		return f.failed(r, at, err)
+	}
+	return nil
+}
+
+// forwardedURL is where the node at a URL has what was asked for.
+func forwardedURL(node, asked *url.URL) *url.URL {
+	return &url.URL{Scheme: node.Scheme, Host: node.Host, Path: asked.Path, RawPath: asked.RawPath, RawQuery: asked.RawQuery}
+}
+
+// passed are buffers through which answers go.
+var passed = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// errClientGone says that an answer could not be written.
+var errClientGone = errors.New("the client went away")
+
+// pass writes the body of an answer while it comes. What has no length is sent at once, as it may be a stream.
+func pass(to *echo.Response, answer *http.Response, begin func()) error {
+	buffer := passed.Get().(*[32 << 10]byte)
+	defer passed.Put(buffer)
+	for flushes := answer.ContentLength < 0; ; {
+		if flushes {
+			if err := http.NewResponseController(to).Flush(); err != nil {
+				return errors.Join(errClientGone, err)
+			}
+		}
+		n, err := answer.Body.Read(buffer[:])
+		if n > 0 {
+			begin()
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return errors.Join(errClientGone, err)
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
 			return err
 		}
 	}
-	ctx := context.WithValue(r.Context(), forwardedKey{}, &forwarded{to, f.auth.hops.seal(&h), id, body})
-	proxy := *f.proxy
-	proxy.ErrorHandler = func(_ http.ResponseWriter, r *http.Request, cause error) { err = f.failed(r, at, cause) }
-	proxy.ServeHTTP(answer, sent.WithContext(ctx))
-	return err
 }
 
 // patient gives a call that is sent on its deadlines: one for the whole body, and one for each write of the
-// answer. While the other node works there is none; it ends what takes too long.
-func (f *forwarding) patient(c echo.Context) (http.ResponseWriter, *http.Request) {
+// answer, before which begin is called: a client that does not read must not keep an answer for ever. While the other
+// node works there is none; it ends what takes too long.
+func (f *forwarding) patient(c echo.Context) (begin func()) {
 	r, clock := c.Request(), f.auth.clock
 	control := http.NewResponseController(c.Response())
 	until := func(set func(time.Time) error, d time.Duration) {
@@ -236,7 +273,7 @@ func (f *forwarding) patient(c echo.Context) (http.ResponseWriter, *http.Request
 		until(control.SetReadDeadline, clock.patience.upload)
 		r.Body = &endingBody{r.Body, func() { until(control.SetReadDeadline, 0) }}
 	}
-	return &timedWriter{c.Response(), func() { until(control.SetWriteDeadline, clock.patience.write) }}, r
+	return func() { until(control.SetWriteDeadline, clock.patience.write) }
 }
 
 // endingBody calls ended when all of a body was read.
@@ -253,28 +290,10 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// timedWriter calls begin before each write: a client that does not read must not keep an answer for ever.
-type timedWriter struct {
-	http.ResponseWriter
-	begin func()
-}
-
-func (w *timedWriter) Write(p []byte) (int, error) {
-	w.begin()
-	return w.ResponseWriter.Write(p)
-}
-
-func (w *timedWriter) WriteHeader(status int) {
-	w.begin()
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // failed is the answer when another node did not give one. A client that went away also ends the call to the other
 // node, so it is asked first: that is no failure of the node.
 func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) error {
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil || errors.Is(cause, errClientGone) {
 		return newProblem(codeClientGone, "The client went away before the answer.")
 	}
 	f.log.Warn("a call could not be sent on to the node that serves it", "node", at.Node, "url", at.URL, "error", cause)
