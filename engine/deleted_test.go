@@ -46,3 +46,37 @@ func TestTokenOfADeletedQueue(t *testing.T) {
 		}
 	}
 }
+
+// An insert that has found its queue before the queue was deleted is refused, or keeps it from being deleted. It is never acknowledged
+// and gone.
+func TestDeleteBesideAnInsert(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	for round := range 20 {
+		if _, _, err := e.PutQueue(t.Context(), "q", queue.DefaultSettings()); err != nil {
+			t.Fatal(err)
+		}
+		q := queueAt(e, "q")
+		inserted, deleted := make(chan error), make(chan error)
+		var id queue.SubmissionID
+		go func() {
+			s, _, err := q.Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x/"}})
+			id = s.ID
+			inserted <- err
+		}()
+		go func() { deleted <- e.DeleteQueue(t.Context(), "q", false) }()
+		one, two := <-inserted, <-deleted
+		if (one == nil) == (two == nil) {
+			t.Fatalf("round %d: the insert: %v; the deletion: %v; want one of them", round, one, two)
+		}
+		if two == nil {
+			continue
+		}
+		if _, err := q.Submissions.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.DeleteQueue(t.Context(), "q", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -513,16 +513,22 @@ func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) 
 	if q == nil {
 		return deleteAside(ctx, e, name)
 	}
+	open, again := q.shard.Stats().SubmissionsOpen, func() {}
+	if open == 0 {
+		open, again = shard.Retire(q.shard) // calls that have found the queue already insert nothing any more
+	}
 	e.mu.change(func() {
-		if err = deletable(e, q, quarantined); err == nil {
+		if err = deletable(e, q, open, quarantined); err == nil {
 			e.deleting = name
 			delete(e.queues, name) // its shard stays, so that no one opens it
 		}
 	})
 	if err != nil {
+		again()
 		return err
 	}
 	if err := forgetQueue(ctx, e, q); err != nil {
+		again()
 		e.mu.change(func() {
 			e.deleting = ""
 			e.register(q)
@@ -533,14 +539,14 @@ func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) 
 }
 
 // deletable says why a queue cannot be deleted. The caller holds e.mu and forwards.doors.
-func deletable(e *Engine, q *Queue, quarantined bool) error {
+func deletable(e *Engine, q *Queue, open uint64, quarantined bool) error {
 	if e.queues[q.name] != q {
 		return absentQueue(e, q.name)
 	}
 	if quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue is not in quarantine: it is deleted without \"quarantined\"."}
 	}
-	if open := q.shard.Stats().SubmissionsOpen; open > 0 {
+	if open > 0 {
 		return &queue.Error{Code: queue.CodeConflict,
 			Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
 	}

@@ -219,7 +219,8 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 
 // forwardedURL is where the node at a URL has what was asked for.
 func forwardedURL(node, asked *url.URL) *url.URL {
-	return &url.URL{Scheme: node.Scheme, Host: node.Host, Path: asked.Path, RawPath: asked.RawPath, RawQuery: asked.RawQuery}
+	return &url.URL{Scheme: node.Scheme, Host: node.Host, Path: asked.Path, RawPath: asked.RawPath,
+		RawQuery: asked.RawQuery}
 }
 
 // passed are buffers through which answers go.

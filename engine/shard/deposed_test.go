@@ -296,3 +296,46 @@ func TestSlowAppendIsAwaited(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A queue that is to be deleted says how many submissions are open when it takes no more: one whose append is under way counts, and
+// one that comes later is refused. It serves again when it stays.
+func TestRetire(t *testing.T) {
+	t.Parallel()
+	withShard(t, t.TempDir(), func(s *Shard) {
+		slow := &slowLog{s.writer.journal, make(chan struct{}, 1), make(chan struct{}, 1)}
+		s.writer.journal = slow
+		answer, retired := make(chan error, 1), make(chan uint64)
+		var again func()
+		go func() { answer <- insertFive(s) }()
+		<-slow.begun
+		go func() {
+			var open uint64
+			open, again = Retire(s)
+			retired <- open
+		}()
+		for !errors.Is(probed(s), errClosing) {
+			select {
+			case open := <-retired:
+				t.Fatalf("%d submissions are open, while one is being written", open)
+			default:
+			}
+		}
+		if err := insertFive(s); !errors.Is(err, errClosing) {
+			t.Errorf("Insert into a queue that is to be deleted: %v", err)
+		}
+		slow.release <- struct{}{}
+		if open, err := <-retired, <-answer; open != 1 || err != nil {
+			t.Errorf("%d submissions are open, and the one that was being written: %v; want 1, and that it is done", open, err)
+		}
+		again()
+		slow.release <- struct{}{}
+		if err := insertFive(s); err != nil {
+			t.Errorf("Insert into a queue that stays: %v", err)
+		}
+	})
+}
+
+func probed(s *Shard) (err error) {
+	s.mu.held(func() { err = s.usable() })
+	return err
+}

@@ -107,7 +107,7 @@ func (p *Prepared) fetchBlobs(ctx context.Context) error {
 			return o.Store.Blobs.Put(ctx, key, b)
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("shard: the bytes of submission %s cannot be copied into the store: %w", r.ID, err)
 		}
 		r.Details().Blobs.Intact = true
 	}

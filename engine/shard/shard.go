@@ -17,6 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/consumers/roster"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
@@ -124,6 +125,7 @@ type Seconds struct {
 // What stands between a shard that serves and one that does not, in the order in which usable asks:
 //
 //	closed                     Close was called                                        unavailable
+//	retired                    Retire was called; that can be taken back               unavailable
 //	lost, of ErrConflict       another writer has the journal (depose)                 moved, for good
 //	lost, else                 a file was deleted or moved under the server (Lose)     unavailable, for good
 //	reloading                  an append had an unknown outcome; run makes a new state unavailable, for a moment
@@ -146,6 +148,7 @@ type Shard struct {
 	alarm   alarm
 	live    int64 // submissions that LiveLimit was told to be open
 	closed  bool
+	retired bool // nothing is changed: the queue is being deleted
 	// The state is being made again: until it is there, nothing is changed. The journal is
 	// closed, and being opened again.
 	reloading bool
@@ -288,10 +291,20 @@ func (s *Shard) Lose(gone func() error) (cause error) {
 	return cause
 }
 
+// Retire has the shard change nothing any more, waits for what it is about to write, and says how many
+// submissions are open then. Without it, a submission could be acknowledged by a queue that is found
+// empty and deleted. again has it serve again.
+func Retire(s *Shard) (open uint64, again func()) {
+	var last *commit.Commit
+	s.mu.held(func() { s.retired, last = true, s.writer.pending() })
+	_ = s.writer.wait(commit.Set{First: last}) // the callers hear of a failure
+	return s.Stats().SubmissionsOpen, func() { s.mu.held(func() { s.retired = false }) }
+}
+
 // usable says whether calls can be served. The mutex is held.
 func (s *Shard) usable() error {
 	switch {
-	case s.closed:
+	case s.closed, s.retired:
 		return errClosing
 	case errors.Is(s.lost, journal.ErrConflict):
 		return errMoved
