@@ -50,7 +50,7 @@ func TestClusterHistories(t *testing.T) {
 	}
 	c.locked(func() { c.over = true })
 	clients.Wait()
-	c.isKilled() // what consumers hold whose answer never came is free again
+	c.isKilled()              // what consumers hold whose answer never came is free again
 	for _, n := range c.all { // one that has not seen yet who is the owner now still asks the one that is gone
 		c.serves(n)
 	}
