@@ -75,7 +75,7 @@ var causeKinds = map[queue.Obstacle]string{
 	queue.ObstacleWaiting: api.CauseNotDue, queue.ObstacleNotDue: api.CauseNotDue,
 	queue.ObstaclePaused: api.CauseRule, queue.ObstacleBlocked: api.CauseRule, queue.ObstacleFilter: api.CauseUnasked,
 	queue.ObstacleGrace: api.CauseLimit, queue.ObstacleLimit: api.CauseLimit, queue.ObstacleValueLimit: api.CauseLimit,
-	queue.ObstacleRate: api.CauseRate,
+	queue.ObstacleRate: api.CauseRate, queue.ObstacleAfter: api.CauseAfter,
 }
 
 // causeHeads are the first words of the sentence, by its first cause.
@@ -83,7 +83,7 @@ var causeHeads = map[queue.Obstacle]string{
 	queue.NoObstacle: "Ready", queue.ObstacleDead: "Dead", queue.ObstacleWaiting: "Waiting", queue.ObstacleNotDue: "Not due",
 	queue.ObstaclePaused: "Paused", queue.ObstacleBlocked: "Blocked", queue.ObstacleFilter: "Not asked for",
 	queue.ObstacleGrace: "Held", queue.ObstacleLimit: "Held", queue.ObstacleValueLimit: "Held",
-	queue.ObstacleRate: "At its rate",
+	queue.ObstacleRate: "At its rate", queue.ObstacleAfter: "Waiting",
 }
 
 // sentenceCauses is how many causes the sentence names.
@@ -163,6 +163,8 @@ func (d *Diagnosis) causeClause(c *Cause) string {
 		return text
 	case queue.ObstacleNotDue:
 		return are(n, "is", "are") + " due " + one(uint64(c.Held.Submissions), "", "later, the first ") + d.ahead(c.Until)
+	case queue.ObstacleAfter:
+		return are(n, "waits", "wait") + " for other submissions"
 	case queue.ObstaclePaused, queue.ObstacleBlocked:
 		return d.ruleClause(c)
 	case queue.ObstacleFilter:

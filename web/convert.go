@@ -66,6 +66,7 @@ func apiSubmission(in *queue.Submission, shards shards) api.Submission {
 		ForwardedFrom: apiOrigin(in.Origin),
 		Schedule:      in.Schedule, ScheduledAt: in.Scheduled.API(),
 		RetryBackoff: apiBackoff(in.RetryBackoff), Unique: apiUnique(in.Unique),
+		After: in.After.API(), WaitsFor: queue.Texts(in.WaitsFor),
 	}
 }
 
@@ -86,6 +87,7 @@ func wireSubmission(in *queue.Submission, shards shards, meta []byte) wire.Submi
 		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
 		RetryBackoff: apiBackoff(in.RetryBackoff), Unique: apiUnique(in.Unique),
+		After: in.After.API(), WaitsFor: queue.Texts(in.WaitsFor),
 	}
 }
 

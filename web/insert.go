@@ -12,6 +12,7 @@ package web
 //	                └ memory of the call before          └ meta checked against the token
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -176,11 +177,28 @@ func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) 
 	if asked.Unique != nil {
 		narrowUnique(ctx, asked.Unique)
 	}
+	if err := x.seesAll(ctx, asked.After); err != nil {
+		return asked, err
+	}
 	if key != "" {
 		asked.IdempotencyKey, asked.Fingerprint = narrowKey(ctx, key), asked.Meaning()
 	}
 	asked.Trace, err = x.tracing.contextFor(c, call.request.Trace)
 	return asked, err
+}
+
+// seesAll refuses to wait for submissions that the caller may not see, as if they did not exist.
+func (x *inserting) seesAll(ctx context.Context, after *queue.After) error {
+	token := boundTo(ctx)
+	if token == nil || after == nil {
+		return nil
+	}
+	for _, id := range after.IDs {
+		if coverage(ctx, x.engine, &token.Restriction, id) != nil {
+			return after.Unknown(id)
+		}
+	}
+	return nil
 }
 
 // engineSubmission turns the request into the engine's words. Inline chunks still point
@@ -216,6 +234,11 @@ func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	if in.HasUnique {
 		u := &in.Unique
 		if out.Unique, err = queue.NewUnique(string(u.Key), string(u.While), string(u.OnConflict)); err != nil {
+			return out, err
+		}
+	}
+	if a := in.After; a != nil {
+		if out.After, err = queue.NewAfter(a.IDs, a.Until, a.OnUnmet); err != nil {
 			return out, err
 		}
 	}

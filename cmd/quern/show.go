@@ -271,6 +271,8 @@ func submissionFields(s api.Submission) [][2]string {
 		{"on exhausted", s.OnExhausted},
 		{"retry back-off", ownBackoff(s.RetryBackoff)},
 		{"unique key", uniqueText(s.Unique)},
+		{"after", afterText(s.After)},
+		{"waits for", strings.Join(s.WaitsFor, ", ")},
 		{"max failed chunks", nonZero(int64(s.MaxFailedChunks))},
 		{"created", moment(s.CreatedAt)},
 		{"finished", moment(s.FinishedAt)},
@@ -293,6 +295,18 @@ func uniqueText(u *api.Unique) string {
 		return ""
 	}
 	return strconv.Quote(u.Key) + " while " + u.While
+}
+
+// afterText are the submissions that one waits for, or waited for, and until when; "" for none.
+func afterText(a *api.After) string {
+	if a == nil {
+		return ""
+	}
+	text := strings.Join(a.IDs, ", ") + ", until " + a.Until
+	if a.OnUnmet != "" {
+		text += "; else " + a.OnUnmet
+	}
+	return text
 }
 
 func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }

@@ -28,6 +28,7 @@ type submitOptions struct {
 	read       func() error      // gives them what the flags say
 	key        string
 	unique     api.Unique
+	after      api.After
 	wait       bool
 	lines      lineOptions
 }
@@ -80,6 +81,12 @@ func submitCommand(a *app) *cobra.Command {
 		"or a duration from the insert on, such as 24h (default open)")
 	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "keep: insert nothing, and print the submission that holds the key; "+
 		"replace: cancel that one and insert this, unless one of its chunks is reserved or finished (default keep)")
+	f.StringSliceVar(&o.after.IDs, "after", nil, "hand out nothing before these submissions have ended: `IDS` of the same queue, at most "+
+		strconv.Itoa(queue.MaxAfter))
+	f.StringVar(&o.after.Until, "after-until", "", "completed: --after waits until all are completed; ended: until they have ended in "+
+		"any way (default completed)")
+	f.StringVar(&o.after.OnUnmet, "on-unmet", "", "if one ends without being completed: cancel this submission, or run it all the same "+
+		"(default cancel)")
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code is 6 if it did not complete")
 	o.lines.flags(f)
@@ -155,6 +162,11 @@ func (o *submitOptions) request() (api.NewSubmission, error) {
 		n.Unique = &o.unique
 	} else if o.unique.While != "" || o.unique.OnConflict != "" {
 		return n, usageError{errors.New("--unique-while and --on-conflict go with --unique")}
+	}
+	if len(o.after.IDs) > 0 {
+		n.After = &o.after
+	} else if o.after.Until != "" || o.after.OnUnmet != "" {
+		return n, usageError{errors.New("--after-until and --on-unmet go with --after")}
 	}
 	if n.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes); err != nil {
 		return api.NewSubmission{}, err

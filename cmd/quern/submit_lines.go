@@ -64,7 +64,7 @@ func (o *lineOptions) check(f *pflag.FlagSet, args []string) error {
 		return usageError{fmt.Errorf("--jsonl takes one file; %q is one more", args[0])}
 	}
 	beside := []string{"count", "template", "prefix", "null", "meta", "attachment", "idempotency-key", "unique", "unique-while",
-		"on-conflict"}
+		"on-conflict", "after", "after-until", "on-unmet"}
 	for _, field := range queue.SubmissionFields() {
 		beside = append(beside, strings.ReplaceAll(field.Name, "_", "-"))
 	}

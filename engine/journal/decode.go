@@ -18,7 +18,7 @@ type Applier interface {
 	ApplyPart(op PartOp) error // op is valid during the call only
 }
 
-// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Deletion, *Held, Move,
+// PartOp is an op that belongs to one feature: *Act, *Awaited, *Bulk, *Contents, *Deletion, *Held, Move,
 // *Output, Redrive, *Replacement, Rule, *Schedule, *Set or *Snapshot.
 type PartOp interface{ ofPart() }
 
@@ -30,6 +30,7 @@ func (Move) ofPart()         {}
 func (*Output) ofPart()      {}
 func (Redrive) ofPart()      {}
 func (*Replacement) ofPart() {}
+func (*Awaited) ofPart()     {}
 func (*Deletion) ofPart()    {}
 func (Rule) ofPart()         {}
 func (*Schedule) ofPart()    {}
@@ -187,6 +188,8 @@ func (d *Decoder) partOp(code byte) PartOp {
 	switch code {
 	case opAct:
 		return read(d, new(Act))
+	case opAwaited:
+		return read(d, new(Awaited))
 	case opBulk:
 		return read(d, new(Bulk))
 	case opContents:

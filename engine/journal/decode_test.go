@@ -42,6 +42,7 @@ func goldenOps() []any {
 		Move{Kind: MoveOffer, Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Indexes: []uint32{15}},
 		&Replacement{Seq: 300, Index: 14, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Bytes: []byte("other")},
 		&Deletion{queue.MakeSubmissionID(1_760_000_000_123, 1, 0)},
+		&Awaited{300, queue.MakeSubmissionID(1_760_000_000_123, 1, 0)},
 		Move{Kind: MoveStuck, Number: 72, Indexes: []uint32{0}},
 		Move{Kind: MoveRenumber, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Number: 80, Was: 72, Queue: "dead", Indexes: []uint32{12}},
 		&Bulk{ID: queue.MakeSubmissionID(1_760_000_000_124, 1, 0), Step: 2, Counts: queue.BulkCounts{Matched: 300, Done: 299, Refused: 1},

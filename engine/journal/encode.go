@@ -109,6 +109,9 @@ func (e *Encoder) Output(o *Output) { o.fields(e.op(opOutput)) }
 // Replacement records another content of a dead chunk.
 func (e *Encoder) Replacement(r *Replacement) { r.fields(e.op(opReplacement)) }
 
+// Awaited records that a submission no longer waits for another one.
+func (e *Encoder) Awaited(a *Awaited) { a.fields(e.op(opAwaited)) }
+
 // Deletion records the order to delete a submission.
 func (e *Encoder) Deletion(d *Deletion) { d.fields(e.op(opDeletion)) }
 

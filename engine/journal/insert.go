@@ -39,6 +39,7 @@ const (
 	hasBlobs
 	hasUnique
 	hasRetryBackoff
+	hasAfter
 	endOfFlags
 )
 
@@ -56,6 +57,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
 		{s.Blobs != nil, hasBlobs}, {s.Unique != nil, hasUnique}, {s.RetryBackoff != nil, hasRetryBackoff},
+		{s.After != nil, hasAfter},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -145,8 +147,8 @@ func (s *Insert) optional(c *coder, flags uint64) {
 	s.later(c, flags)
 }
 
-// later are the optional fields of what producers demanded last: of whom the submission may repeat, and when its chunks
-// are tried again.
+// later are the optional fields of what producers demanded last: of whom the submission may repeat, when its chunks
+// are tried again, and what it waits for.
 func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasUnique != 0 {
 		if c.reading {
@@ -159,6 +161,12 @@ func (s *Insert) later(c *coder, flags uint64) {
 			s.RetryBackoff = new(queue.Backoff)
 		}
 		backoff(c, s.RetryBackoff)
+	}
+	if flags&hasAfter != 0 {
+		if c.reading {
+			s.After = new(queue.After)
+		}
+		after(c, s.After)
 	}
 }
 

@@ -109,6 +109,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Snapshot(op)
 		case *Replacement:
 			e.Replacement(op)
+		case *Awaited:
+			e.Awaited(op)
 		case *Deletion:
 			e.Deletion(op)
 		case *Contents:

@@ -46,6 +46,7 @@ const (
 	opSnapshot    = 20
 	opReplacement = 21
 	opDeletion    = 22
+	opAwaited     = 23
 )
 
 // Insert is the op that makes a submission exist.
@@ -73,6 +74,7 @@ type Insert struct {
 	Origin             *queue.Origin  // of a forwarded one
 	RetryBackoff       *queue.Backoff // nil: the queue's
 	Unique             *queue.Unique  // nil: it has no unique key. Not in the journal: Replace
+	After              *queue.After   // nil: it waits for no other submission
 }
 
 // Completed is one chunk that was completed, under which token.

@@ -72,6 +72,9 @@ func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 			number(uint64(ms))
 		}
 	}
+	if n.After != nil { // likewise: no other tail begins with two empty texts
+		b = n.After.meaning(append(b, 0, 0))
+	}
 	h.Write(b)
 	copy(fingerprint[:], h.Sum(nil))
 	return fingerprint

@@ -26,6 +26,7 @@ func TestMeaningOfEachField(t *testing.T) {
 		"MaxFailedChunks":    func(n *NewSubmission) { n.MaxFailedChunks = 1 },
 		"RetryBackoff":       func(n *NewSubmission) { n.RetryBackoff = &Backoff{} },
 		"Unique":             func(n *NewSubmission) { n.Unique = &Unique{Key: "k"} },
+		"After":              func(n *NewSubmission) { n.After = &After{IDs: []SubmissionID{1}} },
 		// What only says how the request came, and what no request has.
 		"Trace":          func(n *NewSubmission) { n.Trace = "00-1" },
 		"IdempotencyKey": func(n *NewSubmission) { n.IdempotencyKey = "k" },

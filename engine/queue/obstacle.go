@@ -26,12 +26,13 @@ const (
 	ObstacleTurn        // under Fair: other tenants come before
 	ObstacleScore       // the scores of the branch pass over it, or nothing scored
 	ObstacleRate        // a value of the submission was reserved as often as the strategy's rate allows by now
+	ObstacleAfter       // the submission waits for others
 )
 
 var obstacles = [...]string{api.ObstacleNone, api.ObstacleDone, api.ObstacleDead, api.ObstacleSkipped, api.ObstacleForwarded,
 	api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused, api.ObstacleBlocked, api.ObstacleFilter,
 	api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit, api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn,
-	api.ObstacleScore, api.ObstacleRate}
+	api.ObstacleScore, api.ObstacleRate, api.ObstacleAfter}
 
 // String is the obstacle as JSON carries it.
 func (o Obstacle) String() string { return obstacles[o] }

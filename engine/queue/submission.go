@@ -96,6 +96,7 @@ type NewSubmission struct {
 	Schedule           string   // the schedule that inserts it; "": none
 	Scheduled          Time     // the tick that it is for
 	Unique             *Unique  // nil: it has no unique key
+	After              *After   // nil: it waits for no other submission
 	Acts               []Act    // what the audit log gets together with it
 }
 
@@ -200,10 +201,12 @@ type Submission struct {
 	Failure            string   // why it failed: the last error of the chunk that ended it
 	FailedChunk        *uint32  // that chunk; nil: it did not fail, or under a version that did not note it
 	Trace              string
-	Origin             *Origin // where it was forwarded from; nil: it was inserted
-	Schedule           string  // the schedule that inserted it; "": none
-	Scheduled          Time    // the tick that it is for
-	Unique             *Unique // nil: it has no unique key
+	Origin             *Origin        // where it was forwarded from; nil: it was inserted
+	Schedule           string         // the schedule that inserted it; "": none
+	Scheduled          Time           // the tick that it is for
+	Unique             *Unique        // nil: it has no unique key
+	After              *After         // nil: it waits for no other submission
+	WaitsFor           []SubmissionID // of them, those that it still waits for
 }
 
 // SubmissionBytes is about how much memory an answer takes for a submission, before it is encoded.

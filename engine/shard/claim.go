@@ -8,6 +8,7 @@ package shard
 //	               unknown: own.tried remembers the batch; the next read finds out whether it is there
 //	fetchBlobs   copies that the store lacks
 //	sweepBlobs   blobs that no submission names
+//	recallAwaited  how submissions ended that others wait for
 //	sweep        contents of inserts that were never published
 //	take         the machine becomes the shard's
 //
@@ -67,6 +68,9 @@ func (p *Prepared) claim(ctx context.Context) error {
 		return err
 	}
 	if err := p.sweepBlobs(ctx, journaled); err != nil {
+		return err
+	}
+	if err := p.recallAwaited(ctx); err != nil {
 		return err
 	}
 	if err := p.sweep(ctx); err != nil {

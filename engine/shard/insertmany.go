@@ -58,6 +58,7 @@ type insertCall struct {
 	ousting  []named         // those whose bytes were put, and that found no one to oust then
 	awaited  *machine.Unique // an insert of another call that has to be applied before this one is decided
 	finishes *completion     // the chunk that it completes in its commit; nil: none
+	known    machine.Ends    // ended submissions that it is to wait for
 	large    []named         // those whose bytes are put before
 	named    func()          // ends the time in which blobs are put; nil: it puts none
 	admitted int             // to the limit of live submissions
@@ -73,6 +74,7 @@ type asked struct {
 	entry   *machine.Keyed    // the use of the key: its own, or, without an op, that of the first insert
 	unique  *machine.Unique   // who holds its unique key: itself, or, without an op, the submission that did before
 	ousted  *machine.Unique   // whose place it takes; nil: no one's
+	waits   *machine.Waits    // for other submissions; nil: it waits for none
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	large   bool              // there are, and they are too many: they have to be blobs before
 }
@@ -134,7 +136,10 @@ func (c *insertCall) begin(ctx context.Context) error {
 	}
 	// Drawn outside the machine, which has no chance of its own.
 	c.seed = x.options.Seed()
-	err := c.decided(ctx)
+	err := c.lookUp(ctx)
+	if err == nil {
+		err = c.decided(ctx)
+	}
 	if err == nil && c.prepares() {
 		err = c.publishPrepared(ctx)
 	}
@@ -241,8 +246,13 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 		return err
 	}
 	c.admitted++
+	op := c.m.Draw(n, now)
+	var err error
+	if a.waits, err = c.m.Afters.Claim(op, c.known); err != nil {
+		return err
+	}
+	a.op = op
 	c.inserts++
-	a.op = c.m.Draw(n, now)
 	if a.large {
 		a.op.Blobs = &journal.Blobs{Epoch: c.m.Epoch}
 	}
@@ -320,6 +330,9 @@ func (c *insertCall) publish(now queue.Time) {
 		if a.unique != nil {
 			a.unique.Publish(m)
 		}
+		if a.waits != nil {
+			m.Batch.Intend(a.waits)
+		}
 		if acts := c.list[i].New.Acts; len(acts) > 0 {
 			m.ActLog.Tell(now, acts, nil, map[string]string{"submission": a.op.ID.String()})
 		}
@@ -370,6 +383,9 @@ func (c *insertCall) withdrawOne(a *asked) {
 	}
 	if a.unique != nil {
 		c.m.Uniques.Forget(a.unique)
+	}
+	if a.waits != nil {
+		c.m.Afters.Forget(a.waits)
 	}
 	a.release()
 }
@@ -478,7 +494,10 @@ func (s *Shard) Repeated(ctx context.Context, in *queue.Insertion) {
 func inserted(op *journal.Insert, queueName string) queue.Submission {
 	r := machine.NewRecord(op)
 	sub := r.Info(queueName, op.Meta, op.Chunks)
-	if op.RunAt != 0 {
+	if op.After != nil {
+		sub.WaitsFor = op.After.IDs
+	}
+	if op.RunAt != 0 || op.After != nil {
 		sub.Waiting, sub.Ready = sub.Ready, 0
 	}
 	return sub

@@ -89,6 +89,7 @@ func (s *Shard) work(now queue.Time) Work {
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()),
 		s.m.Stats.Orphaned
 	w.Kinds[machine.KindRetention].Pending = s.Retention.Pending(s.m)
+	w.Kinds[machine.KindAfter].Pending = uint64(s.m.Afters.Count)
 	for a := range s.Worker.Trouble.Parked {
 		w.Kinds[a.Kind].Parked++
 	}

@@ -75,6 +75,7 @@ const (
 	CauseLimit   = "limit"   // as many chunks of a value are in flight as may be, or the restart grace holds back what a limit counts
 	CauseRule    = "rule"    // a pause or a block covers them
 	CauseNotDue  = "not_due" // they wait for their next try, or for the run_at of their submission
+	CauseAfter   = "after"   // their submission waits for others
 	CauseDead    = "dead"    // they are out of attempts
 	CauseEmpty   = "empty"   // there is nothing but what is in flight
 	CauseUnasked = "unasked" // no strategy in use selects them

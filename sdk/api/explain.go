@@ -205,6 +205,7 @@ const (
 	ObstacleTurn        = "turn"
 	ObstacleScore       = "score"
 	ObstacleRate        = "rate"
+	ObstacleAfter       = "after" // the submission waits for others
 )
 
 // CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,

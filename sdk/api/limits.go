@@ -20,6 +20,7 @@ const (
 	MaxIncarnation    = 64  // bytes; a UUID has 36
 	MaxIdempotencyKey = 255
 	MaxUniqueKey      = 255 // bytes
+	MaxAfter          = 100 // submissions that one waits for
 	MaxQueueNameBytes = 64
 	MaxQueueShards    = 16        // shards of one queue: a reserve looks at each of them
 	MaxInsertions     = 10_000    // submissions of one call
@@ -73,7 +74,7 @@ var limits = map[string]float64{
 	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
 	"MaxIncarnation":    MaxIncarnation,
 	"MaxNoteBytes":      MaxNoteBytes,
-	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey,
+	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey, "MaxAfter": MaxAfter,
 	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxQueueShards": MaxQueueShards, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
 	"MaxValueRate": MaxValueRate, "MinPerMS": MinPerMS, "MaxPerMS": MaxPerMS,
@@ -95,7 +96,7 @@ var names = map[string][]string{
 	"breakers":     {BreakerClosed, BreakerStarting, BreakerOpen, BreakerHalfOpen, BreakerThrottled, BreakerQuarantined, BreakerHeld},
 	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkGiveUp, BulkCancel, BulkReprioritize},
 	"bulk states":  {BulkRunning, BulkCompleted, BulkCancelled, BulkFailed},
-	"causes":       {CauseLimit, CauseRule, CauseNotDue, CauseDead, CauseEmpty, CauseUnasked, CauseNone, CauseRate},
+	"causes":       {CauseLimit, CauseRule, CauseNotDue, CauseAfter, CauseDead, CauseEmpty, CauseUnasked, CauseNone, CauseRate},
 	"chunk states": {ChunkReady, ChunkWaiting, ChunkReserved, ChunkDone, ChunkDead, ChunkSkipped, ChunkForwarded},
 	"consumers":    {ConsumerAttached, ConsumerAway, ConsumerDetached},
 	"costs":        {CostChunk, CostTime},
@@ -104,10 +105,10 @@ var names = map[string][]string{
 	"levels":       {LevelDebug, LevelInfo, LevelWarn, LevelError},
 	"life cycle": {LifecycleExpiry, LifecycleLost, LifecycleGrace, LifecycleRetry, LifecycleSuspect,
 		LifecycleRunAt, LifecycleDeadDeadline, LifecycleSweep, LifecycleRetention,
-		LifecycleSchedule, LifecycleRule, LifecycleForward},
+		LifecycleSchedule, LifecycleAfter, LifecycleRule, LifecycleForward},
 	"obstacles": {ObstacleNone, ObstacleDone, ObstacleDead, ObstacleSkipped, ObstacleForwarded, ObstacleWaiting, ObstacleReserved,
 		ObstacleNotDue, ObstaclePaused, ObstacleBlocked, ObstacleFilter, ObstacleGrace, ObstacleLimit, ObstacleValueLimit, ObstacleHidden,
-		ObstacleAlternative, ObstacleTurn, ObstacleScore, ObstacleRate},
+		ObstacleAlternative, ObstacleTurn, ObstacleScore, ObstacleRate, ObstacleAfter},
 	"outcomes": {OutcomeOK, OutcomeRefused},
 	"plugins": {PluginActive, PluginInactive, BreakerStarting, BreakerOpen, BreakerHalfOpen,
 		BreakerThrottled, BreakerQuarantined, BreakerHeld},

@@ -32,6 +32,19 @@ type NewSubmission struct {
 	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	// Inserts it only if no other submission of the queue holds the key
 	Unique *Unique `json:"unique,omitempty"`
+	// Keeps its chunks back until other submissions have ended
+	After *After `json:"after,omitempty"`
+}
+
+// After are submissions that another one waits for. None of its chunks is handed out before they have ended.
+type After struct {
+	// Submissions of the same queue, each once; in a queue of several shards, of the same group
+	IDs []string `json:"ids" limit:"1..MaxAfter"`
+	// completed (default): wait until all of them are completed. ended: wait until they have ended in any way
+	Until string `json:"until,omitempty"`
+	// What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it
+	// starts all the same when all have ended. Has no effect with until "ended"
+	OnUnmet string `json:"on_unmet,omitempty"`
 }
 
 // Unique is a key that at most one submission of a queue holds. An insert whose key is held is answered with the submission that holds it,
@@ -78,6 +91,8 @@ type NewSubmissionHead struct {
 	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	// Inserts it only if no other submission of the queue holds the key
 	Unique *Unique `json:"unique,omitempty"`
+	// Keeps its chunks back until other submissions have ended
+	After *After `json:"after,omitempty"`
 }
 
 // InsertManyRequest is the body of POST /v1/queues/{queue}/submissions:batch. Atomic: all of them are inserted, or none when one is
@@ -139,7 +154,7 @@ type Submission struct {
 	Ready    uint32 `json:"ready"`
 	Paused   uint32 `json:"paused,omitempty"`  // Ready, but a pause covers the submission
 	Blocked  uint32 `json:"blocked,omitempty"` // Ready, but a block covers the submission
-	Waiting  uint32 `json:"waiting"`           // Waiting for a retry or for run_at
+	Waiting  uint32 `json:"waiting"`           // Waiting for a retry, for run_at or for other submissions
 	Reserved uint32 `json:"reserved"`          // Held by consumers
 	Done     uint32 `json:"done"`              // Completed
 	// Dead letters; for a failed submission, the chunks that ended it
@@ -175,6 +190,9 @@ type Submission struct {
 	// Its own pause after a failed attempt
 	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	Unique       *Unique  `json:"unique,omitempty"` // Its unique key
+	After        *After   `json:"after,omitempty"`  // The submissions that it had to wait for
+	// Those that it still waits for
+	WaitsFor []string `json:"waits_for,omitempty"`
 	// In the answer of an insert: nothing was inserted, because this submission holds the unique key
 	Existing bool `json:"existing,omitempty"`
 }

@@ -77,6 +77,7 @@ const (
 	LifecycleSchedule     = "schedule"
 	LifecycleRule         = "rule"
 	LifecycleForward      = "forward"
+	LifecycleAfter        = "after"
 )
 
 // What the rules say of a submission or value.

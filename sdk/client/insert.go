@@ -83,6 +83,7 @@ func readSubmission(data []byte) (*api.Submission, error) {
 		RunAt: moment(w.RunAt), DeadDeadline: moment(w.DeadDeadline), FinishedAt: moment(w.FinishedAt), MaxAttempts: w.MaxAttempts,
 		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, FailedChunk: w.FailedChunk,
 		Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt), RetryBackoff: w.RetryBackoff, Unique: w.Unique,
+		After: w.After, WaitsFor: w.WaitsFor,
 		Existing: w.Existing,
 	}
 	if len(w.Meta) > 0 {

@@ -217,7 +217,27 @@ func appendInsertFields(dst []byte, n *api.NewSubmission, first bool) []byte {
 	if n.Unique != nil {
 		dst = appendUnique(append(member(dst, &first, "unique"), '{'), n.Unique.Key, n.Unique.While, n.Unique.OnConflict)
 	}
+	if n.After != nil {
+		dst = appendAfter(member(dst, &first, "after"), n.After)
+	}
 	return dst
+}
+
+func appendAfter(dst []byte, a *api.After) []byte {
+	dst = appendIDs(append(dst, `{"ids":`...), a.IDs)
+	dst = appendText(dst, `,"until":`, a.Until)
+	return append(appendText(dst, `,"on_unmet":`, a.OnUnmet), '}')
+}
+
+func appendIDs(dst []byte, ids []string) []byte {
+	dst = append(dst, '[')
+	for i, id := range ids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendString(dst, id)
+	}
+	return append(dst, ']')
 }
 
 // appendUnique appends a unique key, behind the brace that opens it.

@@ -103,6 +103,10 @@ var (
 			backoffFields.read(s, r.RetryBackoff)
 		}},
 		{name: "unique", read: func(s *scanner, r *InsertRequest) { r.HasUnique = true; insertUnique.read(s, &r.Unique) }},
+		{name: "after", read: func(s *scanner, r *InsertRequest) {
+			r.After = new(api.After)
+			afterFields.read(s, r.After)
+		}},
 	}
 	wholeInsert = append(object[InsertRequest]{
 		{"chunks", func(s *scanner, r *InsertRequest) { insertChunks.read(s, r) }, true},
@@ -115,6 +119,12 @@ var (
 		{"key", func(s *scanner, u *Unique) { u.Key = s.str() }, true},
 		{name: "while", read: func(s *scanner, u *Unique) { u.While = s.str() }},
 		{name: "on_conflict", read: func(s *scanner, u *Unique) { u.OnConflict = s.str() }},
+	}
+
+	afterFields = object[api.After]{
+		{"ids", func(s *scanner, a *api.After) { a.IDs = s.ids(a.IDs) }, true},
+		{name: "until", read: func(s *scanner, a *api.After) { a.Until = string(s.str()) }},
+		{name: "on_unmet", read: func(s *scanner, a *api.After) { a.OnUnmet = string(s.str()) }},
 	}
 
 	backoffFields = object[api.Backoff]{
@@ -143,6 +153,20 @@ var (
 		{name: "inline", read: (*scanner).inlineChunks},
 	}
 )
+
+// ids reads the ids of submissions, as many as one may wait for.
+func (s *scanner) ids(dst []string) []string {
+	s.open('[', arrayDetail)
+	for s.element() {
+		if len(dst) == api.MaxAfter {
+			s.depth--
+			s.fail(tooMany(api.MaxAfter))
+			return dst
+		}
+		dst = append(dst, string(s.str()))
+	}
+	return dst
+}
 
 func (s *scanner) inlineChunks(r *InsertRequest) {
 	inline := r.inline

@@ -32,8 +32,9 @@ type InsertRequest struct {
 	Trace              []byte       // nil: not given
 	RetryBackoff       *api.Backoff // nil: not given
 	HasUnique          bool
-	Unique             Unique // counts only with HasUnique
-	IdempotencyKey     []byte // nil: not given; only of a submission in an InsertManyRequest
+	Unique             Unique     // counts only with HasUnique
+	After              *api.After // nil: not given
+	IdempotencyKey     []byte     // nil: not given; only of a submission in an InsertManyRequest
 
 	scan   scanner
 	inline [][]byte // memory of Inline, kept when a request has none

@@ -104,5 +104,7 @@ type Submission struct {
 	ScheduledAt        int64
 	RetryBackoff       *api.Backoff // nil: the queue's
 	Unique             *api.Unique  // nil: none
+	After              *api.After   // nil: none
+	WaitsFor           []string
 	Existing           bool
 }

@@ -66,6 +66,12 @@ func (s *Submission) Append(dst []byte) []byte {
 	if s.Unique != nil {
 		dst = appendUnique(append(dst, `,"unique":{`...), s.Unique.Key, s.Unique.While, s.Unique.OnConflict)
 	}
+	if s.After != nil {
+		dst = appendAfter(append(dst, `,"after":`...), s.After)
+	}
+	if len(s.WaitsFor) > 0 {
+		dst = appendIDs(append(dst, `,"waits_for":`...), s.WaitsFor)
+	}
 	if s.Existing {
 		dst = append(dst, `,"existing":true`...)
 	}
@@ -163,5 +169,10 @@ var submissionFields = object[Submission]{
 		insertUnique.read(s, &u)
 		sub.Unique = &api.Unique{Key: string(u.Key), While: string(u.While), OnConflict: string(u.OnConflict)}
 	}},
+	{name: "after", read: func(s *scanner, sub *Submission) {
+		sub.After = new(api.After)
+		afterFields.read(s, sub.After)
+	}},
+	{name: "waits_for", read: func(s *scanner, sub *Submission) { sub.WaitsFor = s.ids(nil) }},
 	{name: "existing", read: func(s *scanner, sub *Submission) { sub.Existing = s.bool() }},
 }

@@ -44,6 +44,8 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Detail = fmt.Sprintf("The consumer %q holds the chunk until %s.", w.Consumer, timeText(w.Until))
 	case queue.ObstacleNotDue:
 		out.Detail = "The submission waits for its run_at, " + timeText(w.Until) + "."
+	case queue.ObstacleAfter:
+		out.Detail = afterText(w.Awaits)
 	case queue.ObstaclePaused, queue.ObstacleBlocked:
 		rule := w.Rule.API()
 		out.Rule, out.Detail = &rule, ruleText(&w.Rule)
@@ -65,19 +67,12 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
 			"the strategy.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
-	case queue.ObstacleHidden:
-		out.HiddenBy = w.HiddenBy + 1
-		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", w.HiddenBy+1)
-	case queue.ObstacleAlternative:
-		out.HiddenBy = w.HiddenBy + 1
-		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.",
-			w.HiddenBy+1)
+	case queue.ObstacleHidden, queue.ObstacleAlternative:
+		out.HiddenBy, out.Detail = w.HiddenBy+1, hiddenText(w)
 	case queue.ObstacleTurn:
 		out.Detail = turnText(w.Seats, leaf)
 	case queue.ObstacleScore:
-		out.Detail =
-			"The branch hands out chunks by their scores, and this one has none or a lower one: its submission " +
-				"is not among the first candidates, or nothing can score them now."
+		out.Detail = scoreText
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
 		if own, has := w.Meta.Find(leaf.Fewest); has {
@@ -86,6 +81,30 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		}
 	}
 	return out
+}
+
+// hiddenText names the branch that comes first.
+func hiddenText(w *BranchWhy) string {
+	if w.Obstacle == queue.ObstacleHidden {
+		return fmt.Sprintf("Branch %d comes first and has something to hand out.", w.HiddenBy+1)
+	}
+	return fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", w.HiddenBy+1)
+}
+
+const scoreText = "The branch hands out chunks by their scores, and this one has none or a lower one: its submission " +
+	"is not among the first candidates, or nothing can score them now."
+
+// afterText names the submissions that one waits for.
+func afterText(ids []queue.SubmissionID) string {
+	const named = 3
+	list := strings.Join(queue.Texts(ids[:min(named, len(ids))]), ", ")
+	if more := len(ids) - named; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	if len(ids) == 1 {
+		return "The submission waits for the end of submission " + list + "."
+	}
+	return "The submission waits for the end of the submissions " + list + "."
 }
 
 // turnText says how many tenants come first, block by block, and how the chunk's own stands there. Blocks in which no

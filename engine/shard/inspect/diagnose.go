@@ -178,6 +178,9 @@ func (d *diagnosing) count(r *machine.Record) (n machine.Looks) {
 // Of several plans the first that hands the chunk out decides. If none does, a limit is told rather than a filter:
 // a limit is what an operator can raise.
 func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
+	if waits := r.Details().Waits; waits.Some() {
+		return BranchWhy{Obstacle: queue.ObstacleAfter, Awaits: waits.Left}, 0
+	}
 	if r.Parked {
 		return BranchWhy{Obstacle: queue.ObstacleNotDue, Until: r.Details().RunAt}, 0
 	}

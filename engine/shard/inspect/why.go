@@ -17,7 +17,7 @@ import (
 
 //	obstacles in the order in which they are looked for; the first one is told
 //
-//	  chunk     done, dead, skipped, forwarded, reserved, waiting, not_due
+//	  chunk     done, dead, skipped, forwarded, reserved, waiting, not_due, after
 //	  rule      blocked, paused
 //	  leaf      filter ─► grace or limit of the strategy ─► limit of an operator
 //	  branch    hidden: an earlier branch has something to give
@@ -36,9 +36,10 @@ type BranchWhy struct {
 	Limit    strategy.Limit  // Grace, Limit, Rate, ValueLimit: there Max may be 0
 	Value    queue.MetaValue // Filter: the submission's own, if it has one; Grace, Limit, ValueLimit
 	HasValue bool
-	InFlight uint32     // Limit, ValueLimit; with Meta: of the value that the branch ranks the chunk by
-	Meta     queue.Meta // NoObstacle, under a PreferDistinct without a number
-	HiddenBy int        // Hidden, Alternative: index of that leaf
+	InFlight uint32               // Limit, ValueLimit; with Meta: of the value that the branch ranks the chunk by
+	Meta     queue.Meta           // NoObstacle, under a PreferDistinct without a number
+	Awaits   []queue.SubmissionID // After
+	HiddenBy int                  // Hidden, Alternative: index of that leaf
 	// under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
 	Seats []Seat
 }
@@ -153,6 +154,9 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 	chunk := m.Chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.Parked && r.Sub.IsAvailable(index))
+	if waits := r.Details().Waits; own.Obstacle == queue.ObstacleNotDue && waits.Some() {
+		own = BranchWhy{Obstacle: queue.ObstacleAfter, Awaits: waits.Left}
+	}
 	if rule, covered := m.Joined.Rules.Covering(r.ID, r.Meta()); covered && own.Obstacle == queue.NoObstacle {
 		own = whyRule(&rule)
 	}

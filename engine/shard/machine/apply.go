@@ -41,6 +41,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 		inserting(s)
 	}
 	m.Uniques.inserted(s)
+	m.Afters.inserting(s)
 	if m.Replay {
 		m.Keys.replay(s, m.Now)
 		if known, err := m.Recovery.known(s.Seq, s.ID); known || err != nil {
@@ -87,13 +88,22 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 		return // Replayed offers it
 	}
 	m.expires(r)
-	if runAt := r.Details().RunAt; runAt > m.Now {
-		r.Parked = true
+	if r.Details().After != nil {
+		r.more.Waits = m.Afters.waits[r.Seq]
+	}
+	if parks(m, r); r.Parked {
 		m.Stats.Parked += uint64(sub.Available())
-		m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
 		return
 	}
 	m.show(r)
+}
+
+// parks hides a new submission until its run_at, and while it waits for others.
+func parks(m *Machine, r *Record) {
+	runAt := r.Details().RunAt
+	if r.Parked = r.Details().Waits.Some() || runAt > m.Now; runAt > m.Now {
+		m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
+	}
 }
 
 // ApplyComplete finishes a chunk, whichever consumer holds it.

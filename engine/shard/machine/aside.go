@@ -28,6 +28,7 @@ const (
 	AsideReplaced uint8 = 12 // by seq and index: the content that a dead chunk was given
 	AsideUnique   uint8 = 13 // by seq: a unique key that is held for a time
 	AsideDeletion uint8 = 14 // by id: a submission that is to leave the history
+	AsideAfter    uint8 = 15 // by seq: the submissions that an open one still waits for
 )
 
 // Aside names a row.
@@ -43,6 +44,7 @@ type asides struct {
 	recent  *recent
 	seq     *lastSeq
 	uniques *uniques
+	afters  *afters
 }
 
 // Changed notes that a row is to be written again.
@@ -76,6 +78,8 @@ func (p *asides) Of(kind uint8) Rows {
 		return p.recent
 	case AsideUnique:
 		return p.uniques
+	case AsideAfter:
+		return p.afters
 	}
 	return p.joined.Rows[kind]
 }

@@ -33,7 +33,7 @@ func (d *Due) before(e *Due) bool {
 // run_at of its submission.
 func (d *Due) holds(kind Kind, r *Record) bool {
 	if kind == KindRunAt {
-		return r.Parked
+		return r.Parked && !r.Details().Waits.Some()
 	}
 	t := r.Tries[d.index]
 	return t != nil && t.delayed(d.At)

@@ -102,6 +102,7 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Endings.InOrder = append(m.Endings.InOrder, r)
 	m.Stats.SubmissionEnd++
 	m.Uniques.ended(r)
+	m.Afters.ended(r)
 	for _, ended := range m.Joined.Ended {
 		ended(r)
 	}

@@ -40,7 +40,7 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		Attachment:   len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
 		Origin:   n.Origin,
 		Schedule: n.Schedule, Scheduled: n.Scheduled,
-		Unique: unique,
+		Unique: unique, After: n.After,
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	KindSweep                    // reservations of ended submissions
 	KindRetention                // ended submissions whose retention is over
 	KindSchedule                 // what schedules insert
+	KindAfter                    // submissions whose wait for others is over
 	KindForward                  // dead letters on their way to another queue, which the engine carries
 	KindCount
 )
@@ -37,7 +38,7 @@ const (
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
 	return [KindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep",
-		"retention", "schedule", "forward"}[k]
+		"retention", "schedule", "after", "forward"}[k]
 }
 
 // OfChunks says that a kind's actions are about single chunks.
@@ -99,6 +100,8 @@ func (m *Machine) Step(kind Kind, now queue.Time, most int, slots []uint32, park
 			}
 		}
 		return len(slots)
+	case KindAfter:
+		return m.Afters.step(now, most, parked)
 	case KindSuspect:
 		return m.Suspects.Lend(now, most)
 	case KindSweep:
@@ -154,10 +157,11 @@ func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time) {
 	case KindRetry:
 		m.Stats.Acted(kind, m.offerAgain(r, d))
 	case KindRunAt:
-		m.Stats.Acted(kind, r.Parked)
-		if r.Parked && r.Ending { // in a moment it is known whether it has ended
+		parked := d.holds(kind, r)
+		m.Stats.Acted(kind, parked)
+		if parked && r.Ending { // in a moment it is known whether it has ended
 			m.Lifecycle.Schedule(kind, Due{At: now.Add(time.Millisecond), Seq: d.Seq})
-		} else if r.Parked {
+		} else if parked {
 			unpark(m, r)
 		}
 	case KindDeadDeadline:
@@ -207,7 +211,7 @@ func (m *Machine) OldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	case KindExpiry:
 		at := m.Holds.SweptTo()
 		return at, m.Holds.Len() > 0 && at.Add(reserver.Resolution) <= now
-	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect:
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect, KindAfter:
 		return 0, false // no one waits for it
 	}
 	d, there := m.Lifecycle.Timers[kind].first()

@@ -27,6 +27,7 @@ type parts struct {
 	Tokens      tokens
 	Tries       tries
 	Uniques     uniques
+	Afters      afters
 	ValueLimits valueLimits
 }
 
@@ -90,11 +91,12 @@ func (p *parts) of(m *Machine) {
 		Recovery: recovery{m: m},
 		Tokens:   tokens{m: m}, Tries: tries{m: m},
 		Uniques:     uniques{m: m, Limit: queue.MaxUniqueWindows},
+		Afters:      afters{m: m, Limit: queue.MaxAwaited},
 		ValueLimits: valueLimits{backlog: m.Backlog},
 	}
 	p.Asides = asides{
 		changed: map[Aside]struct{}{}, joined: &p.Joined, recent: &p.Tokens.Recent, seq: (*lastSeq)(&m.NextSeq),
-		uniques: &p.Uniques,
+		uniques: &p.Uniques, afters: &p.Afters,
 	}
 	p.Counting = Counting{stats: &m.Stats, backlog: m.Backlog}
 	p.Delays = delays{stats: &m.Stats, counting: &p.Counting, loose: &m.Loose, suspects: &p.Suspects}
@@ -108,6 +110,8 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 	switch op := op.(type) {
 	case *journal.Act: // an entry for the audit log
 		return m.ActLog.apply(op)
+	case *journal.Awaited: // a submission waits for another one no longer
+		m.Afters.met(op)
 	case *journal.Contents: // the bytes of a submission whose insert follows
 		m.Storage.Contents(op)
 	case *journal.Output: // of a chunk whose completion follows

@@ -33,7 +33,7 @@ type Record struct {
 	Attached  bool
 	Dirty     bool // in the list of the next checkpoint
 	Ending    bool // its end is on its way to the disk: nothing can be finished any more
-	Parked    bool // hidden until run_at
+	Parked    bool // hidden until run_at, and while it waits for others
 	Stored    bool // has its row
 	Reshaped  bool // its spec changed since
 
@@ -75,6 +75,8 @@ type details struct {
 	origin                 *queue.Origin
 	Blobs                  *Blobs        // that have its bytes
 	Unique                 *queue.Unique // nil: it has no unique key
+	After                  *queue.After  // nil: it never waited for another submission
+	Waits                  *Waits        // of one that is open; nil: it waits for none
 }
 
 // Blobs are the blobs of a submission.
@@ -169,7 +171,7 @@ func NewRecord(s *journal.Insert) *Record {
 		policy: s.OnExhausted, retry: s.RetryBackoff, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline,
 		origin:   s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
-		Unique: s.Unique,
+		Unique: s.Unique, After: s.After,
 	}
 	if s.Blobs != nil {
 		d.Blobs = &Blobs{Blobs: *s.Blobs}
@@ -190,7 +192,7 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
-		Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique,
+		Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique, After: d.After,
 	}
 	if d.Blobs != nil {
 		insert.Blobs = &d.Blobs.Blobs
@@ -212,6 +214,10 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed,
 		Trace:    d.Trace,
 		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique,
+		After: d.After,
+	}
+	if d.Waits != nil {
+		s.WaitsFor = d.Waits.Left
 	}
 	switch {
 	case r.State != queue.Open:

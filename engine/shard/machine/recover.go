@@ -106,15 +106,13 @@ func (p *recovery) Replayed(now queue.Time) {
 	for _, replayed := range m.Joined.Replayed {
 		replayed()
 	}
+	m.Afters.replayed()
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*Record)
 		m.Backlog.ShrinkSkips(sub)
 		m.expires(r)
 		m.Uniques.opened(r)
-		if runAt := r.Details().RunAt; runAt > now {
-			r.Parked = true
-			m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
-		}
+		parks(m, r)
 		for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
 			p.resume(r, index, r.Tries[index])
 		}

@@ -41,7 +41,7 @@ export interface MetaKey { key: string; values: number; values_set: number; limi
 export interface Submission {
   id: string; queue: string; state: string; chunks: number
   ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number; paused?: number; blocked?: number
-  created_at: string; meta?: Meta; priority?: number; group?: string; shard?: number; retry_backoff?: Backoff; unique?: { key: string; while: string }; prefix?: string; template?: string
+  created_at: string; meta?: Meta; priority?: number; group?: string; shard?: number; retry_backoff?: Backoff; unique?: { key: string; while: string }; after?: { ids: string[]; until: string; on_unmet?: string }; waits_for?: string[]; prefix?: string; template?: string
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string; failed_chunk?: number
   schedule?: string; scheduled_at?: string; has_attachment?: boolean; forwarded?: number
 }

@@ -102,6 +102,7 @@ class Client(Calls):
         max_failed_chunks: Optional[int] = None,
         group: Optional[str] = None,
         unique: Optional[Union[str, Mapping[str, str]]] = None,
+        after: Optional[Union[str, Sequence[str], Mapping[str, Any]]] = None,
         key: Optional[str] = None,
         trace: Optional[str] = None,
     ) -> types.Submission:
@@ -114,13 +115,16 @@ class Client(Calls):
         With ``unique``, a key or ``{"key": ..., "while": "open" | "24h", "on_conflict": "keep" | "replace"}``, nothing is inserted while
         another submission of the queue holds the key; that one is returned, and has ``existing``.
 
+        With ``after``, an id, ids, or ``{"ids": [...], "until": "completed" | "ended", "on_unmet": "cancel" | "run"}``, none of its chunks is
+        handed out before those submissions of the queue have ended; ``waits_for`` names the ones that are left.
+
         ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by default
         that of the queue.
         """
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
-            retry_backoff=retry_backoff, unique=unique,
+            retry_backoff=retry_backoff, unique=unique, after=after,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = self._transport.run(self._shared.insert(_produce.insert(queue, submission, key, trace)))

@@ -43,6 +43,7 @@ def fields(
     max_failed_chunks: Optional[int] = None,
     group: Optional[str] = None,
     unique: Optional[Union[str, Mapping[str, str]]] = None,
+    after: Optional[Union[str, Sequence[str], Mapping[str, Any]]] = None,
 ) -> dict[str, Any]:
     """A new submission without its chunks."""
     given = {
@@ -58,6 +59,7 @@ def fields(
         "max_failed_chunks": max_failed_chunks,
         "group": group,
         "unique": {"key": unique} if isinstance(unique, str) else unique,
+        "after": after if after is None or isinstance(after, Mapping) else {"ids": [after] if isinstance(after, str) else list(after)},
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Literal, Optional, TypedDict, Union
 
 __all__ = [
+    "After",
     "Amount",
     "Attempt",
     "AuditEntry",
@@ -262,6 +263,20 @@ StrategyBlock = Union["CustomPriorityBlock", "ExceptBlock", "FairBlock", "MaxRat
 StrategyNode = Union[str, "StrategyBlock"]
 
 
+class _AfterRequired(TypedDict):
+    #: Submissions of the same queue, each once; in a queue of several shards, of the same group
+    ids: list[str]
+
+
+class After(_AfterRequired, total=False):
+    """After: see the server's OpenAPI document."""
+    #: What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it starts all the
+    #: same when all have ended. Has no effect with until "ended"
+    on_unmet: str
+    #: completed (default): wait until all of them are completed. ended: wait until they have ended in any way
+    until: str
+
+
 class Amount(TypedDict):
     """Amount: see the server's OpenAPI document."""
     #: Their ready chunks
@@ -377,6 +392,8 @@ class _BatchSubmissionRequired(TypedDict):
 
 class BatchSubmission(_BatchSubmissionRequired, total=False):
     """BatchSubmission: see the server's OpenAPI document."""
+    #: Keeps its chunks back until other submissions have ended
+    after: After
     #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
     #: When it expires if it is still open; after run_at
@@ -520,7 +537,7 @@ class _CauseRequired(TypedDict):
     forecast: Optional[Forecast]
     #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
-    kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none", "rate"]
+    kind: Literal["limit", "rule", "not_due", "after", "dead", "empty", "unasked", "none", "rate"]
     #: Submissions of these chunks. In the diagnosis of a queue they are counted only for limits, and 0 for other causes
     submissions: int
 
@@ -1526,7 +1543,7 @@ class _LifecycleKindRequired(TypedDict):
     #: Slices that failed
     failures_total: int
     #: Kind of action
-    kind: Literal["expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule", "forward"]
+    kind: Literal["expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "after", "rule", "forward"]
     #: Age of the oldest overdue action of the kind
     lag_seconds: float
     #: Actions parked now
@@ -1659,6 +1676,8 @@ class _NewSubmissionRequired(TypedDict):
 
 class NewSubmission(_NewSubmissionRequired, total=False):
     """NewSubmission: see the server's OpenAPI document."""
+    #: Keeps its chunks back until other submissions have ended
+    after: After
     #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
     #: When it expires if it is still open; after run_at
@@ -1689,6 +1708,8 @@ class NewSubmission(_NewSubmissionRequired, total=False):
 
 class NewSubmissionHead(TypedDict, total=False):
     """NewSubmissionHead: see the server's OpenAPI document."""
+    #: Keeps its chunks back until other submissions have ended
+    after: After
     #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
     #: When it expires if it is still open; after run_at
@@ -3661,12 +3682,14 @@ class _SubmissionRequired(TypedDict):
     reserved: int
     #: All states but open are final, except that a redrive reopens completed_with_dead
     state: Literal["open", "completed", "completed_with_dead", "failed", "cancelled", "expired"]
-    #: Waiting for a retry or for run_at
+    #: Waiting for a retry, for run_at or for other submissions
     waiting: int
 
 
 class Submission(_SubmissionRequired, total=False):
     """Submission: see the server's OpenAPI document."""
+    #: The submissions that it had to wait for
+    after: After
     #: Ready, but a block covers the submission
     blocked: int
     #: When it expires if it is still open; after run_at
@@ -3722,6 +3745,8 @@ class Submission(_SubmissionRequired, total=False):
     trace: str
     #: Its unique key
     unique: Unique
+    #: Those that it still waits for
+    waits_for: list[str]
 
 
 class SubmissionChange(TypedDict):
@@ -4028,7 +4053,7 @@ class _WhyBranchRequired(TypedDict):
     #: The obstacle in words
     detail: str
     #: The first obstacle; none: the branch may hand the chunk out now
-    obstacle: Literal["none", "done", "dead", "skipped", "forwarded", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score", "rate"]
+    obstacle: Literal["none", "done", "dead", "skipped", "forwarded", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score", "rate", "after"]
     #: The way to the branch through the strategy
     path: str
 

@@ -5,7 +5,7 @@ import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Outcome, useEdit } from '../edit'
 import { pause } from '../backoff'
-import { Count, Failed, Mark, MetaChips, Progress, State, countedStates, ends } from '../parts'
+import { SubmissionLink, Count, Failed, Mark, MetaChips, Progress, State, countedStates, ends } from '../parts'
 import { leftOf, usePace } from '../pace'
 import { may } from '../session'
 import { link, say } from '../state'
@@ -62,6 +62,10 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
       {s.schedule && <><dt>Inserted by</dt><dd><a href={link('submissions', { schedule: s.schedule })}>schedule {s.schedule}</a>{s.scheduled_at && <span class="note"> for {moment(s.scheduled_at)}</span>}</dd></>}
       {s.retry_backoff && <><dt>Pause after a failed attempt</dt><dd>{pause(s.retry_backoff)}</dd></>}
       {s.unique && <><dt>Unique key</dt><dd>{s.unique.key}, held {s.unique.while === 'open' ? 'while open' : `for ${s.unique.while}`}</dd></>}
+      {s.after && <><dt>{s.waits_for ? 'Waits for' : 'Waited for'}</dt><dd>
+        {(s.waits_for ?? s.after.ids).map((id) => <><SubmissionLink id={id} /> </>)}
+        <span class="note">{s.after.until === 'ended' ? 'to end in any way' : s.after.on_unmet === 'run' ? 'to end; one that is not completed counts, too' : 'to be completed; else this submission is cancelled'}</span>
+      </dd></>}
       {s.group && <><dt>Group</dt><dd>{s.group}</dd></>}
       <dt>Priority</dt><dd>{s.state === 'open' && may('operate') ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
     </dl>

@@ -62,7 +62,7 @@ export function Value({ name, text }: { name: string; text: string }) {
   )
 }
 
-const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
+const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', after: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
 
 /** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. `letters` is what finds its dead letters. */
 export function Says({ read, letters, of }: { read: Live<Diagnosis>; letters: Record<string, string>; /** What it is about, where the page is about something else. */ of?: string }) {

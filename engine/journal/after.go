@@ -1,0 +1,37 @@
+package journal
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// Awaited says that a submission no longer waits for another one, which has ended as it wanted. An end that is not as
+// it wanted needs no op of its own: the submission that waited ends, and that op says why. So a replay asks no one how
+// the other one ended. Applied twice it changes nothing, nor if the one that waited has ended.
+type Awaited struct {
+	Seq uint32 // of the one that waits
+	ID  queue.SubmissionID
+}
+
+func (a *Awaited) fields(c *coder) {
+	unsigned(c, &a.Seq)
+	unsigned(c, &a.ID)
+}
+
+// The bits of what a submission waits for.
+const (
+	afterEnded = 1 << iota
+	afterRun
+)
+
+// after are the submissions in the order in which the insert named them: so they are shown.
+func after(c *coder, a *queue.After) {
+	how := byte(0)
+	if a.Ended {
+		how |= afterEnded
+	}
+	if a.Run {
+		how |= afterRun
+	}
+	octet(c, &how, afterEnded|afterRun)
+	a.Ended, a.Run = how&afterEnded != 0, how&afterRun != 0
+	many(c, &a.IDs, queue.MaxAfter, func(id *queue.SubmissionID) { unsigned(c, id) })
+	c.must(len(a.IDs) > 0)
+}

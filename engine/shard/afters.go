@@ -1,0 +1,68 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// lookUp reads from the history how the submissions have ended that an insert is to wait for, and that are in memory no
+// more. It refuses those that this shard does not have.
+func (c *insertCall) lookUp(ctx context.Context) error {
+	for i := range c.list {
+		in := &c.list[i]
+		if in.Decided() || in.New.After == nil {
+			continue
+		}
+		after := in.New.After
+		var past []queue.SubmissionID
+		c.Look(func(m *machine.Machine) {
+			for _, id := range after.IDs {
+				if m.Record(id) == nil {
+					past = append(past, id)
+				}
+			}
+		})
+		for _, id := range past {
+			if id.Shard() != c.options.ID {
+				in.Err = after.Apart(id)
+				break
+			}
+			state, found, err := endedAs(ctx, c.Store(), id)
+			if err != nil {
+				return err
+			}
+			if !found {
+				in.Err = after.Unknown(id)
+				break
+			}
+			if c.known == nil {
+				c.known = machine.Ends{}
+			}
+			c.known[id] = state
+		}
+	}
+	return nil
+}
+
+func endedAs(ctx context.Context, rows *store.Store, id queue.SubmissionID) (queue.SubmissionState, bool, error) {
+	row, found, err := rows.History.Ended(ctx, id)
+	return row.State, found, err
+}
+
+// recallAwaited asks the history how the submissions ended that others wait for: a crash came before that was written
+// for all of them.
+func (p *Prepared) recallAwaited(ctx context.Context) error {
+	for _, id := range p.m.Afters.Unknown() {
+		state, found, err := endedAs(ctx, p.options.Store, id)
+		if err != nil {
+			return err
+		}
+		if found {
+			p.m.Afters.Know(id, state)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+package machine
+
+// Submissions that wait for others: none of their chunks is handed out before those have ended.
+//
+//	Claim     with the decision to insert, so that no end is missed from then on
+//	ended     a submission that others wait for has ended: they are due
+//	step      writes for each of them that it waits no longer, or, if the end is not what it wanted, its own end
+//	met       that is applied: with the last one, the submission is offered
+//
+//	behind[P] ─► S1 S2 S3        P ends ─► over: P, completed, S1 S2 S3 ─► one op for each
+//	waits[S1] ─► P Q             S1 ends before ─► behind[P] counts one that is moot
+//
+// Which submissions one still waits for is a row of its own, as long as it is open. A start asks the history about
+// those that ended and whose ops it does not find.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// afters knows who waits for whom.
+type afters struct {
+	m      *Machine
+	Limit  int // of Count
+	Count  int // of submissions that someone waits for, for each who does
+	waits  map[uint32]*Waits
+	behind map[queue.SubmissionID]*behind
+	over   []over
+	known  Ends // what the history said at a start
+}
+
+// Ends are how submissions ended.
+type Ends map[queue.SubmissionID]queue.SubmissionState
+
+// Waits are the submissions that another one still waits for. It is kept until that one ends.
+type Waits struct {
+	seq  uint32
+	Left []queue.SubmissionID
+}
+
+// behind are the submissions that wait for one.
+type behind struct {
+	seqs []uint32
+	moot int // of them, those that wait no longer
+}
+
+// over is an end that some submissions have waited for, and that is not written for all of them.
+type over struct {
+	id    queue.SubmissionID
+	state queue.SubmissionState // queue.Open: it is not known how it ended
+	seqs  []uint32
+}
+
+// Some says that the submission still waits for others.
+func (w *Waits) Some() bool { return w != nil && len(w.Left) > 0 }
+
+// Claim has an insert that was decided on wait. known says how those have ended that the history has.
+func (p *afters) Claim(op *journal.Insert, known Ends) (*Waits, error) {
+	if op.After == nil {
+		return nil, nil
+	}
+	if p.Count+len(op.After.IDs) > p.Limit {
+		return nil, &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf(
+			"The submissions of the queue wait for others in %d places, and %d are allowed. Send this again when some "+
+				"of those have ended.", p.Count, p.Limit)}
+	}
+	states := make([]queue.SubmissionState, len(op.After.IDs))
+	for i, id := range op.After.IDs {
+		if p.m.Live(id) != nil {
+			continue
+		}
+		if states[i] = p.stateOf(id, known); states[i] == queue.Open {
+			return nil, &queue.Error{Code: queue.CodeUnavailable, RetryAfter: time.Second,
+				Message: fmt.Sprintf("Submission %s ended while this was decided. Send it again.", id)}
+		}
+	}
+	w := p.add(op.Seq, slices.Clone(op.After.IDs))
+	for i, state := range states {
+		if state != queue.Open {
+			p.end(op.After.IDs[i], state)
+		}
+	}
+	return w, nil
+}
+
+// stateOf is how a submission ended; queue.Open: it is not known.
+func (p *afters) stateOf(id queue.SubmissionID, known Ends) queue.SubmissionState {
+	if r := p.m.Endings.ByID[id]; r != nil {
+		return r.State
+	}
+	return known[id]
+}
+
+func (p *afters) add(seq uint32, left []queue.SubmissionID) *Waits {
+	if p.waits == nil {
+		p.waits, p.behind = map[uint32]*Waits{}, map[queue.SubmissionID]*behind{}
+	}
+	w := &Waits{seq: seq, Left: left}
+	p.waits[seq] = w
+	p.Count += len(left)
+	for _, id := range left {
+		b := p.behind[id]
+		if b == nil {
+			b = new(behind)
+			p.behind[id] = b
+		}
+		b.seqs = append(b.seqs, seq)
+	}
+	return w
+}
+
+// drop has a submission wait no longer, as it ends or is not inserted.
+func (p *afters) drop(w *Waits) {
+	delete(p.waits, w.seq)
+	p.m.Asides.Changed(AsideAfter, uint64(w.seq))
+	for _, id := range w.Left {
+		p.left(id)
+	}
+	w.Left = nil
+}
+
+// left counts that a submission no longer waits for this one. What is moot is swept when it is the most of a list.
+func (p *afters) left(id queue.SubmissionID) {
+	p.Count--
+	b := p.behind[id]
+	if b == nil {
+		return
+	}
+	if b.moot++; 2*b.moot < len(b.seqs) {
+		return
+	}
+	b.seqs = slices.DeleteFunc(b.seqs, func(seq uint32) bool { return !p.waitsFor(seq, id) })
+	if b.moot = 0; len(b.seqs) == 0 {
+		delete(p.behind, id)
+	}
+}
+
+func (p *afters) waitsFor(seq uint32, id queue.SubmissionID) bool {
+	w := p.waits[seq]
+	return w != nil && slices.Contains(w.Left, id)
+}
+
+// Applied is an intent's: the insert is on the disk.
+func (w *Waits) Applied(*Machine) {}
+
+// Undo forgets what the insert would have waited for: it failed.
+func (w *Waits) Undo(m *Machine) { m.Afters.Forget(w) }
+
+// Forget is for an insert that is not made.
+func (p *afters) Forget(w *Waits) { p.drop(w) }
+
+// inserting notes that an insert is applied, at a replay perhaps once more.
+func (p *afters) inserting(op *journal.Insert) {
+	if op.After == nil {
+		return
+	}
+	if p.waits[op.Seq] == nil {
+		p.add(op.Seq, slices.Clone(op.After.IDs))
+	}
+	p.m.Asides.Changed(AsideAfter, uint64(op.Seq))
+}
+
+// ended notes the end of a submission: it waits for nothing any more, and those that wait for it are due.
+func (p *afters) ended(r *Record) {
+	if w := p.waits[r.Seq]; w != nil && r.Details().After != nil {
+		p.drop(w)
+	}
+	p.end(r.ID, r.State)
+}
+
+func (p *afters) end(id queue.SubmissionID, state queue.SubmissionState) {
+	if b := p.behind[id]; b != nil {
+		delete(p.behind, id)
+		p.over = append(p.over, over{id, state, b.seqs})
+	}
+}
+
+// Due says that someone has waited for a submission that has ended.
+func (p *afters) Due() bool { return len(p.over) > 0 }
+
+// step tells the submissions whose wait is over, at most `most`, and says how many it looked at.
+func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n int) {
+	var later []over
+	for n < most && len(p.over) > 0 {
+		o := &p.over[0]
+		if len(o.seqs) == 0 {
+			p.over = p.over[1:]
+			continue
+		}
+		if p.m.Live(o.id) != nil { // it was redriven before this was written: it will end again
+			for _, seq := range o.seqs {
+				p.again(o.id, seq)
+			}
+			o.seqs = nil
+			continue
+		}
+		one := over{o.id, o.state, o.seqs[:1:1]}
+		o.seqs = o.seqs[1:]
+		if n++; !p.waitsFor(one.seqs[0], one.id) {
+			continue
+		}
+		r := p.m.LiveSeq(one.seqs[0])
+		if r == nil || r.Ending { // in a moment it is known whether it is inserted, or has ended
+			later = append(later, one)
+			continue
+		}
+		p.m.Lifecycle.Acting = Action{Kind: KindAfter, Submission: r.ID}
+		if parked[p.m.Lifecycle.Acting] != nil {
+			later = append(later, one)
+			continue
+		}
+		p.conclude(r, &one, now)
+	}
+	p.over = append(p.over, later...)
+	return n
+}
+
+// again has a submission wait for one that is open once more.
+func (p *afters) again(id queue.SubmissionID, seq uint32) {
+	if !p.waitsFor(seq, id) {
+		return
+	}
+	b := p.behind[id]
+	if b == nil {
+		b = new(behind)
+		p.behind[id] = b
+	}
+	b.seqs = append(b.seqs, seq)
+}
+
+// conclude writes what the end means for one that has waited for it.
+func (p *afters) conclude(r *Record, end *over, now queue.Time) {
+	if r.Details().After.Met(end.state) {
+		p.m.Encode(now).Awaited(&journal.Awaited{Seq: r.Seq, ID: end.id})
+	} else {
+		how := "is no longer known"
+		if end.state != queue.Open {
+			how = "ended as " + end.state.String()
+		}
+		p.m.EndSubmission(r, queue.Cancelled, fmt.Sprintf("submission %s, which it waited for, %s", end.id, how), now)
+	}
+	p.m.Batch.Intend(&concluded{*end})
+}
+
+// concluded is an end of which one submission is told.
+type concluded struct{ over }
+
+// Applied is an intent's.
+func (c *concluded) Applied(m *Machine) { m.Stats.Acted(KindAfter, true) }
+
+// Undo has it told again.
+func (c *concluded) Undo(m *Machine) { m.Afters.over = append(m.Afters.over, c.over) }
+
+// met applies that a submission no longer waits for another one.
+func (p *afters) met(op *journal.Awaited) {
+	w := p.waits[op.Seq]
+	if w == nil || !slices.Contains(w.Left, op.ID) {
+		return
+	}
+	w.Left = slices.DeleteFunc(slices.Clone(w.Left), func(id queue.SubmissionID) bool { return id == op.ID })
+	p.left(op.ID)
+	p.m.Asides.Changed(AsideAfter, uint64(op.Seq))
+	if r := p.m.LiveSeq(op.Seq); r != nil && len(w.Left) == 0 && !p.m.Replay {
+		p.release(r)
+	}
+}
+
+// release offers a submission that waits for nothing any more, unless its run_at is still to come.
+func (p *afters) release(r *Record) {
+	switch {
+	case r.Details().RunAt > p.m.Now: // its timer runs
+	case r.Ending: // in a moment it is known whether it has ended
+		p.m.Lifecycle.Schedule(KindRunAt, Due{At: p.m.Now.Add(time.Millisecond), Seq: r.Seq})
+	default:
+		unpark(p.m, r)
+	}
+}
+
+// Unknown are the submissions that have ended, and about which only the history can tell how. It is asked at a start.
+func (p *afters) Unknown() (ids []queue.SubmissionID) {
+	for _, id := range slices.Sorted(maps.Keys(p.behind)) {
+		if p.m.Live(id) == nil && p.m.Endings.ByID[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Know notes what the history tells of one of them.
+func (p *afters) Know(id queue.SubmissionID, state queue.SubmissionState) {
+	if p.known == nil {
+		p.known = Ends{}
+	}
+	p.known[id] = state
+}
+
+// replayed joins what the rows and the replay left with the submissions that are open, before they are offered.
+func (p *afters) replayed() {
+	for _, seq := range slices.Sorted(maps.Keys(p.waits)) {
+		w := p.waits[seq]
+		if r := p.m.LiveSeq(seq); r != nil && r.Details().After != nil {
+			r.more.Waits = w
+		} else {
+			p.drop(w)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.behind)) {
+		if p.m.Live(id) == nil {
+			p.end(id, p.stateOf(id, p.known))
+		}
+	}
+	p.known = nil
+}
+
+// Row is Rows': the submissions that an open one still waits for.
+func (p *afters) Row(seq uint64) []byte {
+	w := p.waits[uint32(seq)]
+	if w == nil {
+		return nil
+	}
+	row := []byte{afterRowVersion}
+	for _, id := range w.Left {
+		row = binary.AppendUvarint(row, uint64(id))
+	}
+	return row
+}
+
+// Load is Rows'.
+func (p *afters) Load(seq uint64, row []byte) error {
+	if len(row) == 0 || row[0] != afterRowVersion {
+		return AsideError(AsideAfter)
+	}
+	var left []queue.SubmissionID
+	d := fields{b: row[1:]}
+	for len(d.b) > 0 && len(left) < queue.MaxAfter {
+		left = append(left, queue.SubmissionID(d.uint()))
+	}
+	if d.bad || len(d.b) > 0 {
+		return AsideError(AsideAfter)
+	}
+	p.add(uint32(seq), left)
+	return nil
+}
+
+// afterRowVersion is the first byte of a row.
+const afterRowVersion = 1

@@ -1,0 +1,351 @@
+package simtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// afterWorld is a uniqueWorld in which submissions wait for others.
+type afterWorld struct {
+	uniqueWorld
+	all []*afterSub
+}
+
+// afterSub is a submission as the model remembers it.
+type afterSub struct {
+	id    queue.SubmissionID
+	after *queue.After
+	left  []queue.SubmissionID // those that it waits for, as far as the model knows
+	late  queue.Time           // its run_at
+}
+
+func (w *afterWorld) find(id queue.SubmissionID) *afterSub {
+	return w.all[slices.IndexFunc(w.all, func(s *afterSub) bool { return s.id == id })]
+}
+
+// insert inserts a submission that waits for up to three others, whatever has become of those.
+func (w *afterWorld) insert() {
+	n := prefixed(uint32(1 + w.r.IntN(2)))
+	if w.r.IntN(3) == 0 {
+		n = queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Inline: [][]byte{[]byte("large"), []byte("content")}}}
+	}
+	if w.r.IntN(4) == 0 {
+		n.RunAt = w.clock.now().Add(time.Duration(1+w.r.IntN(5)) * time.Second)
+	}
+	if len(w.all) > 0 && w.r.IntN(4) > 0 {
+		after := &queue.After{Ended: w.r.IntN(3) == 0, Run: w.r.IntN(4) == 0}
+		for range 1 + w.r.IntN(3) {
+			if id := w.all[max(len(w.all)-1-w.r.IntN(8), 0)].id; !slices.Contains(after.IDs, id) {
+				after.IDs = append(after.IDs, id)
+			}
+		}
+		n.After = after
+	}
+	w.log.add("insert %+v %v", n.After, n.RunAt)
+	if w.fails.Store(nil); w.r.IntN(10) == 0 {
+		err := journal.ErrFull
+		w.fails.Store(&err)
+	}
+	made, _, err := w.shard.Insert(ctx, &n)
+	if queue.CodeOf(err) == queue.CodeDiskFull {
+		w.shard.SetFull(false)
+		w.tally["failed"]++
+		return
+	}
+	w.fails.Store(nil)
+	must(w.t, err)
+	s := &afterSub{id: made.ID, after: n.After, late: n.RunAt}
+	if n.After != nil {
+		s.left = slices.Clone(n.After.IDs)
+		if made.Ready > 0 || len(made.WaitsFor) != len(s.left) {
+			w.t.Fatalf("the answer of an insert that waits: %+v", made)
+		}
+		w.tally["waiting"]++
+	}
+	w.all = append(w.all, s)
+}
+
+// settled has the worker do all that is due, and compares what then is with the model.
+func (w *afterWorld) settled() {
+	for range 3 {
+		w.tickAfter(time.Second)
+	}
+	w.look()
+}
+
+func (w *afterWorld) look() {
+	w.t.Helper()
+	for range 2 { // a submission that is cancelled here ends the wait of others
+		for _, s := range w.all {
+			now := w.sub(s.id)
+			unmet := w.learn(s)
+			switch {
+			case unmet && now.State == queue.Open:
+				w.t.Fatalf("%s is open, and one of %v did not end as it wanted", s.id, s.after.IDs)
+			case len(s.left) > 0 && now.State == queue.Open && now.Ready+now.Reserved+now.Done > 0:
+				w.t.Fatalf("%s waits for %v, and %d are ready, %d reserved and %d done", s.id, s.left, now.Ready, now.Reserved, now.Done)
+			case s.late > w.clock.now() && now.Ready+now.Reserved > 0:
+				w.t.Fatalf("%s is offered before its run_at", s.id)
+			case now.State == queue.Open && !slices.Equal(now.WaitsFor, s.left) && len(now.WaitsFor)+len(s.left) > 0:
+				w.t.Fatalf("%s waits for %v, want %v", s.id, now.WaitsFor, s.left)
+			case s.after != nil && len(s.left) == 0 && now.State == queue.Open && now.Ready+now.Reserved+now.Done+now.Dead+now.Skipped == 0 && s.late < w.clock.now():
+				w.t.Fatalf("%s waits for nothing, and is not offered: %+v", s.id, now)
+			}
+		}
+	}
+}
+
+// learn crosses out what a submission waits for no longer, and says whether one has ended as it did not want.
+func (w *afterWorld) learn(s *afterSub) (unmet bool) {
+	s.left = slices.DeleteFunc(s.left, func(id queue.SubmissionID) bool {
+		switch p := w.sub(id); {
+		case p.State == queue.Open:
+			return false
+		case s.after.Met(p.State):
+			w.tally["released"]++
+			return true
+		default:
+			unmet = true
+			w.tally["unmet"]++
+			return false
+		}
+	})
+	return unmet
+}
+
+// reserve takes chunks, none of which may be of a submission that waits.
+func (w *afterWorld) reserve() {
+	got := mustReserve(w.t, w.box, "Random", 1+w.r.IntN(3))
+	for i := range got {
+		s := w.find(got[i].Token.Submission)
+		for _, id := range s.left {
+			if p := w.sub(id); p.State == queue.Open || !s.after.Met(p.State) {
+				w.t.Fatalf("a chunk of %s was handed out, which waits for %s, which is %s", s.id, id, p.State)
+			}
+		}
+		if s.after != nil {
+			w.tally["reserved"]++
+		}
+	}
+	w.held = append(w.held, got...)
+}
+
+func (w *afterWorld) step() {
+	switch n := w.r.IntN(12); {
+	case n < 4:
+		w.insert()
+	case n < 6:
+		w.reserve()
+	case n < 10:
+		w.subs = w.subs[:0]
+		for _, s := range w.all {
+			w.subs = append(w.subs, uniqueSub{id: s.id})
+		}
+		switch w.r.IntN(5) {
+		case 0:
+			_, err := w.shard.Complete(ctx, completions(w.held), nil)
+			must(w.t, err)
+			w.held = nil
+		case 1:
+			w.fail()
+		case 2:
+			w.redrive()
+		case 3:
+			if n := len(w.all); n > 0 && w.r.IntN(2) == 0 {
+				_, err := w.shard.Submissions.Cancel(ctx, w.all[w.r.IntN(n)].id)
+				must(w.t, err)
+			}
+		case 4:
+			if w.r.IntN(3) == 0 { // what the worker writes does not come through at first
+				err := journal.ErrFull
+				w.fails.Store(&err)
+			}
+			w.clock.pass(time.Second)
+			w.shard.Worker.Tick()
+			w.fails.Store(nil)
+			w.shard.SetFull(false)
+		}
+	default:
+		if w.restart(); w.held != nil && w.r.IntN(2) == 0 {
+			w.held = nil
+		}
+	}
+}
+
+// redrive offers dead chunks again. What waited for the end of their submission and was not told yet waits again.
+func (w *afterWorld) redrive() {
+	for _, x := range w.all {
+		if now := w.sub(x.id); now.Dead > 0 && now.State != queue.Cancelled && now.State != queue.Failed {
+			for _, s := range w.all {
+				w.learn(s)
+			}
+			w.settled()
+			_, err := w.shard.DeadLetters.Redrive(ctx, x.id, []uint32{0})
+			must(w.t, err)
+			w.tally["redriven"]++
+			return
+		}
+	}
+}
+
+func (w *afterWorld) fail() {
+	var items []queue.FailItem
+	for i := range w.held {
+		items = append(items, queue.FailItem{Token: w.held[i].Token, Fatal: w.r.IntN(4) > 0})
+	}
+	_, err := w.shard.Fail(ctx, items, nil)
+	must(w.t, err)
+	w.held = nil
+}
+
+// Submissions that wait for others are handed out when those have ended as wanted, and never before, and are cancelled when one has not.
+// A brute-force model says which. Failing commits, reloads, checkpoints, kills and redrives come between.
+func TestAfterAgainstModel(t *testing.T) {
+	t.Parallel()
+	total := map[string]int{}
+	seeds := 30
+	if testing.Short() {
+		seeds = 20
+	}
+	for i := range seeds {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint("seed ", i), func(t *testing.T) {
+			settings := relaxed()
+			settings.OnExhausted = queue.DeadLetter
+			w := &afterWorld{uniqueWorld: uniqueWorld{box: newBox(t, settings), r: newRand(seed, 1), tally: total}}
+			w.opBytes = 8 // so that what is inline is put into blobs before
+			w.wrap = func(log journal.Journal) journal.Journal { return failingAppends{log, &w.uniqueWorld} }
+			w.open()
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d\n  %s", seed, w.log.String())
+				}
+			}()
+			for n := range 80 {
+				if w.step(); n%4 == 0 {
+					w.settled()
+				}
+			}
+			w.settled()
+			must(t, w.shard.Audit())
+		})
+	}
+	for _, what := range []string{"waiting", "reserved", "released", "unmet", "redriven", "killed", "reloaded", "failed"} {
+		if total[what] == 0 {
+			t.Errorf("nothing was %s", what)
+		}
+	}
+	t.Logf("counted: %v", total)
+}
+
+// An end whose consequences were not written before a kill has them after the start: from memory, from the history, and, of a
+// submission that was deleted meanwhile, as one that did not complete.
+func TestAfterOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	for kind := range killMoments {
+		for _, end := range []string{"completed", "cancelled", "deleted"} {
+			b := openBox(t, relaxed())
+			first := mustInsert(t, b, prefixed(1)).ID
+			other := mustInsert(t, b, prefixed(1)).ID
+			n := prefixed(1)
+			n.After = &queue.After{IDs: []queue.SubmissionID{first}}
+			second := mustInsert(t, b, n).ID
+			n.After = &queue.After{IDs: []queue.SubmissionID{first, other}, Ended: true}
+			third := mustInsert(t, b, n).ID
+			if end == "completed" {
+				held := mustReserve(t, b, "OldestFirst", 1)
+				if held[0].Token.Submission != first {
+					t.Fatal("another one came first")
+				}
+				_, err := b.shard.Complete(ctx, completions(held), nil)
+				must(t, err)
+			} else {
+				_, err := b.shard.Submissions.Cancel(ctx, first)
+				must(t, err)
+				if end == "deleted" {
+					must(t, b.shard.Deletions.Delete(ctx, first, false))
+				}
+			}
+			b.kill(t, kind)
+			b.tickAfter(time.Second)
+			want := queue.Cancelled
+			if end == "completed" {
+				want = queue.Open
+			}
+			if got := b.sub(second); got.State != want || end == "completed" && got.Ready != 1 {
+				t.Errorf("%s, files %d: the one that waited is %s with %d ready, want %s", end, kind, got.State, got.Ready, want)
+			}
+			if got := b.sub(third); got.State != queue.Open || !slices.Equal(got.WaitsFor, []queue.SubmissionID{other}) {
+				t.Errorf("%s, files %d: the other one is %s and waits for %v", end, kind, got.State, got.WaitsFor)
+			}
+			b.kill(t, allFolded)
+			if got := b.sub(third); !slices.Equal(got.WaitsFor, []queue.SubmissionID{other}) || got.Ready > 0 {
+				t.Errorf("%s, files %d: after another start it waits for %v", end, kind, got.WaitsFor)
+			}
+			must(t, b.shard.Audit())
+		}
+	}
+}
+
+// A submission that ended with dead chunks and is redriven before those that wait for its end were told makes them wait again.
+func TestAfterARedrive(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, deadLetters())
+	first := mustInsert(t, b, prefixed(1)).ID
+	n := prefixed(1)
+	n.After = &queue.After{IDs: []queue.SubmissionID{first}, Ended: true}
+	second := mustInsert(t, b, n).ID
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal = true })
+	_, err := b.shard.DeadLetters.Redrive(ctx, first, []uint32{0})
+	must(t, err)
+	b.tickAfter(time.Second)
+	if got := b.sub(second); got.Ready > 0 || len(got.WaitsFor) != 1 {
+		t.Fatalf("it waits for %v, and %d are ready", got.WaitsFor, got.Ready)
+	}
+	_, err = b.shard.Complete(ctx, completions(mustReserve(t, b, "OldestFirst", 2)), nil)
+	must(t, err)
+	b.tickAfter(time.Second)
+	if got := b.sub(second); got.Ready != 1 || len(got.WaitsFor) > 0 {
+		t.Errorf("it waits for %v, and %d are ready", got.WaitsFor, got.Ready)
+	}
+}
+
+// Waits are bounded, and what is refused or fails leaves none.
+func TestAfterIsBounded(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	var count int
+	waits := func(limit int) int {
+		b.shard.Submissions.Look(func(m *machine.Machine) { m.Afters.Limit, count = limit, m.Afters.Count })
+		return count
+	}
+	waits(2)
+	ids := []queue.SubmissionID{mustInsert(t, b, prefixed(1)).ID, mustInsert(t, b, prefixed(1)).ID}
+	n := prefixed(1)
+	n.After = &queue.After{IDs: ids}
+	second := mustInsert(t, b, n).ID
+	if _, _, err := b.shard.Insert(ctx, &n); queue.CodeOf(err) != queue.CodeOverloaded {
+		t.Errorf("a wait beyond the bound gave %v", err)
+	}
+	_, err := b.shard.Submissions.Cancel(ctx, second)
+	must(t, err)
+	if left := waits(2); left != 0 {
+		t.Errorf("%d waits are left of a submission that was cancelled", left)
+	}
+	n.After = &queue.After{IDs: []queue.SubmissionID{ids[0] + 1<<30}}
+	var refused *queue.Error
+	if _, _, err := b.shard.Insert(ctx, &n); !errors.As(err, &refused) || refused.Code != queue.CodeInvalid {
+		t.Errorf("a wait for what does not exist gave %v", err)
+	}
+	if left := waits(2); left != 0 {
+		t.Errorf("%d waits are left of inserts that were refused", left)
+	}
+}
