@@ -46,7 +46,8 @@ const (
 		"leave the history. With If-Match, the server changes only the content with the dead letter's ETag, else it " +
 		"answers 412."
 	redriveAbout = "The chunk is ready again with its attempts reset; its history stays. A submission that " +
-		"completed with dead chunks opens again. The answer is 409 if its dead_deadline has passed."
+		"completed with dead chunks opens again. After its dead_deadline the answer is 409, unless the " +
+		"queue's on_deadline is dead_letter: then the submission goes on without a dead_deadline."
 )
 
 // deadLetters are the handlers of dead chunks that can be redriven.

@@ -116,6 +116,9 @@ func queueFields(q api.Queue) [][2]string {
 		value, _ := d.In(&q.Settings)
 		out = append(out, [2]string{settingTitle.Replace(d.FlagName()), settingText(d, value.Interface())})
 	}
+	for _, text := range q.Warnings {
+		out = append(out, [2]string{"warning", text})
+	}
 	out = append(out, [2]string{"created", moment(q.CreatedAt)}, [2]string{"state", queueState(q)})
 	if q.Quarantined != nil {
 		out = append(out, [2]string{"since", moment(q.Quarantined.Since)}, [2]string{"reason", q.Quarantined.Reason})

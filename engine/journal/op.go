@@ -90,7 +90,8 @@ type Completed struct {
 type ReturnReason uint8
 
 // The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up.
-// Snoozed is a release with a delay, which counts no try. Redriven and Forwarded are not
+// Snoozed is a release with a delay, and Overdue the passing of the submission's dead_deadline,
+// after which the chunk is Dead: neither counts a try. Redriven and Forwarded are not
 // written in a Return: they are what a chunk's history says after a Redrive, and after it
 // went on to another queue, which ends it here. The others offer the chunk again, at once or later.
 const (
@@ -102,6 +103,7 @@ const (
 	Redriven
 	Forwarded
 	Snoozed
+	Overdue
 )
 
 // Returned is a chunk that came back undone with a try counted, unless it was Snoozed. The counts are the new
@@ -176,7 +178,7 @@ func (r *Returned) fields(c *coder) {
 	}
 	octet(c, &reason, math.MaxUint8)
 	r.Reason, r.Lost = reason&^lostFlag, reason&lostFlag != 0
-	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) || r.Reason == Snoozed && !r.Lost)
+	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) || (r.Reason == Snoozed || r.Reason == Overdue) && !r.Lost)
 	unsigned(c, &r.Attempts)
 	unsigned(c, &r.Expiries)
 	signed(c, &r.NotBefore)

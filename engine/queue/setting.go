@@ -90,6 +90,10 @@ var settings = []*Setting{
 		Name: "dead_after_ms", Range: milliseconds(0, MaxRetention, "none"), sparse: true,
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.DeadAfter }, 0),
 		Sentence: "How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself",
+	}, {
+		Name: "on_deadline", Names: onDeadlines[:], sparse: true,
+		field:    fieldOf(func(s *Settings) *OnDeadline { return &s.OnDeadline }, SkipThem),
+		Sentence: "What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as dead letters",
 	},
 }
 
@@ -115,6 +119,15 @@ func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).Equal(d
 
 // Valid checks every setting by its declaration.
 func (s *Settings) Valid() error { return valid(settings, s) }
+
+// Warnings names settings that together do not do what one of them seems to say.
+func (s *Settings) Warnings() (list []string) {
+	if s.DeadLetterQueue != "" && s.OnExhausted != DeadLetter && s.OnDeadline != DeadLetterThem {
+		list = append(list, fmt.Sprintf("dead_letter_queue gets nothing from submissions without an on_exhausted of their own: "+
+			"on_exhausted is %s and on_deadline is %s. Set one of them to dead_letter", s.OnExhausted, s.OnDeadline))
+	}
+	return list
+}
 
 // SettingRange is what the number at a pointer into settings may be: "/max_attempts", "/retry_backoff/factor". False: none stands there.
 func SettingRange(pointer string) (Range, bool) { return rangeIn(settings, pointer) }

@@ -74,6 +74,7 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		{func(s *Settings) { s.ConsumerGrace = 2 * time.Hour }, "/consumer_grace_ms is 7200000; 0 (at once) to 3600000 are allowed"},
 		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600000 are allowed"},
 		{func(s *Settings) { s.DeadAfter = -time.Second }, "/dead_after_ms is -1000; 0 (none) to 315360000000 are allowed"},
+		{func(s *Settings) { s.OnDeadline = DeadLetterThem + 1 }, "/on_deadline must be skip or dead_letter"},
 		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86400000 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2592000000 are allowed"},
 		{func(s *Settings) { s.ExpiryBackoff.Factor = 0.5 }, "/expiry_backoff/factor is 0.5; 1 to 100 are allowed"},
@@ -89,6 +90,25 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		test.change(&s)
 		if err := s.Valid(); err == nil || err.Error() != "invalid: The request is not valid.; "+test.want {
 			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+// A dead letter queue that gets nothing is told.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		settings Settings
+		warns    bool
+	}{
+		{Settings{DeadLetterQueue: "x", OnExhausted: Skip}, true},
+		{Settings{DeadLetterQueue: "x", OnExhausted: FailSubmission}, true},
+		{Settings{DeadLetterQueue: "x", OnExhausted: FailSubmission, OnDeadline: DeadLetterThem}, false},
+		{Settings{DeadLetterQueue: "x", OnExhausted: DeadLetter}, false},
+		{Settings{OnExhausted: Skip}, false},
+	} {
+		if got := test.settings.Warnings(); len(got) > 0 != test.warns {
+			t.Errorf("%+v: got %q, want a warning: %v", test.settings, got, test.warns)
 		}
 	}
 }

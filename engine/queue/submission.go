@@ -284,8 +284,22 @@ type Settings struct {
 	Draining           bool
 	Shards             uint8 // 1 to MaxQueueShards
 	GroupRequired      bool
+	OnDeadline         OnDeadline
 	DeadAfter          time.Duration // 0: submissions have no dead_deadline unless they say so
 }
+
+// OnDeadline says what becomes of the chunks that a submission has left when its dead_deadline passes.
+type OnDeadline uint8
+
+// SkipThem: they are skipped, and the submission expires. DeadLetterThem: they become dead letters.
+const (
+	SkipThem OnDeadline = iota
+	DeadLetterThem
+)
+
+var onDeadlines = [...]string{"skip", "dead_letter"}
+
+func (d OnDeadline) String() string { return onDeadlines[d] }
 
 // Requeue says where a chunk is requeued after a failed attempt.
 type Requeue uint8

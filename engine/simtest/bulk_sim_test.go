@@ -86,7 +86,7 @@ func (m *model) page(b *modelBulk, most int, now queue.Time) (groups []bulkGroup
 			continue
 		}
 		g.counts = queue.BulkCounts{Matched: uint64(g.matched), Done: uint64(g.matched)}
-		if at := x.asked.DeadDeadline; b.Action == queue.BulkRedrive && x.state != queue.Open && at != 0 && at <= now {
+		if b.Action == queue.BulkRedrive && x.state != queue.Open && x.tooLate(now) && m.settings.OnDeadline == queue.SkipThem {
 			g.counts.Done, g.counts.Refused, g.chunks = 0, g.counts.Done, nil
 		}
 		if b.Action == queue.BulkGiveUp {
@@ -165,7 +165,7 @@ func (s *sim) bulkDoes(b *modelBulk, g *bulkGroup) {
 	for _, c := range g.chunks {
 		switch b.Action {
 		case queue.BulkRedrive:
-			g.x.redrive(c)
+			g.x.redrive(c, s.now)
 		case queue.BulkDelete:
 			c.state = queue.ChunkSkipped
 		case queue.BulkForward:
@@ -221,7 +221,7 @@ func (s *sim) drawBulk() queue.BulkRequest {
 		}
 	}
 	late := slices.IndexFunc(s.m.subs, func(x *modelSub) bool {
-		return x.state == queue.CompletedWithDead && x.asked.DeadDeadline != 0 && x.asked.DeadDeadline <= s.now
+		return x.state == queue.CompletedWithDead && x.tooLate(s.now)
 	})
 	if late >= 0 && s.chance(90) { // what cannot be redriven any more is rare
 		r = queue.BulkRequest{Action: queue.BulkRedrive, To: r.To}

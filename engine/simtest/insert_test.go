@@ -40,6 +40,9 @@ func (s *sim) draw() queue.NewSubmission {
 	if s.chance(10) {
 		n.Group, n.Trace, n.DeadDeadline = fmt.Sprint("g", s.r.IntN(3)), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", s.now+1000
 	}
+	if s.late != nil && n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt { // no one can ask for that
+		n.DeadDeadline = n.RunAt.Add(time.Second)
+	}
 	return n
 }
 

@@ -39,12 +39,20 @@ func (m *model) letters(f queue.BulkFilter) (list []queue.DeadChunk) {
 	return list
 }
 
+// tooLate says that the submission's dead_deadline has passed.
+func (x *modelSub) tooLate(now queue.Time) bool {
+	return x.asked.DeadDeadline != 0 && x.asked.DeadDeadline <= now
+}
+
 // redrive offers a dead chunk again.
-func (x *modelSub) redrive(c *modelChunk) {
+func (x *modelSub) redrive(c *modelChunk, now queue.Time) {
 	c.state, c.attempts, c.expiries, c.expired = queue.ChunkReady, 0, 0, false
 	c.redrives++
 	if x.state != queue.Open {
 		x.reread()
+		if x.tooLate(now) { // it has done its work
+			x.asked.DeadDeadline = 0
+		}
 	}
 	x.state, x.finished, x.failure = queue.Open, 0, ""
 }
@@ -82,8 +90,8 @@ func (s *sim) redriveSome() {
 	}
 	s.log.add("redrive %s %v, of which %d are dead", x.id, indexes, len(dead))
 	n, err := s.shard.DeadLetters.Redrive(ctx, x.id, indexes)
-	at := x.asked.DeadDeadline
-	if x.state != queue.Open && (x.state != queue.CompletedWithDead || at != 0 && at <= s.now) {
+	late := x.tooLate(s.now)
+	if x.state != queue.Open && (x.state != queue.CompletedWithDead || late && s.m.settings.OnDeadline == queue.SkipThem) {
 		if queue.CodeOf(err) != queue.CodeConflict {
 			s.fail("redrive of the %s submission %s: got %d %v, want a conflict", x.state, x.id, n, err)
 		}
@@ -94,8 +102,11 @@ func (s *sim) redriveSome() {
 		for _, c := range dead {
 			if x.state != queue.Open {
 				s.tally.add("redrive opens a submission", 1)
+				if late {
+					s.tally.add("redrive after the dead_deadline", 1)
+				}
 			}
-			x.redrive(c)
+			x.redrive(c, s.now)
 			s.tally.add("redrive", 1)
 		}
 	}}, failed, written)

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -271,6 +272,90 @@ func TestDeadAfter(t *testing.T) {
 	b.wantCounts("at a deadline of its own", own.ID, queue.Submission{State: queue.Expired, Skipped: 2})
 	b.tickAfter(1000 * time.Hour)
 	b.wantCounts("without one", none.ID, queue.Submission{Ready: 2})
+}
+
+// T14: with on_deadline dead_letter, what a submission has left when its dead_deadline passes becomes dead letters, whatever it is doing. They
+// can be redriven, and the deadline does not come back.
+func TestDeadlineMakesDeadLetters(t *testing.T) {
+	t.Parallel()
+	settings := relaxed()
+	settings.OnDeadline, settings.OnExhausted = queue.DeadLetterThem, queue.Skip
+	settings.RetryBackoff = queue.Backoff{Base: 2 * time.Hour, Jitter: queue.NoJitter}
+	b := openBox(t, settings)
+	n := prefixed(1500) // in slices
+	n.DeadDeadline, n.MaxFailedChunks = b.clock.now().Add(time.Hour), 1
+	sub := mustInsert(t, b, n)
+	held := mustReserve(t, b, "Random", 700)
+	_, err := b.shard.Complete(ctx, completions(held[:1]), nil)
+	must(t, err)
+	_, err = b.shard.Fail(ctx, []queue.FailItem{{Token: held[1].Token, Error: "no"}, {Token: held[2].Token, Error: "no"}}, nil)
+	must(t, err)
+	_, err = b.shard.Release(ctx, []queue.ReleaseItem{{Token: held[3].Token}, {Token: held[4].Token}}, nil)
+	must(t, err)
+	b.clock.pass(time.Hour - time.Millisecond)
+	b.wantCounts("a moment before", sub.ID, queue.Submission{Ready: 802, Waiting: 2, Reserved: 695, Done: 1})
+	b.tickAfter(time.Millisecond)
+	b.wantCounts("at the deadline", sub.ID, queue.Submission{State: queue.CompletedWithDead, Done: 1, Dead: 1499})
+	results, err := b.shard.Complete(ctx, completions(held[10:11]), nil)
+	if err != nil || results[0].Outcome != queue.OutcomeGone {
+		t.Errorf("a completion after the deadline: got %+v %v, want gone", results, err)
+	}
+	b.close()
+	b.open()
+	redriven := []uint32{held[1].Token.Index, held[10].Token.Index}
+	slices.Sort(redriven)
+	if n, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, redriven); n != 2 || err != nil {
+		t.Fatalf("redrive: got %d %v, want 2", n, err)
+	}
+	for range 2 { // also after a restart
+		b.tickAfter(time.Hour)
+		b.wantCounts("redriven", sub.ID, queue.Submission{Ready: 2, Done: 1, Dead: 1497})
+		b.close()
+		b.open()
+	}
+}
+
+// A slice of dead letters whose commit failed is made again by itself. While chunks die, nothing of the submission is handed out, and after a
+// restart in between the rest follow.
+func TestDeadlineIsRepeated(t *testing.T) {
+	t.Parallel()
+	for slice := range 2 {
+		settings := relaxed()
+		settings.OnDeadline = queue.DeadLetterThem
+		f := &faults{}
+		b := newBox(t, settings)
+		b.wrap, b.fatal = f.wrap, f.fatal
+		b.open()
+		n := prefixed(700)
+		n.DeadDeadline = b.clock.now().Add(time.Minute)
+		sub := mustInsert(t, b, n)
+		held := mustReserve(t, b, "OldestFirst", 1)
+		f.arm(full, slice)
+		b.clock.pass(time.Minute)
+		b.shard.Worker.Tick()
+		if err := b.settle(); queue.CodeOf(err) != queue.CodeDiskFull && !f.hasFired() {
+			t.Fatalf("the commit of slice %d: got %v, want a full disk", slice, err)
+		}
+		if slice == 0 {
+			b.wantCounts("after the first failed", sub.ID, queue.Submission{Ready: 699, Reserved: 1})
+			if got := mustReserve(t, b, "OldestFirst", 1); len(got) != 1 {
+				t.Error("it is not offered again")
+			}
+		} else {
+			b.wantCounts("after the second failed", sub.ID, queue.Submission{Waiting: 200, Dead: 500})
+			if got := mustReserve(t, b, "OldestFirst", 1); len(got) != 0 {
+				t.Errorf("%d chunks of a submission that is at its deadline are handed out", len(got))
+			}
+			if _, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{held[0].Token.Index}); queue.CodeOf(err) != queue.CodeConflict {
+				t.Errorf("a redrive meanwhile: got %v, want a conflict", err)
+			}
+			b.close()
+			b.open()
+		}
+		b.tickAfter(time.Second)
+		b.wantCounts("after the next tick", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 700})
+		b.close()
+	}
 }
 
 // P7 (39), F4 (101): the counts follow every expiry, and their sum stays.

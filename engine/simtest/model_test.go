@@ -432,7 +432,17 @@ func (m *model) gone(x *modelSub) queue.ChunkState {
 
 // tried counts a try of the chunk in hand, and takes the chunk from its holder.
 func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Time) {
-	a := queue.Attempt{Ended: now, Expired: expired, Lost: lostBy(text), Error: text}
+	c.ended(queue.Attempt{Expired: expired, Lost: lostBy(text), Error: text}, now)
+	c.attempts++
+	if expired {
+		c.expiries++
+	}
+	c.tried, c.expired = t, expired || lostBy(text)
+}
+
+// ended adds to the history of the chunk, and takes it from its holder.
+func (c *modelChunk) ended(a queue.Attempt, now queue.Time) {
+	a.Ended = now
 	if c.state == queue.ChunkReserved {
 		a.Consumer, a.Held = c.hold.consumer, now.Sub(c.hold.reserved)
 	}
@@ -442,12 +452,7 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 	}
 	c.past = append(c.past, a)
 	c.past = c.past[max(0, len(c.past)-queue.MaxAttemptsKept):]
-	c.attempts++
-	if expired {
-		c.expiries++
-	}
-	c.err, c.tried, c.expired, c.hold = text, t, expired || lostBy(text), modelHold{}
-	c.snoozed = false
+	c.err, c.hold, c.snoozed = a.Error, modelHold{}, false
 }
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
@@ -565,13 +570,41 @@ func (m *model) reload(now queue.Time) {
 // expireAll ends the submissions whose dead deadline passed.
 func (m *model) expireAll(now queue.Time) {
 	for _, x := range m.subs {
-		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now && !m.spares(x, now) {
+		if at := x.asked.DeadDeadline; m.buries(x, now) {
+			m.bury(x, now)
+		} else if x.state == queue.Open && at != 0 && at <= now && !m.spares(x, now) {
 			m.end(x, queue.Expired, "its dead_deadline passed", now)
 			m.tally.add("dead_deadline ends a submission", 1)
 		} else if x.state == queue.Open && at != 0 && at <= now {
 			m.tally.add("dead_deadline waits for a rule", 1)
 		}
 	}
+}
+
+// buries says that a tick makes dead letters of what a submission has left.
+func (m *model) buries(x *modelSub, now queue.Time) bool {
+	return x.state == queue.Open && x.tooLate(now) && !m.spares(x, now) && m.settings.OnDeadline == queue.DeadLetterThem
+}
+
+// bury makes dead letters of what a submission has left at its dead deadline.
+func (m *model) bury(x *modelSub, now queue.Time) {
+	for _, c := range x.chunks {
+		if c.state == queue.ChunkDone || c.state == queue.ChunkDead || c.state == queue.ChunkSkipped || c.state == queue.ChunkForwarded {
+			continue
+		}
+		if c.state == queue.ChunkReserved {
+			c.tried = c.hold.token
+			m.tally.add("dead_deadline takes a chunk from its holder", 1)
+		}
+		c.ended(queue.Attempt{Error: "its dead_deadline passed"}, now)
+		c.state, c.expired, c.shelved, c.notBefore = queue.ChunkDead, false, false, 0
+		m.tally.add("dead_deadline makes a dead letter", 1)
+		if to := m.settings.DeadLetterQueue; to != "" {
+			m.forward(x, c, to)
+			m.tally.add("forwarded by its dead_deadline", 1)
+		}
+	}
+	m.endIfOver(x, now)
 }
 
 // promote offers what waited until now.

@@ -182,7 +182,13 @@ func (s *sim) drawSettings() queue.Settings {
 	q.ConsumerGrace = pickOf(s, 0, 5*time.Second, 30*time.Second, 10*time.Minute)
 	q.RestartGrace = pickOf(s, 0, 0, 3*time.Second, 5*time.Minute)
 	q.ExpiryBackoff = s.drawBackoff()
-	if s.late != nil && s.late.IntN(8) == 0 {
+	if s.late == nil {
+		return q
+	}
+	if s.faults == nil { // else what a tick that failed has left could not be told from the chunks alone
+		q.OnDeadline = queue.OnDeadline(s.late.IntN(2))
+	}
+	if s.late.IntN(8) == 0 {
 		q.DeadAfter = []time.Duration{20 * time.Second, 5 * time.Minute, time.Hour}[s.late.IntN(3)]
 	}
 	return q

@@ -6,6 +6,9 @@ type Queue struct {
 	Settings  QueueSettings `json:"settings"`   // All settings
 	CreatedAt Time          `json:"created_at"` // Time when it was created
 
+	// Settings that together do not do what one of them seems to say
+	Warnings []string `json:"warnings,omitempty"`
+
 	// In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue
 	// does not answer within two seconds
 	Sentence string `json:"sentence,omitempty"`
@@ -69,6 +72,8 @@ type QueueSettings struct {
 	GroupRequired bool  `json:"group_required"` // submissions without a group are refused
 	// dead_deadline of a submission that says none, from its insert or its run_at; 0: none
 	DeadAfterMS int64 `json:"dead_after_ms"`
+	// of the chunks that a submission has left at its dead_deadline: skip or dead_letter
+	OnDeadline string `json:"on_deadline"`
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -167,6 +172,7 @@ type QueueSettingsInput struct {
 	Shards               *uint8   `json:"shards,omitempty" limit:"1..MaxQueueShards"`
 	GroupRequired        *bool    `json:"group_required,omitempty"`
 	DeadAfterMS          *int64   `json:"dead_after_ms,omitempty"`
+	OnDeadline           *string  `json:"on_deadline,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

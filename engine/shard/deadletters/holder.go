@@ -37,13 +37,15 @@ func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
 	switch at := h.r.Details().DeadDeadline; {
 	case h.open && h.r.Ending:
 		return "is about to end"
+	case h.open && action == queue.BulkRedrive && h.p.m.Tries.Overdue(h.r):
+		return "is at its dead_deadline: its chunks become dead letters now"
 	case h.open:
 		return ""
 	case action != queue.BulkRedrive: // of another end nothing is a dead letter
 		return ""
 	case h.r.State != queue.CompletedWithDead:
 		return "is " + h.r.State.String()
-	case at != 0 && at <= now:
+	case at != 0 && at <= now && h.p.m.Settings.OnDeadline == queue.SkipThem:
 		return "has a dead_deadline that passed"
 	}
 	return ""

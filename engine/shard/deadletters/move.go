@@ -31,6 +31,9 @@ func (p *Part) redrive(op journal.Redrive) error {
 		if r, err = p.reopen(row); err != nil {
 			return err
 		}
+		if at := r.Details().DeadDeadline; at != 0 && at <= m.Now {
+			r.ForgetDeadline()
+		}
 	case m.Replay && m.AppliedAt <= r.AppliedAt && !r.Dirty:
 		return nil
 	}

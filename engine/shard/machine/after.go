@@ -275,6 +275,7 @@ func (p *afters) met(op *journal.Awaited) {
 func (p *afters) release(r *Record) {
 	switch {
 	case r.Details().RunAt > p.m.Now: // its timer runs
+	case p.m.Tries.Overdue(r): // it stays hidden until its chunks are dead letters
 	case r.Ending: // in a moment it is known whether it has ended
 		p.m.Lifecycle.Schedule(KindRunAt, Due{At: p.m.Now.Add(time.Millisecond), Seq: r.Seq})
 	default:

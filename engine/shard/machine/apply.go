@@ -201,6 +201,10 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 			}
 			m.timed(r, slot)
 		case reserver.Expiring, reserver.Dying:
+			if op.Reason == journal.Overdue {
+				m.Revoked(r.ID, slot, queue.RevokedEnded)
+				break
+			}
 			if m.Stats.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
 				m.Roster.Lost++
 			}
@@ -229,9 +233,13 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	}
 	m.Delays.end(r, op.Index, t)
 	m.Suspects.acquit(r, t)
+	overdue := op.Reason == journal.Overdue
+	if overdue {
+		op.Reason, op.Error = journal.Dead, errorOverdue
+	}
 	if n := len(t.Past); op.Reason == journal.Snoozed {
 		marks.Hit("a released chunk waits, and no try is counted")
-	} else if n > 0 && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
+	} else if n > 0 && !overdue && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
 		marks.Hit("what a consumer says is added to a counted attempt")
 		t.Past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
 	} else {
@@ -258,7 +266,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	default:
 		m.PutBack(r, op.Index)
 	}
-	if op.Reason == journal.Failed || t.Gone() {
+	if op.Reason == journal.Failed || t.Gone() && !overdue {
 		m.Stats.Failed++
 	} else if op.Reason == journal.Snoozed {
 		m.Stats.Released++

@@ -126,8 +126,7 @@ func (m *Machine) Step(kind Kind, now queue.Time, most int, slots []uint32, park
 		}
 		p.Acting = Action{Kind: kind, Submission: r.ID, Index: d.index}
 		if parked[p.Acting] == nil {
-			n++
-			m.act(kind, r, d, now)
+			n += max(1, m.act(kind, r, d, now, most-n))
 		}
 	}
 	return n
@@ -151,26 +150,36 @@ func (m *Machine) ActionOf(kind Kind, slot uint32) Action {
 	return a
 }
 
-// act does what a due entry stands for, if it still holds.
-func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time) {
+// act does what a due entry stands for, if it still holds. It says of how many chunks, at most `most`, if that is more
+// than one action.
+func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time, most int) int {
 	switch kind {
 	case KindRetry:
 		m.Stats.Acted(kind, m.offerAgain(r, d))
 	case KindRunAt:
 		parked := d.holds(kind, r)
 		m.Stats.Acted(kind, parked)
+		if m.Tries.Overdue(r) { // it stays hidden
+			return 0
+		}
 		if parked && r.Ending { // in a moment it is known whether it has ended
 			m.Lifecycle.Schedule(kind, Due{At: now.Add(time.Millisecond), Seq: d.Seq})
 		} else if parked {
 			unpark(m, r)
 		}
 	case KindDeadDeadline:
-		if m.Joined.Rules.Spares(r, now) {
+		switch at := r.Details().DeadDeadline; {
+		case m.Tries.Overdue(r):
+			return m.Tries.bury(r, most, now)
+		case at == 0 || at > now || m.Joined.Rules.Spares(r, now): // a redrive may have forgotten it
 			m.Stats.Acted(kind, false)
-			return
+		case m.Settings.OnDeadline == queue.DeadLetterThem:
+			return m.Tries.bury(r, most, now)
+		default:
+			m.EndSubmission(r, queue.Expired, errorOverdue, now) // counted when it is applied
 		}
-		m.EndSubmission(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
 	}
+	return 0
 }
 
 // offerAgain offers a chunk whose delay is over.

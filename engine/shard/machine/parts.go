@@ -89,7 +89,7 @@ func (p *parts) of(m *Machine) {
 			Freed: 1, // retention looks at all of the history first
 		},
 		Recovery: recovery{m: m},
-		Tokens:   tokens{m: m}, Tries: tries{m: m},
+		Tokens:   tokens{m: m}, Tries: tries{m: m, overdue: overdue{}},
 		Uniques:     uniques{m: m, Limit: queue.MaxUniqueWindows},
 		Afters:      afters{m: m, Limit: queue.MaxAwaited},
 		ValueLimits: valueLimits{backlog: m.Backlog},

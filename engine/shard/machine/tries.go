@@ -33,6 +33,8 @@ type tries struct {
 	m *Machine
 	// the chunk that the last Return ended: if it fails its submission, the End follows at once
 	gaveUp struct{ seq, index uint32 }
+
+	overdue overdue
 }
 
 // late is a failure that is told when no one holds the chunk any more. A try that was not
@@ -169,7 +171,7 @@ func (p *tries) Count(r *Record, index uint32, reason journal.ReturnReason, now 
 	op := journal.Returned{Seq: r.Seq, Index: index, Reason: reason, Attempts: 1}
 	if slot, held := m.Holds.Find(r.Seq, index); held {
 		h := m.Holds.At(slot)
-		op.Consumer, op.Held = m.Holds.Consumer(h), uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
+		op.Consumer, op.Held = m.Holds.Consumer(h), heldFor(h, now)
 	}
 	if t := r.Tries[index]; t != nil {
 		op.Attempts, op.Expiries = OneMore(t.Attempts), t.Expiries
@@ -178,6 +180,11 @@ func (p *tries) Count(r *Record, index uint32, reason journal.ReturnReason, now 
 		op.Expiries = OneMore(op.Expiries)
 	}
 	return op
+}
+
+// heldFor is for how many milliseconds a chunk was held.
+func heldFor(h *reserver.Hold, now queue.Time) uint32 {
+	return uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
 }
 
 // over encodes that a reservation ended without its consumer, for the reason Expired or Lost.
@@ -277,12 +284,7 @@ func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	}
 	m.Batch.Dies(r)
 	if op.Reason == journal.Dead {
-		if r.Dead+r.Dying == 1 {
-			m.Joined.failing(r, op.Error, now)
-		}
-		for _, dying := range m.Joined.Dying {
-			dying(r, op.Index, now)
-		}
+		p.letter(r, op.Index, op.Error, now)
 	}
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 }

@@ -82,7 +82,7 @@ export type StrategyJSON = string | ({ type: string; underlying?: StrategyJSON; 
 export interface Warning { kind: string; pointer: string; detail: string }
 export interface Valid { strategy: string; tree: StrategyJSON; branches: string[]; warnings: Warning[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
-export interface Queue { name: string; created_at: string; sentence?: string; now?: QueueNow; settings: Record<string, unknown>; quarantined?: Quarantined }
+export interface Queue { name: string; created_at: string; sentence?: string; now?: QueueNow; settings: Record<string, unknown>; warnings?: string[]; quarantined?: Quarantined }
 export interface QueueNow { waiting: number; reserved: number; dead_letters: number; done_per_second: number; done_rates: number[]; alarms: string[] }
 export interface Quarantined { reason: string; since: string }
 

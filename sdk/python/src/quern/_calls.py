@@ -794,7 +794,8 @@ class Calls:
 
     def redrive_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int]) -> types.Submission:
         """Redrive a dead chunk. The chunk is ready again with its attempts reset; its history stays. A submission that completed
-        with dead chunks opens again. The answer is 409 if its dead_deadline has passed.
+        with dead chunks opens again. After its dead_deadline the answer is 409, unless the queue's on_deadline is dead_letter:
+        then the submission goes on without a dead_deadline.
         """
         found: types.Submission = self._fetch(_request("redrive dead letter", "POST", path("/v1/queues/{}/dead-letters/{}/{}/redrive", queue, submission, index)))
         return found
@@ -1726,7 +1727,8 @@ class AsyncCalls:
 
     async def redrive_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int]) -> types.Submission:
         """Redrive a dead chunk. The chunk is ready again with its attempts reset; its history stays. A submission that completed
-        with dead chunks opens again. The answer is 409 if its dead_deadline has passed.
+        with dead chunks opens again. After its dead_deadline the answer is 409, unless the queue's on_deadline is dead_letter:
+        then the submission goes on without a dead_deadline.
         """
         found: types.Submission = await self._fetch(_request("redrive dead letter", "POST", path("/v1/queues/{}/dead-letters/{}/{}/redrive", queue, submission, index)))
         return found

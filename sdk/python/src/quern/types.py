@@ -2676,6 +2676,8 @@ class Queue(_QueueRequired, total=False):
     #: In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue does not answer
     #: within two seconds
     sentence: str
+    #: Settings that together do not do what one of them seems to say
+    warnings: list[str]
 
 
 class QueueNow(TypedDict):
@@ -2716,6 +2718,9 @@ class _QueueSettingsRequired(TypedDict):
     max_expiries: int
     #: How long a consumer may hold a chunk at most, extensions included
     max_reservation_ms: int
+    #: What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as
+    #: dead letters
+    on_deadline: Literal["skip", "dead_letter"]
     #: What happens to a chunk that is out of attempts
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks
@@ -2766,6 +2771,9 @@ class QueueSettingsInput(TypedDict, total=False):
     max_expiries: int
     #: How long a consumer may hold a chunk at most, extensions included
     max_reservation_ms: int
+    #: What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as
+    #: dead letters
+    on_deadline: Literal["skip", "dead_letter"]
     #: What happens to a chunk that is out of attempts
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks

@@ -398,7 +398,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "forward dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/forward`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Redrive a dead chunk. The chunk is ready again with its attempts reset; its history stays. A submission that completed with dead chunks opens again. The answer is 409 if its dead_deadline has passed. Needs the scope operate. */
+  /** Redrive a dead chunk. The chunk is ready again with its attempts reset; its history stays. A submission that completed with dead chunks opens again. After its dead_deadline the answer is 409, unless the queue's on_deadline is dead_letter: then the submission goes on without a dead_deadline. Needs the scope operate. */
   redriveDeadLetter(queue: string, submission: string, index: number, options: CallOptions = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "redrive dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/redrive`, safe: false, signal: options.signal })
   }

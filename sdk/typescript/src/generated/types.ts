@@ -1998,6 +1998,8 @@ export type Queue = {
   sentence?: string
   /** All settings */
   settings: QueueSettings
+  /** Settings that together do not do what one of them seems to say */
+  warnings?: string[]
 }
 
 export type QueueNow = {
@@ -2038,6 +2040,8 @@ export type QueueSettings = {
   max_expiries: number
   /** How long a consumer may hold a chunk at most, extensions included */
   max_reservation_ms: number
+  /** What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as dead letters */
+  on_deadline: "skip" | "dead_letter"
   /** What happens to a chunk that is out of attempts */
   on_exhausted: "fail_submission" | "dead_letter" | "skip"
   /** Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks */
@@ -2079,6 +2083,8 @@ export type QueueSettingsInput = {
   max_expiries?: number
   /** How long a consumer may hold a chunk at most, extensions included */
   max_reservation_ms?: number
+  /** What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as dead letters */
+  on_deadline?: "skip" | "dead_letter"
   /** What happens to a chunk that is out of attempts */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks */

@@ -19,6 +19,7 @@ export function Settings() {
       <section class="card w6">
         <header><h2>Queue {queue.value}</h2><CopyAs cli={quern('queue', 'get', queue.value)} curl={curl('GET', queuePath(queue.value))} /></header>
         {of.problem && <Failed problem={of.problem} again={of.again} />}
+        {of.data?.warnings?.map((text) => <p class="note" role="status"><Mark of="waiting" /> {text}</p>)}
         {of.data && <QueueSettings q={of.data} again={of.again} />}
       </section>
       <div class="w6 stack start">
