@@ -78,6 +78,7 @@ func enumSources(t *testing.T) map[string][]string {
 		"Backoff.kind":                api("Backoff"),
 		"Backoff.jitter":              api("Jitter"),
 		"requeue":                     named[queue.Requeue](),
+		"on_deadline":                 named[queue.OnDeadline](),
 		"durability":                  named[queue.Durability](),
 		"missed":                      named[queue.Missed](),
 		"overlap":                     named[queue.Overlap](),
