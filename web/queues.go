@@ -248,7 +248,8 @@ func (x queues) views(_ context.Context, q *engine.Queue, in *listInput) (*outpu
 
 // apiQueue shows what is set. The present numbers of a queue are in its stats.
 func apiQueue(info *engine.QueueInfo) api.Queue {
-	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API(), Quarantined: info.Quarantined, Warnings: info.Settings.Warnings()}
+	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API(), Quarantined: info.Quarantined,
+		Warnings: info.Settings.Warnings()}
 	showFields(queue.AllSettings(), &info.Settings, &out.Settings)
 	return out
 }

@@ -178,7 +178,8 @@ func (r *Returned) fields(c *coder) {
 	}
 	octet(c, &reason, math.MaxUint8)
 	r.Reason, r.Lost = reason&^lostFlag, reason&lostFlag != 0
-	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) || (r.Reason == Snoozed || r.Reason == Overdue) && !r.Lost)
+	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) ||
+		(r.Reason == Snoozed || r.Reason == Overdue) && !r.Lost)
 	unsigned(c, &r.Attempts)
 	unsigned(c, &r.Expiries)
 	signed(c, &r.NotBefore)

@@ -92,8 +92,9 @@ var settings = []*Setting{
 		Sentence: "How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself",
 	}, {
 		Name: "on_deadline", Names: onDeadlines[:], sparse: true,
-		field:    fieldOf(func(s *Settings) *OnDeadline { return &s.OnDeadline }, SkipThem),
-		Sentence: "What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as dead letters",
+		field: fieldOf(func(s *Settings) *OnDeadline { return &s.OnDeadline }, SkipThem),
+		Sentence: "What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, " +
+			"dead_letter keeps them as dead letters",
 	},
 }
 

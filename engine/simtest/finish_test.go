@@ -316,7 +316,7 @@ func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) q
 		}
 		delay = time.Duration(list[0]) * time.Millisecond
 	}
-	if delay == 0 || s.m.buries(x, s.now) { // then it waits for nothing any more
+	if delay == 0 || s.m.overdue(x, s.now) { // then it waits for nothing any more
 		return 0
 	}
 	least := map[queue.Jitter]time.Duration{queue.FullJitter: time.Millisecond, queue.EqualJitter: delay / 2, queue.NoJitter: delay}[b.Jitter]

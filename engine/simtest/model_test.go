@@ -570,8 +570,8 @@ func (m *model) reload(now queue.Time) {
 // expireAll ends the submissions whose dead deadline passed.
 func (m *model) expireAll(now queue.Time) {
 	for _, x := range m.subs {
-		if at := x.asked.DeadDeadline; m.buries(x, now) {
-			m.bury(x, now)
+		if at := x.asked.DeadDeadline; m.overdue(x, now) {
+			m.endOverdue(x, now)
 		} else if x.state == queue.Open && at != 0 && at <= now && !m.spares(x, now) {
 			m.end(x, queue.Expired, "its dead_deadline passed", now)
 			m.tally.add("dead_deadline ends a submission", 1)
@@ -581,13 +581,13 @@ func (m *model) expireAll(now queue.Time) {
 	}
 }
 
-// buries says that a tick makes dead letters of what a submission has left.
-func (m *model) buries(x *modelSub, now queue.Time) bool {
+// overdue says that a tick makes dead letters of what a submission has left.
+func (m *model) overdue(x *modelSub, now queue.Time) bool {
 	return x.state == queue.Open && x.tooLate(now) && !m.spares(x, now) && m.settings.OnDeadline == queue.DeadLetterThem
 }
 
-// bury makes dead letters of what a submission has left at its dead deadline.
-func (m *model) bury(x *modelSub, now queue.Time) {
+// endOverdue makes dead letters of what a submission has left at its dead deadline.
+func (m *model) endOverdue(x *modelSub, now queue.Time) {
 	for _, c := range x.chunks {
 		if c.state == queue.ChunkDone || c.state == queue.ChunkDead || c.state == queue.ChunkSkipped || c.state == queue.ChunkForwarded {
 			continue

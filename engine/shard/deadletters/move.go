@@ -32,7 +32,7 @@ func (p *Part) redrive(op journal.Redrive) error {
 			return err
 		}
 		if at := r.Details().DeadDeadline; at != 0 && at <= m.Now {
-			r.ForgetDeadline()
+			machine.ForgetDeadline(r)
 		}
 	case m.Replay && m.AppliedAt <= r.AppliedAt && !r.Dirty:
 		return nil

@@ -8,7 +8,7 @@ import (
 
 // This file makes dead letters of what a submission has left when its dead_deadline passes, where the queue's
 // on_deadline says so. A dead letter takes memory, so a large submission is done in slices: from the first one on it is
-// hidden, so that nobody begins what nobody wants any more, and each slice follows when the one before is on the disk.
+// hidden, so that no one begins what no one wants any more, and each slice follows when the one before is on the disk.
 //
 //	dead_deadline passes ─► overdue: hidden ─► a slice: each chunk that is held, waits or is ready dies ─► applied
 //	                              ▲                                                                           │
@@ -33,9 +33,10 @@ func (p *tries) Overdue(r *Record) bool {
 	return is
 }
 
-// bury encodes the death of up to `most` chunks of a submission whose dead_deadline passed, and says how many. Those of
-// which something is on its way to the disk are left to the next slice. There is one until the submission has ended.
-func (p *tries) bury(r *Record, most int, now queue.Time) (n int) {
+// endOverdue encodes the death of up to `most` chunks of a submission whose dead_deadline passed, and says how many.
+// Those of which something is on its way to the disk are left to the next slice. There is one until the submission
+// has ended.
+func (p *tries) endOverdue(r *Record, most int, now queue.Time) (n int) {
 	m := p.m
 	if r.Ending {
 		return 0 // if that fails, its dead_deadline is looked at again
@@ -47,10 +48,10 @@ func (p *tries) bury(r *Record, most int, now queue.Time) (n int) {
 			park(m, r)
 		}
 	}
-	n = p.buryHeld(r, most, now)
+	n = p.endHeld(r, most, now)
 	for _, index := range r.Delays.From(0, most-n, nil) {
 		if !m.IsHeld(r, index) {
-			p.buryFree(r, index, waiting, now)
+			p.endFree(r, index, waiting, now)
 			n++
 		}
 	}
@@ -60,7 +61,7 @@ func (p *tries) bury(r *Record, most int, now queue.Time) (n int) {
 			at = 0 // what came back since is before it
 		}
 		if r.Sub.IsAvailable(at) {
-			p.buryFree(r, at, free, now)
+			p.endFree(r, at, free, now)
 			n++
 		}
 		at++
@@ -71,15 +72,15 @@ func (p *tries) bury(r *Record, most int, now queue.Time) (n int) {
 	return n
 }
 
-// buryHeld is bury for what consumers hold. What of it was decided already comes first.
-func (p *tries) buryHeld(r *Record, most int, now queue.Time) (n int) {
+// endHeld is endOverdue for what consumers hold. What of it was decided already comes first.
+func (p *tries) endHeld(r *Record, most int, now queue.Time) (n int) {
 	m := p.m
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {
 		if h.State == reserver.Held {
 			h.State = reserver.Dying
 			m.Batch.Mark(slot, h.Sequence)
-			op := journal.Returned{Seq: r.Seq, Index: h.Index, Reason: journal.Overdue, Epoch: h.Epoch, Sequence: h.Sequence,
-				Consumer: m.Holds.Consumer(h), Held: heldFor(h, now)}
+			op := journal.Returned{Seq: r.Seq, Index: h.Index, Reason: journal.Overdue, Epoch: h.Epoch,
+				Sequence: h.Sequence, Consumer: m.Holds.Consumer(h), Held: heldFor(h, now)}
 			if t := r.Tries[h.Index]; t != nil {
 				op.Attempts, op.Expiries = t.Attempts, t.Expiries
 			}
@@ -91,8 +92,8 @@ func (p *tries) buryHeld(r *Record, most int, now queue.Time) (n int) {
 	return n
 }
 
-// buryFree is bury for a chunk that no one holds. From now on no one can finish it.
-func (p *tries) buryFree(r *Record, index uint32, s standing, now queue.Time) {
+// endFree is endOverdue for a chunk that no one holds. From now on no one can finish it.
+func (p *tries) endFree(r *Record, index uint32, s standing, now queue.Time) {
 	m := p.m
 	op := journal.Returned{Seq: r.Seq, Index: index, Reason: journal.Overdue}
 	if t := r.Tries[index]; t != nil {
@@ -101,9 +102,10 @@ func (p *tries) buryFree(r *Record, index uint32, s standing, now queue.Time) {
 	if s == free {
 		m.Withdraw(r, index, false)
 	}
-	token := queue.Token{Submission: r.ID, Index: index, Epoch: op.Epoch, Sequence: max(op.Sequence, 1)} // the table has none of 0
-	slot, _ := m.Tokens.claim(r, &token, waiting, now)                                                   // it is withdrawn, or was
-	m.Batch.Mark(slot, token.Sequence)
+	sequence := max(op.Sequence, 1) // the table of reservations has none of 0
+	token := queue.Token{Submission: r.ID, Index: index, Epoch: op.Epoch, Sequence: sequence}
+	slot, _ := m.Tokens.claim(r, &token, waiting, now)
+	m.Batch.Mark(slot, sequence)
 	p.dies(r, op, now)
 }
 
@@ -155,7 +157,7 @@ func (x *slice) Undo(m *Machine) {
 }
 
 // ForgetDeadline lets go of a dead_deadline that has done its work: a redrive opened the submission again.
-func (r *Record) ForgetDeadline() {
+func ForgetDeadline(r *Record) {
 	d := *r.Details()
 	d.DeadDeadline = 0
 	r.more, r.Reshaped = &d, true
