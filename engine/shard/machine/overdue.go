@@ -41,10 +41,10 @@ func (p *tries) endOverdue(r *Record, most int, now queue.Time) (n int) {
 	if r.Ending {
 		return 0 // if that fails, its dead_deadline is looked at again
 	}
-	began := !p.Overdue(r)
+	began, hides := !p.Overdue(r), false
 	if began {
 		p.overdue[r.Seq] = 0
-		if !r.Parked {
+		if hides = !r.Parked; hides {
 			park(m, r)
 		}
 	}
@@ -68,7 +68,7 @@ func (p *tries) endOverdue(r *Record, most int, now queue.Time) (n int) {
 	}
 	p.overdue[r.Seq] = at
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
-	m.Batch.Intend(&slice{r, began})
+	m.Batch.Intend(&slice{r, began, hides})
 	return n
 }
 
@@ -131,6 +131,7 @@ func (p *tries) letter(r *Record, index uint32, why string, now queue.Time) {
 type slice struct {
 	r     *Record
 	began bool // it is the first one
+	hides bool // and it hid the submission, which does not wait for others
 }
 
 func (x *slice) Applied(m *Machine) {
@@ -150,7 +151,7 @@ func (x *slice) Undo(m *Machine) {
 	if m.LiveSeq(x.r.Seq) == nil {
 		return // a batch before has finished it
 	}
-	if x.began {
+	if x.hides {
 		unpark(m, x.r)
 	}
 	m.expires(x.r)
