@@ -56,6 +56,11 @@ func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 			return info, false, err
 		}
 	}
+	if group := def.Template.Meta.GroupOf(); group != "" && p.q.config.Load().GroupMustExist {
+		if _, created := p.q.shard.Settings.Group(group); !created {
+			return info, false, queue.NotCreated(group)
+		}
+	}
 	return p.q.shard.Schedules.Put(name, def, guard, p.q.act(ctx, "", "schedule.create", "schedule "+name))
 }
 

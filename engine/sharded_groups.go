@@ -100,8 +100,7 @@ func (s *Sharded) reread() error {
 func (s *Sharded) placeNew(names []string, number int) error {
 	g := s.groups
 	if most := queue.MaxGroups; len(g.byName)+len(names) > most {
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d groups, and at most %d are "+
-			"allowed. Use fewer groups, and tell work apart by other meta keys.", len(g.byName), most)}
+		return tooManyGroups(len(g.byName))
 	}
 	loads, err := s.loads()
 	if err != nil {
@@ -177,16 +176,25 @@ func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
 		return err
 	}
 	name, number := n.Meta.GroupOf(), s.number(q)
-	if name != "" {
+	if s.groups.of(name) == 0 {
+		if q.config.Load().GroupMustExist {
+			return nil // the shard refuses it: no one created it
+		}
 		if err := s.place([]string{name}, number); err != nil {
 			return err
 		}
 	}
-	if at := s.groups.of(name); at != number {
-		return queue.Invalid("/group", "is %q, which belongs to shard %d of the queue; this is shard %d: ask %q, or %q",
-			clip(name, 80), at, number, s.name, queue.ShardName(s.name, at))
+	if s.groups.of(name) != number {
+		return s.elsewhere(q, "/group", name)
 	}
 	return nil
+}
+
+// elsewhere refuses a group that another shard has than the one that is asked.
+func (s *Sharded) elsewhere(q *Queue, pointer, name string) error {
+	at := s.groups.of(name)
+	return queue.Invalid(pointer, "is %q, which belongs to shard %d of the queue; this is shard %d: ask %q, or %q",
+		clip(name, 80), at, s.number(q), s.name, queue.ShardName(s.name, at))
 }
 
 // number is the number of one of its shards.
@@ -217,7 +225,7 @@ func (q *Queue) groupNames(ctx context.Context) (names []string, err error) {
 	return eachOnce(names), nil
 }
 
-// openGroups are the groups of the open submissions and of the schedules of one shard.
+// openGroups are the groups of the open submissions and of the schedules of one shard, and those that someone created.
 func (q *Queue) openGroups() (names []string, err error) {
 	values, whole := q.shard.Values.List(queue.GroupKey, queue.MaxGroups, nil)
 	if !whole {
@@ -230,6 +238,7 @@ func (q *Queue) openGroups() (names []string, err error) {
 	for _, s := range q.shard.Schedules.List() {
 		names = append(names, s.Schedule.Template.Meta.GroupOf())
 	}
+	names = append(names, q.shard.Settings.Groups()...)
 	return eachOnce(names), nil
 }
 

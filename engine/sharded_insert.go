@@ -30,13 +30,15 @@ func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic
 			names = append(names, name)
 		}
 	}
-	if err := s.place(names, 0); err != nil {
-		return err
+	if !one.config.Load().GroupMustExist {
+		if err := s.place(names, 0); err != nil {
+			return err
+		}
 	}
 	places := map[int][]int{} // by the number of the shard
 	for i := range list {
 		if list[i].Err == nil {
-			number := s.groups.of(groupOf(&list[i]))
+			number := max(s.groups.of(groupOf(&list[i])), 1) // any shard refuses a group that no one created
 			places[number] = append(places[number], i)
 		}
 	}

@@ -5,10 +5,8 @@ package engine
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -18,13 +16,18 @@ import (
 type GroupInfo struct {
 	Name        string
 	Shard       int
-	Waiting     uint64 // chunks that are ready or would be without a rule
+	Waiting     uint64 // chunks that no consumer has, but for those that wait for a retry
 	InFlight    uint64
 	Submissions uint64 // open ones
+	Settings    GroupSettings
+	placed      bool // a shard of several has it, and no one deleted it
 }
 
+// exists says whether there is something of a group, or someone created it, or a shard of several has it.
+func (g *GroupInfo) exists() bool { return g.placed || g.Submissions > 0 || g.Settings.Version > 0 }
+
 // Groups lists the groups of a queue by name.
-func (x *Sharding) Groups(ctx context.Context, queueName, cursor string, limit int) (page Page[GroupInfo], err error) {
+func (x *Sharding) Groups(queueName, cursor string, limit int) (page Page[GroupInfo], err error) {
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
@@ -36,7 +39,7 @@ func (x *Sharding) Groups(ctx context.Context, queueName, cursor string, limit i
 	if err != nil {
 		return page, err
 	}
-	names, err := groupsOf(ctx, work)
+	names, err := groupsOf(work)
 	if err != nil {
 		return page, err
 	}
@@ -45,20 +48,24 @@ func (x *Sharding) Groups(ctx context.Context, queueName, cursor string, limit i
 	if found {
 		from++
 	}
-	if names = names[from:]; len(names) > limit {
-		names = names[:limit]
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(names[limit-1]))
-	}
-	for _, name := range names {
-		page.Items = append(page.Items, groupIn(work, name))
+	for _, name := range names[from:] {
+		info := groupIn(work, name)
+		if !info.exists() {
+			continue
+		}
+		if len(page.Items) == limit {
+			page.Next = base64.RawURLEncoding.EncodeToString([]byte(page.Items[limit-1].Name))
+			break
+		}
+		page.Items = append(page.Items, info)
 	}
 	return page, nil
 }
 
-// groupsOf are the names of the groups of a queue, or of one shard.
-func groupsOf(ctx context.Context, work Work) ([]string, error) {
+// groupsOf are the names that groups of a queue, or of one shard, may have.
+func groupsOf(work Work) ([]string, error) {
 	if q, one := work.(*Queue); one {
-		return q.groupNames(ctx)
+		return q.openGroups()
 	}
 	g := work.(*Sharded).groups
 	g.mu.RLock()
@@ -70,22 +77,16 @@ func groupsOf(ctx context.Context, work Work) ([]string, error) {
 	return names, nil
 }
 
-// Group is one group of a queue. CodeUnknownValue: no submission has named it.
+// Group is one group of a queue. CodeUnknownGroup: no open submission is of it, and no one created it.
 func (x *Sharding) Group(queueName, name string) (info GroupInfo, err error) {
 	work, err := x.Work(queueName)
 	if err != nil {
 		return info, err
 	}
-	if info = groupIn(work, name); info.Shard == 0 || info.Submissions == 0 && !several(work) {
-		return GroupInfo{}, &queue.Error{Code: queue.CodeUnknownValue, Message: fmt.Sprintf("The queue %q has no group %q: the first "+
-			"submission that names a group makes it.", queueName, clip(name, queue.MaxGroupBytes))}
+	if info = groupIn(work, name); !info.exists() {
+		return GroupInfo{}, noGroup(queueName, name)
 	}
 	return info, nil
-}
-
-func several(work Work) bool {
-	_, is := work.(*Sharded)
-	return is
 }
 
 // ShardOf is the number of the shard that has a submission; 0: its queue has only one, or is not here.
@@ -115,29 +116,28 @@ func groupIn(work Work, name string) GroupInfo {
 	q, one := work.(*Queue)
 	if s, several := work.(*Sharded); several {
 		info.Shard = s.groups.of(name)
+		if info.Shard == 0 {
+			return info
+		}
 		q, _ = s.shard(info.Shard)
 	} else if one && q.many.Load() != nil {
-		info.Shard = q.many.Load().number(q)
+		if info.Shard = q.many.Load().number(q); q.many.Load().groups.of(name) != info.Shard {
+			return GroupInfo{Name: name}
+		}
 	}
 	if q == nil {
+		info.placed = true // for all that is known
 		return info
 	}
-	for _, value := range groupValues(name) {
-		n := q.shard.Values.Get(queue.MetaEntry{Key: queue.GroupKey, Value: value})
-		info.Waiting += n.Available + n.Paused + n.Blocked
-		info.InFlight += n.InFlight
-		info.Submissions += uint64(n.Submissions)
+	for _, value := range queue.GroupValues(name) {
+		info.InFlight += q.shard.Values.Get(queue.MetaEntry{Key: queue.GroupKey, Value: value}).InFlight
 	}
+	use := q.shard.Settings.Use(name)
+	info.Waiting, info.Submissions = use.Waiting, use.Submissions
+	set, _ := q.shard.Settings.Group(name)
+	info.Settings = groupSettings(&set)
+	info.placed = q.many.Load() != nil && !q.shard.Settings.Deleted(name)
 	return info
-}
-
-// groupValues are the values of the group's key that submissions of a group can have.
-func groupValues(name string) []queue.MetaValue {
-	values := []queue.MetaValue{queue.StringValue(name)}
-	if n, err := strconv.ParseInt(name, 10, 64); err == nil {
-		values = append(values, queue.IntValue(n))
-	}
-	return values
 }
 
 // ShardInfo is what a list of shards says of one.

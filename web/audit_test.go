@@ -73,6 +73,8 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("put-meta-key", "PUT", other+"/meta-keys/company", `{"limit":5}`, "key.set", "company")
 	do("delete-meta-key", "DELETE", other+"/meta-keys/company", "", "key.delete", "company")
 	do("delete-meta-value", "DELETE", other+"/meta-keys/company/values/7", "", "value.delete", "company=7")
+	do("put-group", "PUT", other+"/groups/acme", `{"limits":{"waiting":5}}`, "group.set", "acme")
+	do("delete-group", "DELETE", other+"/groups/acme", "", "group.delete", "acme")
 	do("put-strategy", "PUT", other+"/strategies/nightly", `{"strategy":"OldestFirst"}`, "strategy.create", "strategy nightly")
 	do("delete-strategy", "DELETE", other+"/strategies/nightly", "", "strategy.delete", "strategy nightly")
 	kept.rule = field(do("set-rule", "POST", other+"/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, "rule.create", "rule 1"), "id")

@@ -112,6 +112,9 @@ func failures() []kind {
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeTooManySubmissions, status: 429, title: "Too many open submissions",
 			advice: "Inserts are refused until some have ended; everything else works.", retry: 10 * time.Second},
+		{code: queue.CodeLimitReached, status: 429, title: "A limit is reached",
+			advice: "Send it again when some work is done; `current` and `max` say how much there is.",
+			retry:  10 * time.Second},
 		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "The server refuses inserts and " +
 			"other additions until there is room; completing, cancelling and deleting still work.",
 			retry: 30 * time.Second},
@@ -148,6 +151,9 @@ func unknowns() []kind {
 		{code: queue.CodeUnknownValue, status: 404, title: "No such value",
 			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists the values; PUT sets a limit or weight " +
 				"for any value."},
+		{code: queue.CodeUnknownGroup, status: 404, title: "No such group",
+			advice: "GET /v1/queues/{queue}/groups lists the groups; PUT /v1/queues/{queue}/groups/{group} creates " +
+				"one."},
 		{code: queue.CodeUnknownSchedule, status: 404, title: "No such schedule",
 			advice: "GET /v1/queues/{queue}/schedules lists the schedules."},
 		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin",
@@ -241,6 +247,9 @@ func (a *answers) problemOf(err error) *problem {
 	case errors.As(err, &failure):
 		p := newProblem(failure.Code, failure.Message, failure.Problems...)
 		p.cause, p.retry = failure.Err, cmp.Or(failure.RetryAfter, p.retry)
+		if reached := failure.Reached; reached != nil {
+			p.Current, p.Max = &reached.Current, &reached.Max
+		}
 		return p
 	case errors.As(err, &routing):
 		return routingProblem(routing)

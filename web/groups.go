@@ -9,8 +9,13 @@ package web
 
 import (
 	"context"
+	"net/url"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -28,6 +33,15 @@ func (x groups) routes(r *router) {
 			"group are in one shard of the queue. The list is in the order of the names."}, x.list)
 	register(r, operation{id: "get-group", method: "GET", path: "/v1/queues/{queue}/groups/{group}", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, summary: "Read a group"}, x.get)
+	register(r, operation{id: "put-group", act: act{"group.set", "{group}"}, brings: true, method: "PUT",
+		path: "/v1/queues/{queue}/groups/{group}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
+		creates: reflect.TypeFor[api.Group](), summary: "Create a group, or change its limits and description",
+		about: putGroupAbout}, x.put)
+	register(r, operation{id: "delete-group", act: act{"group.delete", "{group}"}, method: "DELETE",
+		path: "/v1/queues/{queue}/groups/{group}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Delete an empty group",
+		about: "What is set for it goes. A group with open submissions is a conflict. If-Match works as for " +
+			"PUT."}, x.delete)
 }
 
 // Shards are few, 16 at most, so their list has one page.
@@ -43,19 +57,87 @@ type listGroupsInput struct {
 }
 
 // A group with no open submission is listed, too: its next submission goes to the same shard.
-func (x groups) list(ctx context.Context, in *listGroupsInput) (*output[api.Page[api.Group]], error) {
-	page, err := x.engine.Groups(ctx, in.Queue, in.Cursor, in.Limit)
+func (x groups) list(_ context.Context, in *listGroupsInput) (*output[api.Page[api.Group]], error) {
+	page, err := x.engine.Groups(in.Queue, in.Cursor, in.Limit)
 	return answeredPage(page, err, apiGroup)
 }
 
-type getGroupInput struct {
+const putGroupAbout = "The body replaces all that is set. `limits.waiting` counts the chunks that no consumer " +
+	"has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert that " +
+	"would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. " +
+	"A limit below what there is takes nothing away. What schedules insert and what is redriven counts, and is " +
+	"not refused."
+
+// GroupPath names a group. It is exported because huma only looks into exported fields.
+type GroupPath struct {
 	QueuePath
-	Group string `path:"group" maxLength:"256" doc:"Name of the group"`
+	Group string `path:"group" maxLength:"768" doc:"Name of the group"`
 }
 
-func (x groups) get(_ context.Context, in *getGroupInput) (*output[api.Group], error) {
+var _ huma.Resolver = (*GroupPath)(nil)
+
+// Resolve undoes the escapes where echo did not: a name may have a '/', which would otherwise cut the path.
+func (p *GroupPath) Resolve(ctx huma.Context) []error {
+	if address := ctx.URL(); address.RawPath == "" {
+		return nil
+	}
+	if err := unescape(&p.Queue, &p.Group); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+func (x groups) get(_ context.Context, in *GroupPath) (*tagged[api.Group], error) {
 	group, err := x.engine.Group(in.Queue, in.Group)
-	return answered(group, err, apiGroup)
+	return answeredTagged(apiGroup(&group), group.Settings.ETag, err)
+}
+
+type putGroupInput struct {
+	GroupPath
+	Conditions
+	Body decoded[api.PutGroupRequest]
+}
+
+func (x groups) put(ctx context.Context, in *putGroupInput) (*taggedCreation[api.Group], error) {
+	body := &in.Body.value
+	waiting, err := groupLimit("/limits/waiting", body.Limits.Waiting)
+	if err != nil {
+		return nil, err
+	}
+	submissions, err := groupLimit("/limits/submissions", body.Limits.Submissions)
+	if err != nil {
+		return nil, err
+	}
+	limits := queue.Quota{Waiting: waiting, Submissions: submissions}
+	group, created, err := x.engine.PutGroup(ctx, in.Queue, in.Group, body.Description, limits, in.groupGuard)
+	return answeredTaggedCreation(apiGroup(&group), group.Settings.ETag, created,
+		"/v1/queues/"+in.Queue+"/groups/"+url.PathEscape(in.Group), err)
+}
+
+// groupLimit is a limit as the engine has it, which reads 0 as none.
+func groupLimit(pointer string, limit *uint64) (uint64, error) {
+	switch {
+	case limit == nil:
+		return 0, nil
+	case *limit == 0:
+		return 0, queue.Invalid(pointer, "is 0; 1 to %d are allowed, or null for none. To refuse all, "+
+			"block the group with a rule", uint64(queue.MaxQuota))
+	}
+	return *limit, nil
+}
+
+type deleteGroupInput struct {
+	GroupPath
+	Conditions
+}
+
+func (x groups) delete(ctx context.Context, in *deleteGroupInput) (*struct{}, error) {
+	return nil, x.engine.DeleteGroup(ctx, in.Queue, in.Group, in.groupGuard)
+}
+
+// groupGuard is what the engine asks before it changes what is set for a group.
+func (c *Conditions) groupGuard(now engine.GroupSettings) error {
+	return c.hold("setting for this group", now.Version, now.ETag)
 }
 
 // The counts of a shard that is offline are 0: no one can know them.
@@ -65,6 +147,14 @@ func apiShard(s *engine.ShardInfo) api.Shard {
 }
 
 func apiGroup(g *engine.GroupInfo) api.Group {
-	return api.Group{Group: g.Name, Shard: g.Shard, Waiting: g.Waiting, InFlight: g.InFlight,
-		Submissions: g.Submissions}
+	group := api.Group{Group: g.Name, Shard: g.Shard, Waiting: g.Waiting, InFlight: g.InFlight,
+		Submissions: g.Submissions, Description: g.Settings.Description, ETag: g.Settings.ETag,
+		ChangedAt: g.Settings.Changed.API()}
+	if g.Settings.Limits.Waiting > 0 {
+		group.Limits.Waiting = &g.Settings.Limits.Waiting
+	}
+	if g.Settings.Limits.Submissions > 0 {
+		group.Limits.Submissions = &g.Settings.Limits.Submissions
+	}
+	return group
 }

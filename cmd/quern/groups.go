@@ -2,20 +2,28 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // groupsCommand is the parent of the commands on groups of submissions.
 func groupsCommand(a *app) *cobra.Command {
-	var limit limited
+	var (
+		limit limited
+		set   groupFlags
+	)
 	groups := resource[api.Group]{
 		parent: "groups", word: "GROUP", ofQueue: true, limit: &limit,
-		header: []string{"GROUP", "SHARD", "SUBMISSIONS", "WAITING", "IN FLIGHT"},
+		header: []string{"GROUP", "SHARD", "SUBMISSIONS", "AT MOST", "WAITING", "AT MOST", "IN FLIGHT"},
 		row: func(g api.Group) []string {
-			return []string{g.Group, number(g.Shard), number(g.Submissions), number(g.Waiting), number(g.InFlight)}
+			return []string{g.Group, number(g.Shard), number(g.Submissions), ifAny(g.Limits.Submissions, number), number(g.Waiting),
+				ifAny(g.Limits.Waiting, number), number(g.InFlight)}
 		},
 		list: does("list", "List the groups of a queue, and the shard that has each",
 			func(ctx context.Context, c call) (all[api.Group], error) { return c.Groups(ctx, c.queue), nil }).with(func(c *cobra.Command) {
@@ -23,15 +31,88 @@ func groupsCommand(a *app) *cobra.Command {
 		}),
 		fields: func(g api.Group) [][2]string {
 			return [][2]string{{"group", g.Group}, {"shard", number(g.Shard)}, {"submissions", number(g.Submissions)},
-				{"waiting", number(g.Waiting)}, {"in flight", number(g.InFlight)}}
+				{"most submissions", ifAny(g.Limits.Submissions, number)}, {"waiting", number(g.Waiting)},
+				{"most waiting", ifAny(g.Limits.Waiting, number)}, {"in flight", number(g.InFlight)}, {"description", g.Description},
+				{"changed", moment(g.ChangedAt)}}
 		},
 		offer: func(g api.Group) (word, note string) { return g.Group, number(g.Waiting) + " waiting" },
-		one: []action[*api.Group]{does("get GROUP", "Show one group",
-			func(ctx context.Context, c call) (*api.Group, error) { return c.Group(ctx, c.queue, c.args[0]) })},
+		one: []action[*api.Group]{
+			does("get GROUP", "Show one group",
+				func(ctx context.Context, c call) (*api.Group, error) { return c.Group(ctx, c.queue, c.args[0]) }),
+			does("set GROUP", "Create a group, or change its limits and description; what is not given stays", set.ask).with(set.flags),
+		},
+		remove: does("delete GROUP", "Delete a group that has no open submissions", func(ctx context.Context, c call) (none, error) {
+			return none{}, client.DeleteGroup(ctx, c.Client, c.queue, c.args[0], client.Condition{})
+		}),
 	}
-	return parent(&cobra.Command{Use: "groups", Short: "Show the groups of submissions",
-		Long: "List the groups of a queue. A submission names its group with --group, or with the metadata group=NAME. In a\n" +
-			"queue with several shards, all submissions of a group are in one shard."}, groups.commands(a)...)
+	return parent(&cobra.Command{Use: "groups", Short: "Show the groups of submissions, and set their limits",
+		Long: "List the groups of a queue, and set their limits. A submission names its group with --group, or with the metadata\n" +
+			"group=NAME. In a queue with several shards, all submissions of a group are in one shard."}, groups.commands(a)...)
+}
+
+// groupFlags say what is to be set for a group.
+type groupFlags struct {
+	waiting, submissions, description string
+	given                             func(name string) bool
+}
+
+func (f *groupFlags) flags(c *cobra.Command) {
+	f.given = c.Flags().Changed
+	c.Long = "Create a group, or change its limits and description; what is not given stays. An insert that would go beyond a limit\n" +
+		"is refused. What is there already stays."
+	c.Example = "  quern groups set acme --most-waiting 10000\n" +
+		"  quern groups set acme --most-submissions none --description 'the first customer'"
+	c.Flags().StringVar(&f.waiting, "most-waiting", "", "chunks that may wait for a consumer: `N` from 1, or none")
+	c.Flags().StringVar(&f.submissions, "most-submissions", "", "open submissions that there may be: `N` from 1, or none")
+	c.Flags().StringVar(&f.description, "description", "", "a `TEXT` for people")
+}
+
+// change changes settings as the flags say.
+func (f *groupFlags) change(s *api.PutGroupRequest) (err error) {
+	if f.given("most-waiting") {
+		if s.Limits.Waiting, err = groupLimit("--most-waiting", f.waiting); err != nil {
+			return err
+		}
+	}
+	if f.given("most-submissions") {
+		if s.Limits.Submissions, err = groupLimit("--most-submissions", f.submissions); err != nil {
+			return err
+		}
+	}
+	if f.given("description") {
+		s.Description = f.description
+	}
+	return nil
+}
+
+func groupLimit(flag, text string) (*uint64, error) {
+	if text == noSetting {
+		return nil, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 || n > queue.MaxQuota {
+		return nil, usageError{fmt.Errorf("%s %q is neither a whole number from 1 to %d nor none", flag, text, uint64(queue.MaxQuota))}
+	}
+	return &n, nil
+}
+
+// ask changes what is set, on the condition that no other client does meanwhile.
+func (f *groupFlags) ask(ctx context.Context, c call) (*api.Group, error) {
+	if err := f.change(new(api.PutGroupRequest)); err != nil { // says what is wrong before anything is asked
+		return nil, err
+	}
+	now, err := c.Group(ctx, c.queue, c.args[0])
+	switch {
+	case client.CodeOf(err) == api.CodeUnknownGroup:
+		now = new(api.Group)
+	case err != nil:
+		return nil, err
+	}
+	settings := api.PutGroupRequest{Description: now.Description, Limits: now.Limits}
+	if err := f.change(&settings); err != nil {
+		return nil, err
+	}
+	return client.PutGroup(ctx, c.Client, c.queue, c.args[0], settings, client.Condition{ETag: now.ETag, Absent: now.ETag == ""})
 }
 
 // shardsCommand lists the shards of a queue.

@@ -79,6 +79,8 @@ func goldenOps() []any {
 		&Set{Kind: SetKey, Version: 1, Changed: 1_760_000_000_123, Entry: queue.MetaEntry{Key: "customer"}, Demand: queue.ValueSettings{Limit: 7, Weight: 2500}},
 		&Set{Kind: SetKey, Version: 2, Changed: 1_760_000_000_123, Entry: queue.MetaEntry{Key: "customer"},
 			Demand: queue.ValueSettings{Limit: queue.NoLimit, Rate: queue.Rate{Max: 50, Per: time.Minute}}},
+		&Set{Kind: SetGroup, Version: 1, Changed: 1_760_000_000_123, Name: "acme", Text: "the largest customer", Quota: queue.Quota{Waiting: 5000, Submissions: 7}},
+		&Set{Kind: SetGroup, Version: 1, Changed: 1_760_000_000_123, Name: "acme", Deleted: true},
 		&Snapshot{Kept: true},
 		&Snapshot{Kept: true, Position: 123_456, Key: "0007/00000003-000000123456", Size: 70_000, Sum: strings.Repeat("ab", 32)},
 	}

@@ -259,7 +259,7 @@ func anyHeld(t *rapid.T) *Held {
 }
 
 func anySet(t *rapid.T) *Set {
-	s := &Set{Kind: SetKind(rapid.IntRange(0, 3).Draw(t, "kind")), Version: anyUint32(t, "version"), Changed: anyTime(t, "changed")}
+	s := &Set{Kind: SetKind(rapid.IntRange(0, 4).Draw(t, "kind")), Version: anyUint32(t, "version"), Changed: anyTime(t, "changed")}
 	switch s.Kind {
 	case SetQueue:
 		s.Version = max(s.Version, 1)
@@ -287,6 +287,13 @@ func anySet(t *rapid.T) *Set {
 		s.Name = "n" + anyText(t, "name")
 		if s.Version > 0 {
 			s.Text = "t" + anyText(t, "text")
+		}
+	case SetGroup:
+		s.Name = "n" + anyText(t, "name")
+		if s.Deleted = rapid.Bool().Draw(t, "deleted"); s.Version > 0 && !s.Deleted {
+			s.Text = anyText(t, "text")
+			s.Quota.Waiting = rapid.Uint64Range(0, queue.MaxQuota).Draw(t, "waiting")
+			s.Quota.Submissions = rapid.Uint64Range(0, queue.MaxQuota).Draw(t, "submissions")
 		}
 	}
 	return s

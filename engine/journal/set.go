@@ -15,9 +15,10 @@ const (
 	SetValue                   // limit, weight and rate of a value of a meta key
 	SetStrategy                // a strategy under a name
 	SetKey                     // the default limit, weight and rate of all values of a meta key
+	SetGroup                   // a group, with its limits and a description
 )
 
-func (k SetKind) String() string { return [...]string{"queue", "value", "strategy", "key"}[k] }
+func (k SetKind) String() string { return [...]string{"queue", "value", "strategy", "key", "group"}[k] }
 
 // Set is what an operator sets, from the batch on that has it. It says all that is known
 // of one version, so applying it twice is applying it once.
@@ -29,15 +30,17 @@ type Set struct {
 	Settings string              // of the queue: as queue.Settings.Row has them
 	Entry    queue.MetaEntry     // the value, or the key alone
 	Demand   queue.ValueSettings // of the value or the key; queue.NoSettings with version 0
-	Name     string              // of the strategy
-	Text     string              // of the strategy, canonical; "" with version 0
+	Name     string              // of the strategy or the group
+	Text     string              // of the strategy, canonical, or the description of the group; "" with version 0
+	Quota    queue.Quota         // of the group; zero with version 0
+	Deleted  bool                // the group: its shard stays known, so what was on its way to it finds it
 }
 
 // setVersion is the first byte of a Set as the store keeps it.
 const setVersion = 1
 
 func (s *Set) fields(c *coder) {
-	octet(c, &s.Kind, SetKey)
+	octet(c, &s.Kind, SetGroup)
 	unsigned(c, &s.Version)
 	signed(c, &s.Changed)
 	switch s.Kind {
@@ -59,6 +62,13 @@ func (s *Set) fields(c *coder) {
 		c.text(&s.Name)
 		c.text(&s.Text)
 		c.must(s.Name != "" && (s.Text != "") == (s.Version > 0))
+	case SetGroup:
+		c.text(&s.Name)
+		c.text(&s.Text)
+		atMost(c, &s.Quota.Waiting, queue.MaxQuota)
+		atMost(c, &s.Quota.Submissions, queue.MaxQuota)
+		c.yes(&s.Deleted)
+		c.must(s.Name != "" && (s.Version > 0 && !s.Deleted || s.Text == "" && s.Quota == queue.Quota{}))
 	}
 }
 

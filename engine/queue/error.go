@@ -17,6 +17,7 @@ const (
 	CodeUnknownSubmission  Code = "unknown_submission"     // no submission of that id, or aged out of the history
 	CodeUnknownStrategy    Code = "unknown_strategy"       // no strategy of that name in the queue, or no such version
 	CodeUnknownValue       Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
+	CodeUnknownGroup       Code = "unknown_group"          // the queue has no group of that name
 	CodeUnknownSchedule    Code = "unknown_schedule"       // no schedule of that name in the queue
 	CodeUnknownPlugin      Code = "unknown_plugin"         // no plugin of that name, or no such version, recording or log of it
 	CodePrecondition       Code = "precondition_failed"    // a condition of the request does not hold: someone changed the thing meanwhile
@@ -32,6 +33,7 @@ const (
 	CodeTooLarge           Code = "too_large"              // a body or a batch over its limit
 	CodeOverloaded         Code = "overloaded"             // a bounded queue inside is full: try again later
 	CodeTooManySubmissions Code = "too_many_submissions"   // as many are open as the server allows: inserts are refused until some end
+	CodeLimitReached       Code = "limit_reached"          // a limit of a group has no room for what is to be inserted
 	CodeDiskFull           Code = "disk_full"              // what brings something new is refused until there is room; completions go on
 	CodeUnavailable        Code = "unavailable"            // the shard is reloading or closing
 	CodeMoved              Code = "moved"                  // another server has taken the queue over: this one serves it no more
@@ -55,8 +57,12 @@ type Error struct {
 	Problems []Problem // for CodeInvalid: all that was found
 	Err      error     // the cause, for logs only
 
+	Reached    *Reached      // for CodeLimitReached
 	RetryAfter time.Duration // when it may be worth to send the request again; 0: as for all of its code
 }
+
+// Reached is a limit that has no room for what was asked, and how much of it is in use.
+type Reached struct{ Current, Max uint64 }
 
 func (e *Error) Error() string {
 	text := string(e.Code) + ": " + e.Message

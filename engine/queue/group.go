@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,8 @@ const GroupKey MetaKey = "group"
 const (
 	MaxQueueShards = api.MaxQueueShards // shards of one queue
 	MaxGroups      = 100_000            // groups of one queue
+
+	MaxGroupDescription = api.MaxGroupDescription
 )
 
 // Grouped has the meta of a submission name its group, too, so that strategies see it. The meta is sorted (NewMeta).
@@ -36,6 +39,21 @@ func (n *NewSubmission) Grouped() (err error) {
 func (m Meta) GroupOf() string {
 	value, _ := m.Find(GroupKey)
 	return value.String()
+}
+
+// GroupValues are the values of the group's key that submissions of a group can have.
+func GroupValues(name string) []MetaValue {
+	values := []MetaValue{StringValue(name)}
+	if n, err := strconv.ParseInt(name, 10, 64); err == nil && strconv.FormatInt(n, 10) == name {
+		values = append(values, IntValue(n))
+	}
+	return values
+}
+
+// NotCreated is the error of a submission that names a group that no one created, in a queue that wants that.
+func NotCreated(group string) *Error {
+	return &Error{Code: CodeUnknownGroup, Message: fmt.Sprintf("No one created the group %q, and the queue's setting "+
+		"group_must_exist is true. Create it with PUT /v1/queues/{queue}/groups/{group}, or correct the name.", clip(group, 80))}
 }
 
 // shardMark stands between the name of a queue and the number of a shard. No queue's own name has it.

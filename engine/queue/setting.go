@@ -95,6 +95,9 @@ var settings = []*Setting{
 		field: fieldOf(func(s *Settings) *OnDeadline { return &s.OnDeadline }, SkipThem),
 		Sentence: "What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, " +
 			"dead_letter keeps them as dead letters",
+	}, {
+		Name: "group_must_exist", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupMustExist }, false),
+		Sentence: "Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it",
 	},
 }
 
@@ -167,6 +170,15 @@ const (
 	MinPer        = api.MinPerMS * time.Millisecond
 	MaxPer        = api.MaxPerMS * time.Millisecond
 )
+
+// Quota is how much may be open of a group at most. An insert that would go beyond it is refused; 0: any number.
+type Quota struct {
+	Waiting     uint64 // chunks that no consumer has, but for those that wait for a retry
+	Submissions uint64 // open ones
+}
+
+// MaxQuota bounds the numbers of a Quota.
+const MaxQuota = api.MaxGroupLimit
 
 // NoSettings are those of a value for which nothing is set.
 func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }

@@ -286,6 +286,7 @@ type Settings struct {
 	GroupRequired      bool
 	OnDeadline         OnDeadline
 	DeadAfter          time.Duration // 0: submissions have no dead_deadline unless they say so
+	GroupMustExist     bool
 }
 
 // OnDeadline says what becomes of the chunks that a submission has left when its dead_deadline passes.

@@ -95,6 +95,15 @@ func (f *completion) frees(m *machine.Machine, held *machine.Unique) bool {
 	return f != nil && held.ID == f.item.Token.Submission && m.Uniques.EndsWith(held)
 }
 
+// leaving is the submission that the completion ends; nil: it goes on.
+func (f *completion) leaving(m *machine.Machine) *machine.Record {
+	r := m.Live(f.item.Token.Submission)
+	if r == nil || r.Ending || r.Done+r.Dead+r.Skips+1 != r.Chunks {
+		return nil
+	}
+	return r
+}
+
 // take completes the chunk, if the token is still worth it. The mutex is held.
 func (f *completion) take(m *machine.Machine, now queue.Time) bool {
 	var results [1]queue.Result

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -86,5 +87,59 @@ func TestUniqueIsBounded(t *testing.T) {
 		if stats := s.Stats(); stats.UniqueKeys != 3 || stats.UniqueRefused != 1 {
 			t.Errorf("stats tell of %d keys and %d refused; want 3 and 1", stats.UniqueKeys, stats.UniqueRefused)
 		}
+	})
+}
+
+// An insert whose commit fails, and one of an atomic call that is refused, take no room of their group's limit.
+func TestFailedInsertTakesNoRoom(t *testing.T) {
+	t.Parallel()
+	const most = 60
+	withShard(t, t.TempDir(), func(s *Shard) {
+		if err := s.Settings.Put(&journal.Set{Kind: journal.SetGroup, Name: "a", Version: 1, Quota: queue.Quota{Submissions: most}}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		log := s.writer.journal.(*sqlitelog.Log)
+		fresh := func(prefix string) queue.Insertion {
+			meta, _ := queue.NewMeta(queue.Meta{{Key: queue.GroupKey, Value: queue.StringValue("a")}})
+			return queue.Insertion{New: &queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 1, Prefix: prefix}}}
+		}
+		if err := log.SetMaxPages(1); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for n := 0; err == nil && n < 50; n++ {
+			err = s.InsertMany(t.Context(), []queue.Insertion{fresh(strings.Repeat("p", 1000))}, false)
+		}
+		if queue.CodeOf(err) != queue.CodeDiskFull {
+			t.Fatalf("inserts on a full disk ended with %v", err)
+		}
+		if err := log.SetMaxPages(0); err != nil {
+			t.Fatal(err)
+		}
+		s.SetFull(false)
+		room := most - s.Settings.Use("a").Submissions
+		list := make([]queue.Insertion, room+1)
+		for i := range list {
+			list[i] = fresh("p")
+		}
+		if err := s.InsertMany(t.Context(), list, true); err != nil || queue.CodeOf(list[room].Err) != queue.CodeLimitReached {
+			t.Errorf("one too many in an atomic call: %v, %v", err, list[room].Err)
+		}
+		for i := range list {
+			list[i] = fresh("p")
+		}
+		if err := s.InsertMany(t.Context(), list[:room], true); err != nil || list[0].Err != nil {
+			t.Errorf("as many as there is room for: %v, %v", err, list[0].Err)
+		}
+		if use := s.Settings.Use("a"); use != (queue.Quota{Waiting: most, Submissions: most}) {
+			t.Errorf("the group has %+v", use)
+		}
+		(*doors)(s).Look(func(m *machine.Machine) {
+			m.Intended(func(what string, n int) {
+				if n != 0 {
+					t.Errorf("%d %s are left", n, what)
+				}
+			})
+		})
 	})
 }

@@ -75,6 +75,7 @@ type asked struct {
 	unique  *machine.Unique   // who holds its unique key: itself, or, without an op, the submission that did before
 	ousted  *machine.Unique   // whose place it takes; nil: no one's
 	waits   *machine.Waits    // for other submissions; nil: it waits for none
+	coming  *machine.OnItsWay // what it brings to its group; nil: it has none
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	large   bool              // there are, and they are too many: they have to be blobs before
 }
@@ -241,6 +242,9 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 	if err := c.m.Uniques.Room(n, now); err != nil {
 		return err
 	}
+	if err := c.m.Quotas.Room(n, c.leaving(a)); err != nil {
+		return err
+	}
 	if err := c.options.Live.admit(1); err != nil {
 		c.crowded++
 		return err
@@ -258,6 +262,19 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 	}
 	a.entry = c.inserter.keys.Claim(c.m, a.key, n, a.op, now)
 	a.unique = c.m.Uniques.Claim(a.op)
+	a.coming = c.m.Quotas.Claim(a.op)
+	return nil
+}
+
+// leaving is a submission that ends in the commit of the call, in favour of this one or with the chunk that the call
+// completes; nil: none does.
+func (c *insertCall) leaving(a *asked) *machine.Record {
+	switch {
+	case a.ousted != nil:
+		return c.m.Uniques.Replaceable(a.ousted)
+	case c.finishes != nil:
+		return c.finishes.leaving(c.m)
+	}
 	return nil
 }
 
@@ -333,6 +350,9 @@ func (c *insertCall) publish(now queue.Time) {
 		if a.waits != nil {
 			m.Batch.Intend(a.waits)
 		}
+		if a.coming != nil {
+			m.Batch.Intend(a.coming)
+		}
 		if acts := c.list[i].New.Acts; len(acts) > 0 {
 			m.ActLog.Tell(now, acts, nil, map[string]string{"submission": a.op.ID.String()})
 		}
@@ -360,7 +380,7 @@ func (c *insertCall) oust(a *asked, now queue.Time) bool {
 	if a.op.Blobs != nil {
 		c.ousting = append(c.ousting, named{op: a.op})
 	}
-	a.op, a.entry, a.unique = nil, nil, a.ousted
+	a.op, a.entry, a.unique, a.coming = nil, nil, a.ousted, nil
 	c.m.Uniques.Kept++
 	return false
 }
@@ -386,6 +406,9 @@ func (c *insertCall) withdrawOne(a *asked) {
 	}
 	if a.waits != nil {
 		c.m.Afters.Forget(a.waits)
+	}
+	if a.coming != nil {
+		c.m.Quotas.Forget(a.coming)
 	}
 	a.release()
 }

@@ -10,28 +10,30 @@ import (
 // Limits of requests and answers. The tag `limit` of a field names them, so each number stands here only: the server's checks, their texts
 // and the OpenAPI document follow. Each has its reason; raising one is a decision, not a tweak.
 const (
-	MaxChunks         = 1<<32 - 1 // a chunk index is 32 bits
-	MaxInlineChunks   = 100_000   // chunks of one insert call that carry bytes; JSON lines may be appended call by call
-	MaxPrefixBytes    = 1024      // object keys are at most 1,024 bytes on the common stores
-	MaxTemplateBytes  = 4096
-	MaxTraceBytes     = 512 // traceparent is 55; tracestate up to 512 by its specification
-	MaxConsumerBytes  = 128
-	MaxNoteBytes      = 256 // of what a consumer says of a chunk: a line, not a log
-	MaxIncarnation    = 64  // bytes; a UUID has 36
-	MaxIdempotencyKey = 255
-	MaxUniqueKey      = 255 // bytes
-	MaxAfter          = 100 // submissions that one waits for
-	MaxQueueNameBytes = 64
-	MaxQueueShards    = 16        // shards of one queue: a reserve looks at each of them
-	MaxInsertions     = 10_000    // submissions of one call
-	MaxFollowing      = 100       // submissions that one completion inserts: they are decided under one hold of the queue's lock
-	MaxPriority       = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
-	MaxValueLimit     = 1<<31 - 1
-	MinWeight         = 0.001
-	MaxWeight         = 1000
-	MaxValueRate      = 1<<31 - 1
-	MinPerMS          = 10 // of a rate
-	MaxPerMS          = 7 * 24 * 3600 * 1000
+	MaxChunks           = 1<<32 - 1 // a chunk index is 32 bits
+	MaxInlineChunks     = 100_000   // chunks of one insert call that carry bytes; JSON lines may be appended call by call
+	MaxPrefixBytes      = 1024      // object keys are at most 1,024 bytes on the common stores
+	MaxTemplateBytes    = 4096
+	MaxTraceBytes       = 512 // traceparent is 55; tracestate up to 512 by its specification
+	MaxConsumerBytes    = 128
+	MaxNoteBytes        = 256 // of what a consumer says of a chunk: a line, not a log
+	MaxIncarnation      = 64  // bytes; a UUID has 36
+	MaxIdempotencyKey   = 255
+	MaxUniqueKey        = 255 // bytes
+	MaxAfter            = 100 // submissions that one waits for
+	MaxQueueNameBytes   = 64
+	MaxQueueShards      = 16        // shards of one queue: a reserve looks at each of them
+	MaxInsertions       = 10_000    // submissions of one call
+	MaxFollowing        = 100       // submissions that one completion inserts: they are decided under one hold of the queue's lock
+	MaxPriority         = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
+	MaxValueLimit       = 1<<31 - 1
+	MaxGroupLimit       = 1_000_000_000_000 // of GroupLimits
+	MaxGroupDescription = 1000              // bytes
+	MinWeight           = 0.001
+	MaxWeight           = 1000
+	MaxValueRate        = 1<<31 - 1
+	MinPerMS            = 10 // of a rate
+	MaxPerMS            = 7 * 24 * 3600 * 1000
 
 	MaxTokenQueues            = 64 // queues that one token is bound to
 	MaxScopes                 = 7  // all there are
@@ -76,7 +78,8 @@ var limits = map[string]float64{
 	"MaxNoteBytes":      MaxNoteBytes,
 	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxUniqueKey": MaxUniqueKey, "MaxAfter": MaxAfter,
 	"MaxQueueNameBytes": MaxQueueNameBytes, "MaxQueueShards": MaxQueueShards, "MaxInsertions": MaxInsertions, "MaxFollowing": MaxFollowing,
-	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
+	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MaxGroupLimit": MaxGroupLimit,
+	"MaxGroupDescription": MaxGroupDescription, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
 	"MaxValueRate": MaxValueRate, "MinPerMS": MinPerMS, "MaxPerMS": MaxPerMS,
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
 	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,

@@ -18,7 +18,9 @@ type Problem struct {
 	Code     string `json:"code"`               // Stable name of the kind of problem, for programs
 	// Id of the request in the server's log, also in the header X-Request-Id
 	RequestID string         `json:"request_id,omitempty"`
-	Errors    []ProblemError `json:"errors,omitempty"` // All faults of the request
+	Errors    []ProblemError `json:"errors,omitempty"`  // All faults of the request
+	Current   *uint64        `json:"current,omitempty"` // With limit_reached: how much there is of what the limit counts
+	Max       *uint64        `json:"max,omitempty"`     // With limit_reached: the limit
 }
 
 // ProblemError is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",
@@ -36,6 +38,7 @@ const (
 	CodeUnknownStrategy    = "unknown_strategy"
 	CodeUnknownValue       = "unknown_value"
 	CodeUnknownPlugin      = "unknown_plugin"
+	CodeUnknownGroup       = "unknown_group"
 	CodeUnknownSchedule    = "unknown_schedule"
 	CodeUnknownDeadLetter  = "unknown_dead_letter"
 	CodeUnknownBulk        = "unknown_bulk_operation"
@@ -49,6 +52,7 @@ const (
 	CodeTooLarge           = "too_large"
 	CodeOverloaded         = "overloaded"
 	CodeTooManySubmissions = "too_many_submissions"
+	CodeLimitReached       = "limit_reached"     // a limit of a group has no room for the submission
 	CodeMoved              = "moved"             // another server has taken the queue over
 	CodeMoving             = "moving"            // no server has the queue at this moment
 	CodeQuarantined        = "queue_quarantined" // the queue's files are damaged or missing; the other queues serve

@@ -74,6 +74,8 @@ type QueueSettings struct {
 	DeadAfterMS int64 `json:"dead_after_ms"`
 	// of the chunks that a submission has left at its dead_deadline: skip or dead_letter
 	OnDeadline string `json:"on_deadline"`
+	// submissions of a group that no one created are refused; else the first one creates it
+	GroupMustExist bool `json:"group_must_exist"`
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -133,11 +135,27 @@ type Shard struct {
 
 // Group is a group of submissions, which are all in one shard of the queue.
 type Group struct {
-	Group       string `json:"group"`       // Name of the group
-	Shard       int    `json:"shard"`       // Number of the shard that has it
-	Waiting     uint64 `json:"waiting"`     // Chunks that wait for a consumer, those that rules hold back included
-	InFlight    uint64 `json:"in_flight"`   // Chunks held by consumers
-	Submissions uint64 `json:"submissions"` // Open submissions
+	Group       string      `json:"group"`                 // Name of the group
+	Shard       int         `json:"shard"`                 // Number of the shard that has it
+	Waiting     uint64      `json:"waiting"`               // Chunks that no consumer has, but for those that wait for a retry
+	InFlight    uint64      `json:"in_flight"`             // Chunks held by consumers
+	Submissions uint64      `json:"submissions"`           // Open submissions
+	Description string      `json:"description,omitempty"` // For people
+	Limits      GroupLimits `json:"limits,omitzero"`       // The most that may be open of it
+	ETag        string      `json:"etag,omitempty"`        // Id of what is set, for If-Match; absent if no one created the group
+	ChangedAt   Time        `json:"changed_at,omitzero"`   // When it was created or changed
+}
+
+// GroupLimits are the most that may be open of a group. An insert that would go beyond one of them is refused with limit_reached.
+type GroupLimits struct {
+	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`     // Chunks that wait, as in the group; null: any number
+	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Open submissions; null: any number
+}
+
+// PutGroupRequest is the body of PUT /v1/queues/{queue}/groups/{group}. It replaces all that is set.
+type PutGroupRequest struct {
+	Description string      `json:"description,omitempty" limit:"..MaxGroupDescription"` // For people
+	Limits      GroupLimits `json:"limits,omitzero"`                                     // The most that may be open of it
 }
 
 // MoveRequest is the body of POST /v1/queues/{queue}/move.
@@ -173,6 +191,7 @@ type QueueSettingsInput struct {
 	GroupRequired        *bool    `json:"group_required,omitempty"`
 	DeadAfterMS          *int64   `json:"dead_after_ms,omitempty"`
 	OnDeadline           *string  `json:"on_deadline,omitempty"`
+	GroupMustExist       *bool    `json:"group_must_exist,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

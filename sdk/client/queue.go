@@ -109,9 +109,23 @@ func (c *Client) Groups(ctx context.Context, queue string) iter.Seq2[api.Group, 
 	return pages[api.Group](ctx, c, "groups", queuePath(queue, "/groups"), nil)
 }
 
-// Group reads one group of a queue. api.CodeUnknownValue: no submission has named it.
+// PutGroup creates a group with limits and a description, or sets others in their place.
+func PutGroup(ctx context.Context, c *Client, queue, group string, settings api.PutGroupRequest, when Condition) (*api.Group, error) {
+	q := &request{method: http.MethodPut, path: groupPath(queue, group), safe: when.none()}
+	return send[api.Group](ctx, c, "put group", when.onto(q), settings)
+}
+
+// DeleteGroup deletes a group that has no open submissions.
+func DeleteGroup(ctx context.Context, c *Client, queue, group string, when Condition) error {
+	q := &request{method: http.MethodDelete, path: groupPath(queue, group)}
+	return c.do(ctx, c.cold, "delete group", when.onto(q), new(reply))
+}
+
+func groupPath(queue, group string) string { return queuePath(queue, "/groups/"+url.PathEscape(group)) }
+
+// Group reads one group of a queue. api.CodeUnknownGroup: no one created it, and no submission has named it.
 func (c *Client) Group(ctx context.Context, queue, group string) (*api.Group, error) {
-	return get[api.Group](ctx, c, "group", queuePath(queue, "/groups/"+url.PathEscape(group)))
+	return get[api.Group](ctx, c, "group", groupPath(queue, group))
 }
 
 // Lifecycle tells how the life-cycle worker of a queue is doing.

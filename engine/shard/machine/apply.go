@@ -92,7 +92,7 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 		r.more.Waits = m.Afters.waits[r.Seq]
 	}
 	if parks(m, r); r.Parked {
-		m.Stats.Parked += uint64(sub.Available())
+		countParked(m, r, int(sub.Available()))
 		return
 	}
 	m.show(r)

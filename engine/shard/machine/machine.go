@@ -171,12 +171,18 @@ func (m *Machine) show(r *Record) {
 // Ready counts chunks of a submission that became available, or, below 0, no longer are.
 func (m *Machine) Ready(r *Record, delta int) {
 	if r.Parked {
-		m.Stats.Parked += uint64(delta)
+		countParked(m, r, delta)
 	} else {
 		operations := uint64(delta * int(r.Details().Operations))
 		m.Stats.Operations += operations
 		m.Stats.cover(r, operations)
 	}
+}
+
+// countParked counts available chunks of a hidden submission, or, below 0, no longer.
+func countParked(m *Machine, r *Record, delta int) {
+	m.Stats.Parked += uint64(delta)
+	m.Quotas.park(r, delta)
 }
 
 // PutBack offers a taken chunk again.

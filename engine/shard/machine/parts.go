@@ -21,6 +21,7 @@ type parts struct {
 	Endings     endings
 	Lifecycle   lifecycle
 	Orphans     orphans
+	Quotas      quotas // of groups
 	Recovery    recovery
 	Roster      *roster.Roster // the shard's: who is attached, and who is away
 	Suspects    Suspects
@@ -88,6 +89,7 @@ func (p *parts) of(m *Machine) {
 			ByID: map[queue.SubmissionID]*Record{}, Watch: map[queue.SubmissionID][]Watcher{},
 			Freed: 1, // retention looks at all of the history first
 		},
+		Quotas:   quotas{m: m},
 		Recovery: recovery{m: m},
 		Tokens:   tokens{m: m}, Tries: tries{m: m, overdue: overdue{}},
 		Uniques:     uniques{m: m, Limit: queue.MaxUniqueWindows},
@@ -128,6 +130,7 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 // Intended counts what the intents of each part have left, for the audit: nothing, while
 // nothing is on its way to the disk.
 func (p *parts) Intended(count func(what string, n int)) {
+	count("groups with inserts on their way", len(p.Quotas.pending))
 	for _, part := range p.Joined.Parts {
 		part.Intended(count)
 	}

@@ -121,7 +121,7 @@ func (p *recovery) Replayed(now queue.Time) {
 		m.Stats.Skipped += uint64(r.Skips)
 		m.Stats.Waiting += uint64(r.Waiting)
 		if r.Parked {
-			m.Stats.Parked += uint64(sub.Available())
+			countParked(m, r, int(sub.Available()))
 		} else {
 			m.show(r)
 		}

@@ -299,14 +299,14 @@ func park(m *Machine, r *Record) {
 	m.Stats.cover(r, -operations)
 	m.Backlog.Hide(r.Sub)
 	r.Parked = true
-	m.Stats.Parked += uint64(r.Sub.Available())
+	countParked(m, r, int(r.Sub.Available()))
 }
 
 // unpark shows it again.
 func unpark(m *Machine, r *Record) {
 	m.Counting.Changing(r)
 	r.Parked = false
-	m.Stats.Parked -= uint64(r.Sub.Available())
+	countParked(m, r, -int(r.Sub.Available()))
 	m.show(r)
 }
 

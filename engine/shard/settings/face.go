@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"fmt"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -23,7 +25,26 @@ func Face(door shell.Door[*Part], durability func() error) *Settings {
 // Put sets something, durably: it holds from its commit on. before and after are what the
 // audit log says of it. The caller makes sure that no one else sets the same meanwhile.
 func (s *Settings) Put(set *journal.Set, before, after any, acts ...queue.Act) error {
+	return s.put(set, before, after, acts, func(*machine.Machine) error { return nil })
+}
+
+// DeleteGroup is Put of the removal of a group, and refuses it while submissions of the group are open.
+func (s *Settings) DeleteGroup(set *journal.Set, before any, acts ...queue.Act) error {
+	return s.put(set, before, nil, acts, func(m *machine.Machine) error {
+		if open := m.Quotas.Use(set.Name).Submissions; open > 0 {
+			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
+				"The group has %d open submissions. Cancel them or let them end first.", open)}
+		}
+		return nil
+	})
+}
+
+func (s *Settings) put(set *journal.Set, before, after any, acts []queue.Act,
+	allow func(*machine.Machine) error) error {
 	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
+		if err := allow(m); err != nil {
+			return err
+		}
 		if set.Kind == journal.SetQueue {
 			set.Version = s.Part().Queue() + 1
 		}
@@ -41,6 +62,39 @@ func (s *Settings) Put(set *journal.Set, before, after any, acts ...queue.Act) e
 func (s *Settings) Known() (known bool) {
 	s.Look(func(*machine.Machine) { known = s.Part().Queue() > 0 })
 	return known
+}
+
+// Group is a group that someone created.
+func (s *Settings) Group(name string) (set journal.Set, created bool) {
+	s.Look(func(*machine.Machine) { set, created = s.Part().Group(name) })
+	return set, created
+}
+
+// Groups are the groups that someone created, in no order.
+func (s *Settings) Groups() (names []string) {
+	s.Look(func(*machine.Machine) {
+		for name, r := range s.Part().groups {
+			if !r.set.Deleted {
+				names = append(names, name)
+			}
+		}
+	})
+	return names
+}
+
+// Deleted says that a group was deleted, and that no one created it since.
+func (s *Settings) Deleted(group string) (is bool) {
+	s.Look(func(*machine.Machine) {
+		r := s.Part().groups[group]
+		is = r != nil && r.set.Deleted
+	})
+	return is
+}
+
+// Use is what there is of a group.
+func (s *Settings) Use(group string) (use queue.Quota) {
+	s.Look(func(m *machine.Machine) { use = m.Quotas.Use(group) })
+	return use
 }
 
 // Strategy is a version of a strategy, if it is kept.

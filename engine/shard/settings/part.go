@@ -23,6 +23,7 @@ type Part struct {
 	queue      *row // nil: the settings are those that the machine was made with
 	values     map[queue.ValueTarget]*row
 	strategies map[string][]*row // the newest versions of each, the newest last
+	groups     map[string]*row   // that someone created, or deleted
 
 	rows map[uint64]*row // by number
 	last uint64          // the largest number of a row
@@ -37,7 +38,10 @@ type row struct {
 
 // New is the part of a machine for which nothing is set.
 func New(m *machine.Machine) *Part {
-	return &Part{m: m, values: map[queue.ValueTarget]*row{}, strategies: map[string][]*row{}, rows: map[uint64]*row{}}
+	return &Part{
+		m: m, values: map[queue.ValueTarget]*row{}, strategies: map[string][]*row{}, groups: map[string]*row{},
+		rows: map[uint64]*row{},
+	}
 }
 
 // Queue is the version of the queue's settings; 0: none was set.
@@ -46,6 +50,23 @@ func (p *Part) Queue() uint32 {
 		return 0
 	}
 	return p.queue.set.Version
+}
+
+// Group is what is set for a group; of one that no one created, or that was deleted, nothing.
+func (p *Part) Group(name string) (set journal.Set, created bool) {
+	if r := p.groups[name]; r != nil && !r.set.Deleted {
+		return r.set, true
+	}
+	return journal.Set{Kind: journal.SetGroup, Name: name}, false
+}
+
+// create has the machine go by what is set for a group.
+func (p *Part) create(set *journal.Set) {
+	if set.Version > 0 && !set.Deleted {
+		p.m.Quotas.Set(set.Name, set.Quota)
+	} else {
+		p.m.Quotas.Remove(set.Name)
+	}
 }
 
 // Strategy is a version of a strategy, if it is kept.
@@ -77,6 +98,8 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 		p.setValue(set)
 	case journal.SetStrategy:
 		p.setStrategy(set)
+	case journal.SetGroup:
+		p.setGroup(set)
 	}
 	return true, p.takeEffect(set)
 }
@@ -91,6 +114,17 @@ func (p *Part) setValue(set *journal.Set) {
 	}
 	p.drop(r)
 	delete(p.values, of)
+}
+
+// setGroup is setValue for a group.
+func (p *Part) setGroup(set *journal.Set) {
+	r := p.groups[set.Name]
+	if set.Version > 0 {
+		p.groups[set.Name] = p.keep(r, set)
+		return
+	}
+	p.drop(r)
+	delete(p.groups, set.Name)
 }
 
 // setStrategy puts a version beside those before it, of which it keeps the newest; without
@@ -131,8 +165,11 @@ func (p *Part) takeEffect(set *journal.Set) error {
 	if p.m.Replay {
 		return nil
 	}
-	if set.Kind == journal.SetValue || set.Kind == journal.SetKey {
+	switch set.Kind {
+	case journal.SetValue, journal.SetKey:
 		p.m.ValueLimits.Set(set.Target(), set.Demand)
+	case journal.SetGroup:
+		p.create(set)
 	}
 	if p.Report != nil {
 		p.Report([]journal.Set{*set}, false)
@@ -150,6 +187,8 @@ func (p *Part) Replayed() {
 		switch set.Kind {
 		case journal.SetValue, journal.SetKey:
 			p.m.ValueLimits.Set(set.Target(), set.Demand)
+		case journal.SetGroup:
+			p.create(set)
 		case journal.SetStrategy:
 			if of := p.strategies[set.Name]; of[len(of)-1].number != number {
 				continue
@@ -207,6 +246,8 @@ func (p *Part) Load(key uint64, bytes []byte) error {
 		p.queue = r
 	case journal.SetValue, journal.SetKey:
 		p.values[set.Target()] = r
+	case journal.SetGroup:
+		p.groups[set.Name] = r
 	case journal.SetStrategy:
 		of := p.strategies[set.Name]
 		at, _ := place(of, set.Version)

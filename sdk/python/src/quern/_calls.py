@@ -150,6 +150,10 @@ class Calls:
         """Delete a dead letter for good. It counts as skipped from then on."""
         self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
+    def delete_group(self, queue: str, group: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
+        """Delete an empty group. What is set for it goes. A group with open submissions is a conflict. If-Match works as for PUT."""
+        self._bytes(_request("delete group", "DELETE", path("/v1/queues/{}/groups/{}", queue, group), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
+
     def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
         """Remove the default limit, weight and rate of all values of a meta key. From the next reservation on, only what is set for
         a value itself holds for it. If-Match works as for PUT.
@@ -720,6 +724,15 @@ class Calls:
         found: types.Submission = self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
+    def put_group(self, queue: str, group: str, body: types.PutGroupRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Group:
+        """Create a group, or change its limits and description. The body replaces all that is set. `limits.waiting` counts the
+        chunks that no consumer has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert
+        that would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. A limit below
+        what there is takes nothing away. What schedules insert and what is redriven counts, and is not refused.
+        """
+        found: types.Group = self._fetch(_request("put group", "PUT", path("/v1/queues/{}/groups/{}", queue, group), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
+        return found
+
     def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
         """Set a default limit, weight and rate for all values of a meta key. Sets the default for all values of the key that have no
         such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes
@@ -1082,6 +1095,10 @@ class AsyncCalls:
     async def delete_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int]) -> None:
         """Delete a dead letter for good. It counts as skipped from then on."""
         await self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
+
+    async def delete_group(self, queue: str, group: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
+        """Delete an empty group. What is set for it goes. A group with open submissions is a conflict. If-Match works as for PUT."""
+        await self._bytes(_request("delete group", "DELETE", path("/v1/queues/{}/groups/{}", queue, group), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     async def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
         """Remove the default limit, weight and rate of all values of a meta key. From the next reservation on, only what is set for
@@ -1651,6 +1668,15 @@ class AsyncCalls:
         history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
         """
         found: types.Submission = await self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, headers={"If-Match": if_match}, safe=if_match is None))
+        return found
+
+    async def put_group(self, queue: str, group: str, body: types.PutGroupRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Group:
+        """Create a group, or change its limits and description. The body replaces all that is set. `limits.waiting` counts the
+        chunks that no consumer has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert
+        that would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. A limit below
+        what there is takes nothing away. What schedules insert and what is redriven counts, and is not refused.
+        """
+        found: types.Group = await self._fetch(_request("put group", "PUT", path("/v1/queues/{}/groups/{}", queue, group), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
 
     async def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:

@@ -62,6 +62,7 @@ __all__ = [
     "Forecast",
     "ForwardRequest",
     "Group",
+    "GroupLimits",
     "HeldChunk",
     "HeldReservation",
     "Hello",
@@ -153,6 +154,7 @@ __all__ = [
     "PreviewRequest",
     "Problem",
     "ProblemError",
+    "PutGroupRequest",
     "PutQueueRequest",
     "Quarantined",
     "Queue",
@@ -1216,8 +1218,7 @@ class ForwardRequest(TypedDict):
     to: str
 
 
-class Group(TypedDict):
-    """Group: see the server's OpenAPI document."""
+class _GroupRequired(TypedDict):
     #: Name of the group
     group: str
     #: Chunks held by consumers
@@ -1226,7 +1227,27 @@ class Group(TypedDict):
     shard: int
     #: Open submissions
     submissions: int
-    #: Chunks that wait for a consumer, those that rules hold back included
+    #: Chunks that no consumer has, but for those that wait for a retry
+    waiting: int
+
+
+class Group(_GroupRequired, total=False):
+    """Group: see the server's OpenAPI document."""
+    #: When it was created or changed
+    changed_at: str
+    #: For people
+    description: str
+    #: Id of what is set, for If-Match; absent if no one created the group
+    etag: str
+    #: The most that may be open of it
+    limits: GroupLimits
+
+
+class GroupLimits(TypedDict, total=False):
+    """GroupLimits: see the server's OpenAPI document."""
+    #: Open submissions; null: any number
+    submissions: int
+    #: Chunks that wait, as in the group; null: any number
     waiting: int
 
 
@@ -2626,12 +2647,16 @@ class _ProblemRequired(TypedDict):
 
 class Problem(_ProblemRequired, total=False):
     """Problem: see the server's OpenAPI document."""
+    #: With limit_reached: how much there is of what the limit counts
+    current: int
     #: The problem in words, and the remedy
     detail: str
     #: All faults of the request
     errors: list[ProblemError]
     #: Address of this occurrence
     instance: str
+    #: With limit_reached: the limit
+    max: int
     #: Id of the request in the server's log, also in the header X-Request-Id
     request_id: str
 
@@ -2642,6 +2667,14 @@ class ProblemError(TypedDict):
     detail: str
     #: JSON pointer into the body, or /query/NAME, /header/NAME, /path/NAME
     pointer: str
+
+
+class PutGroupRequest(TypedDict, total=False):
+    """PutGroupRequest: see the server's OpenAPI document."""
+    #: For people
+    description: str
+    #: The most that may be open of it
+    limits: GroupLimits
 
 
 class PutQueueRequest(TypedDict, total=False):
@@ -2710,6 +2743,8 @@ class _QueueSettingsRequired(TypedDict):
     durability: Literal["full", "relaxed"]
     #: The pause after an attempt that expired or was lost
     expiry_backoff: Backoff
+    #: Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it
+    group_must_exist: bool
     #: Whether the queue refuses submissions without a group
     group_required: bool
     #: Attempts per chunk; 0: no limit
@@ -2763,6 +2798,8 @@ class QueueSettingsInput(TypedDict, total=False):
     durability: Literal["full", "relaxed"]
     #: The pause after an attempt that expired or was lost
     expiry_backoff: Backoff
+    #: Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it
+    group_must_exist: bool
     #: Whether the queue refuses submissions without a group
     group_required: bool
     #: Attempts per chunk; 0: no limit

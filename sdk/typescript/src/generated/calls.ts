@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, Bytes, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, Group, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageGroup, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageShard, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Shard, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, Bytes, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, Group, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageGroup, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageShard, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutGroupRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Shard, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -424,9 +424,29 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageGroup>({ what: "list groups", method: "GET", path: `/v1/queues/${part(queue)}/groups`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
+  /** Delete an empty group. What is set for it goes. A group with open submissions is a conflict. If-Match works as for PUT. Needs the scope operate. */
+  deleteGroup(queue: string, group: string, options: CallOptions & {
+    /** ETags; one must be that of the newest version. *: a version must exist */
+    ifMatch?: string
+    /** *: none may exist */
+    ifNoneMatch?: string
+  } = {}): Promise<void> {
+    return this.connection.json<void>({ what: "delete group", method: "DELETE", path: `/v1/queues/${part(queue)}/groups/${part(group)}`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch } })
+  }
+
   /** Read a group. Needs the scope read. */
   getGroup(queue: string, group: string, options: CallOptions = {}): Promise<Group> {
     return this.connection.json<Group>({ what: "get group", method: "GET", path: `/v1/queues/${part(queue)}/groups/${part(group)}`, safe: true, signal: options.signal })
+  }
+
+  /** Create a group, or change its limits and description. The body replaces all that is set. `limits.waiting` counts the chunks that no consumer has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert that would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. A limit below what there is takes nothing away. What schedules insert and what is redriven counts, and is not refused. Needs the scope operate. */
+  putGroup(queue: string, group: string, body: PutGroupRequest, options: CallOptions & {
+    /** ETags; one must be that of the newest version. *: a version must exist */
+    ifMatch?: string
+    /** *: none may exist */
+    ifNoneMatch?: string
+  } = {}): Promise<Group> {
+    return this.connection.json<Group>({ what: "put group", method: "PUT", path: `/v1/queues/${part(queue)}/groups/${part(group)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
   /** List the Fair blocks in use. Needs the scope read. */

@@ -807,16 +807,31 @@ export type ForwardRequest = {
 }
 
 export type Group = {
+  /** When it was created or changed */
+  changed_at?: string
+  /** For people */
+  description?: string
+  /** Id of what is set, for If-Match; absent if no one created the group */
+  etag?: string
   /** Name of the group */
   group: string
   /** Chunks held by consumers */
   in_flight: number
+  /** The most that may be open of it */
+  limits?: GroupLimits
   /** Number of the shard that has it */
   shard: number
   /** Open submissions */
   submissions: number
-  /** Chunks that wait for a consumer, those that rules hold back included */
+  /** Chunks that no consumer has, but for those that wait for a retry */
   waiting: number
+}
+
+export type GroupLimits = {
+  /** Open submissions; null: any number */
+  submissions?: number
+  /** Chunks that wait, as in the group; null: any number */
+  waiting?: number
 }
 
 export type HeldChunk = {
@@ -1950,12 +1965,16 @@ export type PreviewRequest = {
 export type Problem = {
   /** Stable name of the kind of problem, for programs */
   code: string
+  /** With limit_reached: how much there is of what the limit counts */
+  current?: number
   /** The problem in words, and the remedy */
   detail?: string
   /** All faults of the request */
   errors?: ProblemError[]
   /** Address of this occurrence */
   instance?: string
+  /** With limit_reached: the limit */
+  max?: number
   /** Id of the request in the server's log, also in the header X-Request-Id */
   request_id?: string
   /** The HTTP status */
@@ -1971,6 +1990,13 @@ export type ProblemError = {
   detail: string
   /** JSON pointer into the body, or /query/NAME, /header/NAME, /path/NAME */
   pointer: string
+}
+
+export type PutGroupRequest = {
+  /** For people */
+  description?: string
+  /** The most that may be open of it */
+  limits?: GroupLimits
 }
 
 export type PutQueueRequest = {
@@ -2032,6 +2058,8 @@ export type QueueSettings = {
   durability: "full" | "relaxed"
   /** The pause after an attempt that expired or was lost */
   expiry_backoff: Backoff
+  /** Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it */
+  group_must_exist: boolean
   /** Whether the queue refuses submissions without a group */
   group_required: boolean
   /** Attempts per chunk; 0: no limit */
@@ -2075,6 +2103,8 @@ export type QueueSettingsInput = {
   durability?: "full" | "relaxed"
   /** The pause after an attempt that expired or was lost */
   expiry_backoff?: Backoff
+  /** Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it */
+  group_must_exist?: boolean
   /** Whether the queue refuses submissions without a group */
   group_required?: boolean
   /** Attempts per chunk; 0: no limit */

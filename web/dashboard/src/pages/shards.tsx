@@ -12,6 +12,8 @@ const State = ({ of }: { of: Shard }) => (
   <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'draining' ? 'waiting' : 'done'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
 )
 
+const Limited = ({ n, most }: { n: number; most?: number }) => <>{exact(n)}{most !== undefined && ` of ${exact(most)}`}</>
+
 /** In the place of a page of a queue with several shards: which shards there are, each with pages of its own, and which groups they have. */
 export function Shards({ of, page }: { of: string; page: string }) {
   const path = queuePath(of)
@@ -42,15 +44,15 @@ export function Shards({ of, page }: { of: string; page: string }) {
         <header><h2>Groups</h2><small>{groups.data?.next ? 'the first 100, by name' : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {!groups.data && !groups.problem && <p class="note">Reading…</p>}
-        {groups.data?.items.length === 0 && <p class="note">No submission has named a group. A submission without one is in the first shard.</p>}
+        {groups.data?.items.length === 0 && <p class="note">No one created a group, and no submission has named one. A submission without one is in the first shard.</p>}
         {groups.data && groups.data.items.length > 0 && (
           <List name="Groups" items={groups.data.items} id={(g) => g.group} scope=""
             columns={[{ name: 'Group' }, { name: 'Shard' }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Waiting', right: true, title: 'chunks that wait for a consumer' }, { name: 'In flight', right: true }]}
             cells={(g) => [
               <td><a href={inQueue(nameOf(g.shard), `keys/group/${encodeURIComponent(valueText(g.group))}`)}><Clamp text={g.group} /></a></td>,
               <td><a href={inQueue(nameOf(g.shard))}>{g.shard}</a></td>,
-              <td class="r">{exact(g.submissions)}</td>,
-              <td class="r">{exact(g.waiting)}</td>,
+              <td class="r"><Limited n={g.submissions} most={g.limits?.submissions} /></td>,
+              <td class="r"><Limited n={g.waiting} most={g.limits?.waiting} /></td>,
               <td class="r">{exact(g.in_flight)}</td>,
             ]} />
         )}
