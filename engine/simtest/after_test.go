@@ -318,6 +318,34 @@ func TestAfterARedrive(t *testing.T) {
 	}
 }
 
+// A submission whose dead_deadline passes while it waits for another one is not offered when the slice that makes dead letters of it fails.
+func TestAfterAndADeadlineThatFails(t *testing.T) {
+	t.Parallel()
+	settings := relaxed()
+	settings.OnDeadline = queue.DeadLetterThem
+	f := &faults{}
+	b := newBox(t, settings)
+	b.wrap, b.fatal = f.wrap, f.fatal
+	b.open()
+	defer b.close()
+	n := prefixed(3)
+	n.After = &queue.After{IDs: []queue.SubmissionID{mustInsert(t, b, prefixed(1)).ID}}
+	n.DeadDeadline = b.clock.now().Add(time.Minute)
+	second := mustInsert(t, b, n).ID
+	f.arm(full, 0)
+	b.clock.pass(time.Minute)
+	b.shard.Worker.Tick()
+	if err := b.settle(); queue.CodeOf(err) != queue.CodeDiskFull && !f.hasFired() {
+		t.Fatalf("the commit of the slice: got %v, want a full disk", err)
+	}
+	if got := b.sub(second); got.State != queue.Open || got.Ready > 0 || len(got.WaitsFor) != 1 {
+		t.Errorf("after the slice failed it is %s, waits for %v, and %d are ready", got.State, got.WaitsFor, got.Ready)
+	}
+	b.tickAfter(time.Second)
+	b.wantCounts("after the next tick", second, queue.Submission{State: queue.CompletedWithDead, Dead: 3})
+	must(t, b.shard.Audit())
+}
+
 // Waits are bounded, and what is refused or fails leaves none.
 func TestAfterIsBounded(t *testing.T) {
 	t.Parallel()
