@@ -16,7 +16,7 @@ func TestEveryFieldIsDeclared(t *testing.T) {
 	t.Parallel()
 	holdsDeclared(t, queue.ScheduleFields(), new(api.ScheduleDefinition), "template")
 	holdsDeclared(t, queue.SubmissionFields(), new(api.ScheduleTemplate), "meta", "chunks", "attachment", "dead_after_ms", "unique")
-	holdsDeclared(t, queue.SubmissionFields(), new(api.NewSubmission), "meta", "chunks", "attachment", "trace", "unique")
+	holdsDeclared(t, queue.SubmissionFields(), new(api.NewSubmission), "meta", "chunks", "attachment", "trace", "unique", "after")
 	holdsDeclared(t, queue.AllSettings(), new(api.QueueSettings))
 	holdsDeclared(t, queue.AllSettings(), new(api.QueueSettingsInput))
 }

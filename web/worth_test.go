@@ -25,7 +25,7 @@ func TestWhatATokenIsWorth(t *testing.T) {
 			s.advance(time.Hour)
 			s.wantCounts(queue, "ready 1")
 		}},
-		{"is the one whose deadline passed", slow, func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
+		{"is the last one of a waiting chunk: its deadline passed", slow, func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
 			s.advance(time.Hour)
 			s.wantCounts(queue, "waiting 1")
 		}},
