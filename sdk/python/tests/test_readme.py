@@ -70,23 +70,20 @@ class Readmes(unittest.TestCase):
             self.assertEqual(run(kinds, server), "completed sent to ana\ncompleted resized cat.png to 100\n")
             path = os.pathsep.join([str(pathlib.Path(BINARY).resolve().parent), os.environ["PATH"]])
             run(tests, server, env={**os.environ, "PATH": path})
-            self.callbacks(callbacks.replace("http://127.0.0.1:7700", server.address), server, folder)
+            self.callbacks(callbacks, server)
 
-    def callbacks(self, program: str, server: Server, folder: str) -> None:
-        """Each end has its callback once, also for a program that starts again, and that had lost its place."""
+    def callbacks(self, program: str, server: Server) -> None:
+        """The callback is handed out when all of its batch have ended, and not before."""
+        self.assertEqual(run(program, server), "True\n")
         with quern.Client(server.address) as client:
-            for lost in (False, False, True):
-                if lost:
-                    pathlib.Path(folder, "ends.place").unlink()
-                client.cancel_submission(client.insert(["x"], meta={"report": "yes"})["id"])
-                with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=folder) as following:
-                    try:
-                        assert following.stdout is not None
-                        said = [following.stdout.readline() for _ in range(3 if lost else 1)]
-                    finally:
-                        following.kill()
-                self.assertEqual(set(said), {"cancelled 0\n"})
-            self.assertEqual(len(list(client.list_submissions("default", meta={"kind": "callback"}))), 3)
+            [callback] = client.list_submissions("default", meta={"kind": "callback"})
+            self.assertEqual(callback["waiting"], 1)
+            batch = list(client.list_submissions("default", meta={"kind": "render"}))
+            self.assertEqual({s["id"] for s in batch}, set(callback["waits_for"]))
+            for submission in batch:
+                client.cancel_submission(submission["id"])
+            got = client.reserve("default", {"max": 1, "strategy": 'SelectOnly("kind", "callback", OldestFirst)', "wait_ms": 30000})
+            self.assertEqual([r["submission"] for r in got["reservations"]], [callback["id"]])
 
 
 if __name__ == "__main__":

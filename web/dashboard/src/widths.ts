@@ -20,7 +20,7 @@ export function useWidths(rows: number, listed: string): RefObject<HTMLTableElem
       if (t.parentElement!.clientWidth === room) return
       room = t.parentElement!.clientWidth
       t.dataset.long = 'table'
-      const widths = [...t.tHead!.rows[0]!.cells].map((cell) => `${cell.getBoundingClientRect().width}px`)
+      const widths = [...t.tHead!.rows[0]!.cells].filter((cell) => cell.checkVisibility()).map((cell) => `${cell.getBoundingClientRect().width}px`)
       t.style.setProperty('--columns', widths.join(' '))
       t.dataset.long = 'rows'
     })

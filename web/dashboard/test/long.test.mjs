@@ -28,7 +28,7 @@ async function values(options) {
 
 /** The left sides of the cells of the head, and of the first and a far row. */
 const lefts = (page) => page.evaluate((far) => {
-  const sides = (row) => [...row.cells].map((c) => Math.round(c.getBoundingClientRect().left))
+  const sides = (row) => [...row.cells].filter((c) => c.checkVisibility()).map((c) => Math.round(c.getBoundingClientRect().left))
   const { tHead, tBodies } = document.querySelector('.list[data-long="rows"]')
   return [tHead.rows[0], tBodies[0].rows[0], tBodies[0].rows[far]].map(sides)
 }, last - 1)

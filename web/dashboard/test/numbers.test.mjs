@@ -89,6 +89,7 @@ const checks = [
 
 test('the numbers of the pages are those of the API', async () => {
   const t = await open(chromium.b, quern.url)
+  await t.page.setViewportSize({ width: 1920, height: 1080 }) // narrower lists leave some numbers out
   const ask = (path) => call(quern.url, 'GET', path)
   let compared = 0
   for (const [page, hash, all] of checks) {

@@ -72,7 +72,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <Edit of={of} value={valueOf(find)} v={undefined} close={again} />}</p>}
       {rows.length > 0 && (
         <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing} besides={[editing]}
-          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Oldest', right: true, title: 'since the oldest submission with a ready chunk was inserted' }, { name: 'Waiting', right: true, title: 'for a retry or for run_at' }, { name: 'In flight / limit' }, { name: 'At limit for', title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Dead', right: true, title: 'of open submissions' }, { name: 'Done', right: true, title: 'of open submissions' }, { name: 'Submissions', right: true }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
+          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Oldest', right: true, title: 'since the oldest submission with a ready chunk was inserted' }, { name: 'Waiting', right: true, wide: true, title: 'for a retry or for run_at' }, { name: 'In flight / limit' }, { name: 'At limit for', title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, wide: true, title: 'of all chunks in flight in this queue' }, { name: 'Dead', right: true, title: 'of open submissions' }, { name: 'Done', right: true, wide: true, title: 'of open submissions' }, { name: 'Submissions', right: true, wide: true }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
           cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={11}><Edit of={of} value={v.value} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
@@ -102,7 +102,7 @@ function cells(of: string, v: ValueCount, edit: () => void) {
   const limit = v.limit ?? v.default_limit ?? null
   const rate = v.rate ?? v.default_rate
   return [
-    name(of, v), <td class="r"><Ready of={of} v={v} /></td>, <td class="r"><Oldest v={v} /></td>, <td class="r"><Count n={v.waiting ?? 0} /></td>,
+    name(of, v), <td class="r"><Ready of={of} v={v} /></td>, <td class="r"><Oldest v={v} /></td>, <td class="r wide"><Count n={v.waiting ?? 0} /></td>,
     <td>
       <div class="gauge">
         <div class={atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={limit === null ? share : percent(v.in_flight, limit)} /></div>
@@ -110,8 +110,8 @@ function cells(of: string, v: ValueCount, edit: () => void) {
         {rate && <small title={v.rate ? 'the rate under MaxRate' : 'the rate under MaxRate, the default of the key'}>{rateText(rate)}</small>}
       </div>
     </td>,
-    <td><AtLimit v={v} /></td>, <td class="r">{share.toFixed(1)} %</td>,
-    <td class="r">{v.dead ? <a href={link('dead-letters', { ['meta.' + of]: valueText(v.value) })}><Count n={v.dead} /></a> : 0}</td>, <td class="r"><Count n={v.done ?? 0} /></td>, <td class="r"><Count n={v.submissions} /></td>,
+    <td><AtLimit v={v} /></td>, <td class="r wide">{share.toFixed(1)} %</td>,
+    <td class="r">{v.dead ? <a href={link('dead-letters', { ['meta.' + of]: valueText(v.value) })}><Count n={v.dead} /></a> : 0}</td>, <td class="r wide"><Count n={v.done ?? 0} /></td>, <td class="r wide"><Count n={v.submissions} /></td>,
     <td class="r">{v.weight ?? <span class="note" title={byDefault(v.weight, v.default_weight) ?? 'not set, which counts as 1'}>{v.default_weight ?? 1}</span>}</td>,
     <td class="r"><div class="row end"><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]
