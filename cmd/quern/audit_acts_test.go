@@ -198,7 +198,7 @@ func story(e *api.AuditEntry) (name, first string, is bool) {
 	case e.Action == "submission.change":
 		return "priority", `{"priority":0}`, true
 	}
-	return resource, "", slices.Contains([]string{"queue", "value", "key", "strategy", "rule", "schedule", "plugin", "token"}, resource)
+	return resource, "", slices.Contains([]string{"queue", "group", "value", "key", "strategy", "rule", "schedule", "plugin", "token"}, resource)
 }
 
 // checkStories takes all entries, the oldest first, and sees that none is missing between two and that each has what its act needs.

@@ -162,6 +162,7 @@ var inCommands = strings.NewReplacer(
 	"PUT makes it; GET /v1/queues/{queue}/strategies", "'quern strategy put' makes it; 'quern strategy list'",
 	"PUT makes it; GET /v1/queues/{queue}/schedules", "'quern schedules set' makes it; 'quern schedules list'",
 	"GET /v1/queues/{queue}/strategies", "'quern strategy list'",
+	"PUT creates one, and", "'quern groups set' creates one, and",
 	"GET /v1/queues/{queue}/shards lists", "'quern shards' lists",
 	"send it as Authorization: Bearer qn_...", "name a file that has it with --token-file, or set QUERN_TOKEN",
 	"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.",

@@ -244,7 +244,7 @@ var wholeLines = map[string]string{
 var hostileToken = strings.Repeat("A", 43)
 
 // silent are the commands that print no text from the answer to what they do.
-var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "delete", "durations", "health", "keys unset", "lifecycle retry", "map",
+var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "delete", "durations", "groups delete", "health", "keys unset", "lifecycle retry", "map",
 	"plugin delete", "plugin replay", "plugin settings", "queue delete", "rules lift", "schedules delete", "schedules trigger", "stats", "strategy delete", "submit",
 	"token revoke"}
 
