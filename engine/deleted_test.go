@@ -80,3 +80,35 @@ func TestDeleteBesideAnInsert(t *testing.T) {
 		}
 	}
 }
+
+// An insert that is repeated gets its first answer, also when the submission that it waited for was deleted since. A new one is refused.
+func TestRepeatedInsertAfterADeletedOne(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	q := queueAt(e, DefaultQueue)
+	insert := func(n queue.NewSubmission) (queue.Submission, error) {
+		n.Chunks = queue.Chunks{Count: 1, Prefix: "x/"}
+		s, _, err := q.Insert(t.Context(), n)
+		return s, err
+	}
+	before, err := insert(queue.NewSubmission{})
+	fatal(t, err)
+	after := &queue.After{IDs: []queue.SubmissionID{before.ID}, Ended: true}
+	keyed := queue.NewSubmission{After: after, IdempotencyKey: "k"}
+	unique := queue.NewSubmission{After: after, Unique: &queue.Unique{Key: "u"}}
+	first, err := insert(keyed)
+	fatal(t, err)
+	kept, err := insert(unique)
+	fatal(t, err)
+	fatal(t, q.Submissions.Delete(t.Context(), before.ID, true))
+	if again, err := insert(keyed); err != nil || again.ID != first.ID {
+		t.Errorf("the insert again, with its idempotency key: %s, %v; want %s", again.ID, err, first.ID)
+	}
+	if again, err := insert(unique); err != nil || again.ID != kept.ID {
+		t.Errorf("the insert again, with its unique key: %s, %v; want %s", again.ID, err, kept.ID)
+	}
+	if _, err := insert(queue.NewSubmission{After: after}); queue.CodeOf(err) != queue.CodeInvalid {
+		t.Errorf("a new insert after what was deleted: %v; want that it is refused", err)
+	}
+}

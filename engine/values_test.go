@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,9 @@ func TestValuesAreSortedByEachNumber(t *testing.T) {
 	defer closed(t, e)
 	q, ctx := queueAt(e, DefaultQueue), context.Background()
 	insert(t, e, 1, text("tenant", "oldest"))
-	time.Sleep(2 * time.Millisecond) // the others are younger
+	for born := queue.At(time.Now()); queue.At(time.Now()) == born; { // the others are younger
+		runtime.Gosched()
+	}
 	insert(t, e, 6, text("tenant", "in_flight"))
 	heldOf(t, q, 6, text("tenant", "in_flight"))
 	insert(t, e, 9, text("tenant", "ready"))

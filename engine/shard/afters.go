@@ -9,10 +9,11 @@ import (
 )
 
 // lookUp reads from the history how the submissions have ended that an insert is to wait for, and that are in memory no
-// more. It refuses those that this shard does not have.
+// more. Those that this shard does not have refuse the insert only when nothing has answered it before: a repeated
+// insert gets its first answer, also when the submission that it named has been deleted since.
 func (c *insertCall) lookUp(ctx context.Context) error {
 	for i := range c.list {
-		in := &c.list[i]
+		in, a := &c.list[i], &c.asked[i]
 		if in.Decided() || in.New.After == nil {
 			continue
 		}
@@ -27,7 +28,7 @@ func (c *insertCall) lookUp(ctx context.Context) error {
 		})
 		for _, id := range past {
 			if id.Shard() != c.options.ID {
-				in.Err = after.Apart(id)
+				a.unknown = after.Apart(id)
 				break
 			}
 			state, found, err := endedAs(ctx, c.Store(), id)
@@ -35,7 +36,7 @@ func (c *insertCall) lookUp(ctx context.Context) error {
 				return err
 			}
 			if !found {
-				in.Err = after.Unknown(id)
+				a.unknown = after.Unknown(id)
 				break
 			}
 			if c.known == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // A shard whose journal another writer has taken over says so to every call that would change something, and leaves the journal to that one:
@@ -323,6 +324,9 @@ func TestRetire(t *testing.T) {
 		if err := insertFive(s); !errors.Is(err, errClosing) {
 			t.Errorf("Insert into a queue that is to be deleted: %v", err)
 		}
+		if _, err := s.Ends.After(t.Context(), queue.EndPlace{}, machine.Filter{}, 1); err != nil {
+			t.Errorf("a read of a queue that is to be deleted: %v; want that it is served: the queue may stay", err)
+		}
 		slow.release <- struct{}{}
 		if open, err := <-retired, <-answer; open != 1 || err != nil {
 			t.Errorf("%d submissions are open, and the one that was being written: %v; want 1, and that it is done", open, err)
@@ -336,6 +340,6 @@ func TestRetire(t *testing.T) {
 }
 
 func probed(s *Shard) (err error) {
-	s.mu.held(func() { err = s.usable() })
+	s.mu.held(func() { err = s.takesIn() })
 	return err
 }

@@ -39,6 +39,9 @@ func (d *doors) Locked(fn func(m *machine.Machine, now queue.Time) error) (err e
 // Begin is shell.Shell's.
 func (d *doors) Begin(fn func(m *machine.Machine, now queue.Time) error) (c *commit.Commit, err error) {
 	err = d.Locked(func(m *machine.Machine, now queue.Time) error {
+		if d.retired {
+			return errClosing
+		}
 		err := fn(m, now)
 		if err == nil {
 			c = d.writer.pending()

@@ -75,6 +75,7 @@ type asked struct {
 	unique  *machine.Unique   // who holds its unique key: itself, or, without an op, the submission that did before
 	ousted  *machine.Unique   // whose place it takes; nil: no one's
 	waits   *machine.Waits    // for other submissions; nil: it waits for none
+	unknown error             // it is to wait for a submission that this shard does not have
 	coming  *machine.OnItsWay // what it brings to its group; nil: it has none
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	large   bool              // there are, and they are too many: they have to be blobs before
@@ -234,6 +235,9 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 	if c.m.Settings.Draining {
 		return errDraining
 	}
+	if a.unknown != nil {
+		return a.unknown
+	}
 	if a.key != nil {
 		if err := c.inserter.keys.Room(c.m); err != nil {
 			return err
@@ -316,6 +320,9 @@ func (c *insertCall) publishPrepared(ctx context.Context) (err error) {
 // publishNow is publish for a call that has let go of the mutex.
 func (c *insertCall) publishNow() error {
 	return c.Locked(func(m *machine.Machine, now queue.Time) error {
+		if err := c.takesIn(); err != nil {
+			return err
+		}
 		if m != c.m {
 			// reloaded meanwhile: the numbers were no one's, and may be drawn again
 			return commitError(journal.ErrUnknown)

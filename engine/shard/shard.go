@@ -125,7 +125,6 @@ type Seconds struct {
 // What stands between a shard that serves and one that does not, in the order in which usable asks:
 //
 //	closed                     Close was called                                        unavailable
-//	retired                    Retire was called; that can be taken back               unavailable
 //	lost, of ErrConflict       another writer has the journal (depose)                 moved, for good
 //	lost, else                 a file was deleted or moved under the server (Lose)     unavailable, for good
 //	reloading                  an append had an unknown outcome; run makes a new state unavailable, for a moment
@@ -148,7 +147,7 @@ type Shard struct {
 	alarm   alarm
 	live    int64 // submissions that LiveLimit was told to be open
 	closed  bool
-	retired bool // nothing is changed: the queue is being deleted
+	retired bool // inserts and changes are refused, reads are not: the queue is being deleted, or stays after all
 	// The state is being made again: until it is there, nothing is changed. The journal is
 	// closed, and being opened again.
 	reloading bool
@@ -291,7 +290,7 @@ func (s *Shard) Lose(gone func() error) (cause error) {
 	return cause
 }
 
-// Retire has the shard change nothing any more, waits for what it is about to write, and says how many
+// Retire has the shard take in nothing any more, waits for what it is about to write, and says how many
 // submissions are open then. Without it, a submission could be acknowledged by a queue that is found
 // empty and deleted. again has it serve again.
 func Retire(s *Shard) (open uint64, again func()) {
@@ -304,7 +303,7 @@ func Retire(s *Shard) (open uint64, again func()) {
 // usable says whether calls can be served. The mutex is held.
 func (s *Shard) usable() error {
 	switch {
-	case s.closed, s.retired:
+	case s.closed:
 		return errClosing
 	case errors.Is(s.lost, journal.ErrConflict):
 		return errMoved

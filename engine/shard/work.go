@@ -107,10 +107,15 @@ var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue'
 // takesIn says whether inserts can be served. The mutex is held. A shard that cannot write what time demands would
 // only collect work that it cannot take care of.
 func (s *Shard) takesIn() error {
-	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded {
+	switch err := s.usable(); {
+	case err != nil:
 		return err
+	case s.retired:
+		return errClosing
+	case s.Worker.Trouble.Degraded:
+		return errDegraded
 	}
-	return errDegraded
+	return nil
 }
 
 // handsOut says whether reserves can be served: also by a degraded shard, as long as what

@@ -105,18 +105,23 @@ func (p *afters) add(seq uint32, left []queue.SubmissionID) *Waits {
 	p.waits[seq] = w
 	p.Count += len(left)
 	for _, id := range left {
-		b := p.behind[id]
-		if b == nil {
-			b = new(behind)
-			p.behind[id] = b
-		}
-		b.seqs = append(b.seqs, seq)
+		p.follow(id, seq)
 	}
 	return w
 }
 
-// drop has a submission wait no longer, as it ends or is not inserted.
-func (p *afters) drop(w *Waits) {
+// follow has a submission be told when another one ends.
+func (p *afters) follow(id queue.SubmissionID, seq uint32) {
+	b := p.behind[id]
+	if b == nil {
+		b = new(behind)
+		p.behind[id] = b
+	}
+	b.seqs = append(b.seqs, seq)
+}
+
+// Forget has a submission wait no longer, as it ends or is not inserted.
+func (p *afters) Forget(w *Waits) {
 	delete(p.waits, w.seq)
 	p.m.Asides.Changed(AsideAfter, uint64(w.seq))
 	for _, id := range w.Left {
@@ -152,9 +157,6 @@ func (w *Waits) Applied(*Machine) {}
 // Undo forgets what the insert would have waited for: it failed.
 func (w *Waits) Undo(m *Machine) { m.Afters.Forget(w) }
 
-// Forget is for an insert that is not made.
-func (p *afters) Forget(w *Waits) { p.drop(w) }
-
 // inserting notes that an insert is applied, at a replay perhaps once more.
 func (p *afters) inserting(op *journal.Insert) {
 	if op.After == nil {
@@ -169,7 +171,7 @@ func (p *afters) inserting(op *journal.Insert) {
 // ended notes the end of a submission: it waits for nothing any more, and those that wait for it are due.
 func (p *afters) ended(r *Record) {
 	if w := p.waits[r.Seq]; w != nil && r.Details().After != nil {
-		p.drop(w)
+		p.Forget(w)
 	}
 	p.end(r.ID, r.State)
 }
@@ -180,9 +182,6 @@ func (p *afters) end(id queue.SubmissionID, state queue.SubmissionState) {
 		p.over = append(p.over, over{id, state, b.seqs})
 	}
 }
-
-// Due says that someone has waited for a submission that has ended.
-func (p *afters) Due() bool { return len(p.over) > 0 }
 
 // step tells the submissions whose wait is over, at most `most`, and says how many it looked at.
 func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n int) {
@@ -195,7 +194,9 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 		}
 		if p.m.Live(o.id) != nil { // it was redriven before this was written: it will end again
 			for _, seq := range o.seqs {
-				p.again(o.id, seq)
+				if p.waitsFor(seq, o.id) {
+					p.follow(o.id, seq)
+				}
 			}
 			o.seqs = nil
 			continue
@@ -219,19 +220,6 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 	}
 	p.over = append(p.over, later...)
 	return n
-}
-
-// again has a submission wait for one that is open once more.
-func (p *afters) again(id queue.SubmissionID, seq uint32) {
-	if !p.waitsFor(seq, id) {
-		return
-	}
-	b := p.behind[id]
-	if b == nil {
-		b = new(behind)
-		p.behind[id] = b
-	}
-	b.seqs = append(b.seqs, seq)
 }
 
 // conclude writes what the end means for one that has waited for it.
@@ -308,7 +296,7 @@ func (p *afters) replayed() {
 		if r := p.m.LiveSeq(seq); r != nil && r.Details().After != nil {
 			r.more.Waits = w
 		} else {
-			p.drop(w)
+			p.Forget(w)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.behind)) {
