@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// describe lists all metrics that are read from the queues. docs/OPERATIONS.md has the same list for people.
+// describe lists all metrics that are read from the queues. docs/METRICS.md has the same list for people.
 func (m *metrics) describe() {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		m.descs = append(m.descs, prometheus.NewDesc(name, help, append([]string{"queue"}, labels...), nil))

@@ -184,7 +184,7 @@ func (m *measured) golden(name string) {
 	if !bytes.Equal(got, want) {
 		at := firstDifference(got, want)
 		line := func(b []byte) []byte { return append(bytes.Split(b, []byte("\n")), nil)[at-1] }
-		m.Errorf("the metrics are not those of %s from line %d on; if that is meant, go test ./web -run GoldenMetrics -rewrite, read the difference, and correct docs/OPERATIONS.md and deploy/\ngot  %s\nwant %s",
+		m.Errorf("the metrics are not those of %s from line %d on; if that is meant, go test ./web -run GoldenMetrics -rewrite, read the difference, and correct docs/METRICS.md and deploy/\ngot  %s\nwant %s",
 			path, at, line(got), line(want))
 	}
 }
@@ -367,15 +367,15 @@ func TestMetricsOfBacklogAndAge(t *testing.T) {
 	}
 }
 
-// The table in docs/OPERATIONS.md has every metric that a server under load shows, with its labels and its help text, and no other.
+// The table in docs/METRICS.md has every metric that a server under load shows, with its labels and its help text, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "docs", "OPERATIONS.md"))
+	text, err := os.ReadFile(filepath.Join("..", "docs", "METRICS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "\n### Metrics\n")
-	table, _, _ = strings.Cut(table, "\n### Boards and alerts")
+	_, table, _ := strings.Cut(string(text), "\n## Metrics\n")
+	table, _, _ = strings.Cut(table, "\n## Alerts\n")
 	documented := map[string][]string{}
 	for _, found := range regexp.MustCompile("`(quern_[a-z_]+)(?:\\{([a-z_,]+)\\})?`").FindAllStringSubmatch(table, -1) {
 		documented[found[1]] = strings.FieldsFunc(found[2], func(r rune) bool { return r == ',' })
@@ -387,7 +387,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, help := range regexp.MustCompile(`(?m)^# HELP (quern_[a-z_]+) (.*)$`).FindAllStringSubmatch(string(golden), -1) {
 		row := regexp.MustCompile("(?m)^\\| `" + help[1] + "[{`].*$").FindString(table)
 		if !strings.Contains(row, "| "+help[2]) {
-			t.Errorf("docs/OPERATIONS.md does not begin the meaning of %s with its help text:\ngot  %s\nwant %s", help[1], row, help[2])
+			t.Errorf("docs/METRICS.md does not begin the meaning of %s with its help text:\ngot  %s\nwant %s", help[1], row, help[2])
 		}
 	}
 	shown := map[string]bool{}
@@ -396,7 +396,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		shown[name] = true
 		want, known := documented[name]
 		if !known {
-			t.Errorf("docs/OPERATIONS.md has no row for %s", name)
+			t.Errorf("docs/METRICS.md has no row for %s", name)
 			documented[name] = nil
 			continue
 		}
@@ -416,7 +416,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			continue
 		}
 		if !shown[name] && !slices.Contains([]string{"quern_plugin_counter_total", "quern_plugin_shadow_overlap", "quern_plugin_shadow_tau", "quern_trace_spans_total"}, name) {
-			t.Errorf("docs/OPERATIONS.md has a row for %s, which no server shows", name)
+			t.Errorf("docs/METRICS.md has a row for %s, which no server shows", name)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestAlertsFire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented, err := os.ReadFile("../../docs/OPERATIONS.md")
+	documented, err := os.ReadFile("../../docs/METRICS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestAlertsFire(t *testing.T) {
 			t.Errorf("alerts_test.yml makes %s fire: %v, and has it quiet when all is well: %v", found[1], fires[found[1]], quiet[found[1]])
 		}
 		if !strings.Contains(string(documented), "`"+found[1]+"`") {
-			t.Errorf("docs/OPERATIONS.md does not have %s", found[1])
+			t.Errorf("docs/METRICS.md does not have %s", found[1])
 		}
 		delete(fires, found[1])
 	}

@@ -54,7 +54,8 @@ var sections = []section{
 	{"Do", []string{"RECIPES.md", "PLUGINS.md", "GUESTS.md"}},
 	{"Run", []string{"OPERATIONS.md", "CLUSTER.md", "SHARDS.md", "SIZING.md", "BACKUP.md", "UPGRADING.md", "ACCESS.md",
 		"PLATFORMS.md", "FIGURES.md"}},
-	{"Reference", []string{"CLI.md", "ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
+	{"Reference", []string{"CLI.md", "METRICS.md", "ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md",
+		"decisions/*.md"}},
 	{"Compared", []string{"COMPARED.md"}},
 }
 
