@@ -82,6 +82,9 @@ func TestWhy(t *testing.T) {
 	later := prefixed(2, number("company", 8))
 	later.RunAt = b.clock.now().Add(time.Hour)
 	parked := mustInsert(t, b, later)
+	behind := prefixed(2, number("company", 9))
+	behind.After = &queue.After{IDs: []queue.SubmissionID{sub.ID}}
+	waits := mustInsert(t, b, behind)
 	held := mustReserve(t, b, "OldestFirst", 3)
 	if _, err := b.shard.Complete(ctx, completions(held[:1]), nil); err != nil {
 		t.Fatal(err)
@@ -102,6 +105,7 @@ func TestWhy(t *testing.T) {
 		{sub.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleWaiting, Until: b.clock.now().Add(time.Minute)}}, nil},
 		{sub.ID, 2, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleReserved, Until: held[2].Deadline}}, nil},
 		{parked.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleNotDue, Until: later.RunAt}}, nil},
+		{waits.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleAfter, Awaits: behind.After.IDs}}, nil},
 		{sub.ID, 5, limited, []inspect.BranchWhy{
 			{Obstacle: queue.ObstacleLimit, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
 			{Obstacle: queue.ObstacleFilter, Filter: strategy.Select("mode", queue.StringValue("x"))},

@@ -27,8 +27,8 @@ func TestRateSaysWhenTheNextComes(t *testing.T) {
 			t.Fatalf("%s: got %d chunks, reason %s, retry after %v, %v; want none and %v", when, len(got.Reservations), got.Reason, got.RetryAfter, err, want)
 		}
 		why, err := b.shard.Inspect.Why(ctx, made.ID, 50, plan(t, text))
-		if err != nil || why.Leaves[0].Obstacle != queue.ObstacleRate || why.Leaves[0].Wait != want {
-			t.Fatalf("%s: why says %+v, %v; want the rate, for %v", when, why.Leaves, err, want)
+		if err != nil || why.Leaves[0].Obstacle != queue.ObstacleRate || why.Leaves[0].Wait != want || why.Standing != nil {
+			t.Fatalf("%s: why says %+v, standing %+v, %v; want the rate, for %v", when, why.Leaves, why.Standing, err, want)
 		}
 	}
 	one := func(when string) {
