@@ -36,7 +36,7 @@ import { Value } from './pages/value'
 import { RulesLine, rules } from './rules'
 import { boundTo, locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, say, setTheme, toast } from './state'
-import { age, aside, divided, follow, frozen, keys, missing, stats } from './stream'
+import { age, aside, divided, follow, frozen, keys, known, missing, serves, stats } from './stream'
 import type { Page, Queue } from './types'
 
 /** The page, once it is known for whom. */
@@ -74,11 +74,23 @@ function App() {
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : aside.value && places.find((p) => p.page === page)?.whole !== true ? <Quarantine name={queue.value} why={aside.value} /> : divided.value > 0 && places.find((p) => p.page === page)?.whole !== true ? <Shards key={queue.value} of={queue.value} page={page} /> : <><Stale /><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
+      <main id="main" tabIndex={-1}><Main page={page} rest={rest} /></main>
       <Palette />
       <Toast />
     </div>
   )
+}
+
+/** The page of the address, or what there is to say in its place. */
+function Main({ page, rest }: { page: string; rest: string }) {
+  if (!may('read') && page !== 'tokens' && page !== 'activity') return <NotToLook />
+  if (places.find((p) => p.page === page)?.whole !== true) {
+    if (!known.value) return null
+    if (missing.value) return <NoQueue name={missing.value} page={page} />
+    if (aside.value) return <Quarantine name={queue.value} why={aside.value} />
+    if (divided.value > 0) return <Shards key={queue.value} of={queue.value} page={page} />
+  }
+  return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>
 }
 
 /** What was done a moment ago, with the way back where there is one. */

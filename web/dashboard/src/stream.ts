@@ -1,8 +1,8 @@
-import { batch, computed, effect, signal } from '@preact/signals'
+import { batch, computed, effect, signal, untracked } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Problem, call, queuePath } from './api'
 import { read } from './json'
-import { boundTo, locked, who } from './session'
+import { boundTo, locked, may, who } from './session'
 import { source, type Source } from './source'
 import { queue } from './state'
 import type { ConsumersFrame, KeysFrame, Quarantined, Queue, SchedulesFrame, Series, StatsFrame } from './types'
@@ -21,6 +21,8 @@ export const sure = signal(false)
 /** Seconds since the last frame, or null while there was none. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
+/** Whether it is known what the queue of the address is: until then, no page asks anything of it that the server may refuse. */
+export const known = signal(false)
 /** The queue that the address names, while there is none of this name. */
 export const missing = signal('')
 
@@ -28,6 +30,8 @@ export const missing = signal('')
 export const aside = signal<Quarantined | null>(null)
 /** How many shards the queue of the address has, each of which has pages of its own; 0: it is followed as a whole, or it is one of them. */
 export const divided = signal(0)
+/** Whether the server answers about the queue of the address, as far as is known. */
+export const serves = computed(() => known.value && !missing.value && !aside.value && divided.value === 0)
 /** What pages follow that name the topic; null while no page does, or before the first frame of it. */
 export const consumers = signal<ConsumersFrame | null>(null)
 export const schedules = signal<SchedulesFrame | null>(null)
@@ -93,6 +97,7 @@ function show(frame: StatsFrame) {
 
 function open(name: string, more: string) {
   close()
+  if (boundTo()) return // what it sees is read again on a clock
   frames = 0
   if (performance.now() - lastFrame > 3000) sure.value = false // another topic asks for another stream, and what is known stays known
   const src = source(name, ['stats', 'keys', ...(more ? [more] : [])])
@@ -117,22 +122,32 @@ function open(name: string, more: string) {
   src.on('schedules', (data) => { schedules.value = read<SchedulesFrame>(data) })
   src.on('skipped', (data) => { skipped.value += read<{ frames: number }>(data).frames })
   src.onJoined = () => void call<Series>('GET', `${queuePath(name)}/timeseries`).then((past) => { if (followed === src) begin(past) }, () => {}) // the chart begins now
-  src.onClosed = () => { if (followed === src) void reopen(src, name, more) }
+  src.onClosed = () => { if (followed === src) void look(name, more, 2000) }
 }
 
-/** Opens a stream that was refused again, after a moment; or once the queue that it is about is there and serves. */
-async function reopen(refused: Source, name: string, more: string) {
+let looks = 0
+
+/** Looks what the queue is, and opens its stream after a moment, if it has one. Else it looks again, until the queue is there and serves. */
+async function look(name: string, more: string, pause: number) {
+  close()
+  const mine = looks
   const there = await call<Queue>('GET', queuePath(name)).catch((p: Problem) => (p.status === 404 ? null : undefined)) // undefined: not known
-  if (followed !== refused) return
-  const serves = there !== null && !there?.quarantined
-  const came = serves && missing.value === name
-  aside.value = there?.quarantined ?? null
-  divided.value = there && !name.includes('~') && Number(there.settings.shards) > 1 ? Number(there.settings.shards) : 0
-  missing.value = there === null ? name : ''
-  retry = setTimeout(() => (serves ? open(name, more) : void reopen(refused, name, more)), came ? 0 : 2000) as unknown as number
+  if (mine !== looks) return
+  const shards = there && !name.includes('~') && Number(there.settings.shards) > 1 ? Number(there.settings.shards) : 0
+  const came = there !== null && missing.value === name
+  batch(() => {
+    aside.value = there?.quarantined ?? null
+    divided.value = shards
+    missing.value = there === null ? name : ''
+    known.value = true
+    if (shards > 0) beat.value += 2 // it has no frames: what is shown of it is read again with each look
+  })
+  if (serves.value && (pause === 0 || came)) open(name, more)
+  else retry = setTimeout(() => (serves.value ? open(name, more) : void look(name, more, 0)), 2000) as unknown as number
 }
 
 function close() {
+  looks++
   clearTimeout(retry)
   followed?.close()
   followed = null
@@ -142,17 +157,20 @@ function close() {
 export function follow() {
   const hidden = signal(document.hidden)
   document.addEventListener('visibilitychange', () => { hidden.value = document.hidden })
-  const allowed = computed(() => who.value !== null && !boundTo()) // who it is, is asked at each start of the stream: that must not start it again
+  const allowed = computed(() => who.value !== null && may('read')) // who it is, is asked at each start of the stream: that must not start it again
   let of = ''
   effect(() => {
     const now = locked.value ? '' : queue.value // what was shown is not for the one who logs in next
     if (of !== now) {
       of = now
       lastFrame = 0
-      batch(() => { sure.value = false; stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null; divided.value = 0 })
+      batch(() => { sure.value = false; stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null; divided.value = 0; known.value = false })
     }
     if (frozen.value || hidden.value || locked.value || !allowed.value) close()
-    else open(of, topic.value)
+    else {
+      const more = topic.value
+      untracked(() => (serves.value ? open(of, more) : void look(of, more, 0)))
+    }
   })
   setInterval(() => { if (boundTo() && !frozen.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
   setInterval(() => { if (lastFrame > 0 && !frozen.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)

@@ -54,7 +54,7 @@ function standing({ standing: s }: Answer): string {
 
 function Obstacle({ b }: { b: WhyBranch }) {
   const open = b.obstacle === 'none' || b.obstacle === 'turn'
-  const held = ['limit', 'value_limit', 'rate', 'reserved', 'waiting', 'restart_grace', 'not_yet_due', 'hidden', 'alternative'].includes(b.obstacle)
+  const held = ['limit', 'value_limit', 'rate', 'reserved', 'waiting', 'restart_grace', 'not_yet_due', 'after', 'hidden', 'alternative'].includes(b.obstacle)
   return (
     <div class={`branch ${open ? 'open' : held ? 'held' : 'shut'}`}>
       <div class="row"><b>Branch {b.branch}</b><span class="chip">{b.obstacle.replaceAll('_', ' ')}</span><code class="mono">{b.path}</code></div>
