@@ -104,14 +104,14 @@ func (r *ClusterRestore) clear(ctx context.Context) error {
 	ends, err := r.Backend.Journals(ctx)
 	for name := range ends {
 		if name != catalogueJournal {
-			err = errors.Join(err, r.Backend.DeleteJournal(ctx, name))
+			err = errors.Join(err, r.Backend.DeleteJournal(ctx, name, nil))
 		}
 	}
 	if err == nil {
 		err = deleteBlobs(r.Backend.Blobs(), "", func(string) bool { return false })
 	}
 	if err == nil {
-		err = r.Backend.DeleteJournal(ctx, catalogueJournal)
+		err = r.Backend.DeleteJournal(ctx, catalogueJournal, nil)
 	}
 	return err
 }

@@ -33,11 +33,11 @@ func (h *hooked) MakeJournal(ctx context.Context, name string, after journal.Pos
 	return h.Backend.MakeJournal(ctx, name, after)
 }
 
-func (h *hooked) DeleteJournal(ctx context.Context, name string) error {
+func (h *hooked) DeleteJournal(ctx context.Context, name string, still func() bool) error {
 	if err := h.before("DeleteJournal", name); err != nil {
 		return err
 	}
-	return h.Backend.DeleteJournal(ctx, name)
+	return h.Backend.DeleteJournal(ctx, name, still)
 }
 
 func (h *hooked) Journal(ctx context.Context, name string) (journal.Journal, error) {

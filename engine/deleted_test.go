@@ -1,8 +1,13 @@
 package engine
 
 import (
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/quern-queue/quern/engine/cluster/clustertest"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -110,5 +115,66 @@ func TestRepeatedInsertAfterADeletedOne(t *testing.T) {
 	}
 	if _, err := insert(queue.NewSubmission{After: after}); queue.CodeOf(err) != queue.CodeInvalid {
 		t.Errorf("a new insert after what was deleted: %v; want that it is refused", err)
+	}
+}
+
+// A node stands still in the middle of a deletion, for longer than its lease. What the next owner takes in meanwhile stays: in the queue
+// itself, or in the one that was created with its name after the next owner has ended the deletion.
+func TestDeletionThatStandsStill(t *testing.T) {
+	t.Parallel()
+	for _, step := range []struct {
+		call, name string
+		calls      int32 // the last of them is the one that stands still
+		serves     bool  // the next owner still has the queue
+	}{{"DeleteJournal", "shard-", 1, true}, {"Append", "catalogue", 2, false}} { // the first append has entries of the audit log
+		t.Run(step.call, func(t *testing.T) {
+			t.Parallel()
+			var left atomic.Int32
+			still, goOn := make(chan struct{}), make(chan struct{})
+			b := newFolderBackend(t)
+			a, err := openNode(t, &hooked{b, func(call, name string) error {
+				if call == step.call && strings.HasPrefix(name, step.name) && left.Add(-1) == 0 {
+					close(still)
+					<-goOn
+				}
+				return nil
+			}}, filepath.Join(t.TempDir(), "cache"), "a", clustertest.NewTable())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.serves(t, func() bool { return len(a.all()) == 1 && a.nodes.Coordinator() == nil })
+			if _, _, err := a.PutQueue(t.Context(), "large", queue.DefaultSettings()); err != nil {
+				t.Fatal(err)
+			}
+			deleted := make(chan error, 1)
+			left.Store(step.calls)
+			go func() { deleted <- a.DeleteQueue(t.Context(), "large", false) }()
+			<-still
+			a.table.Cut(true)
+			a.late.Store(int64(time.Hour)) // its lease has ended
+			next := b.node(t, clustertest.NewTable())
+			if _, err := next.Queue("large"); (err == nil) != step.serves {
+				t.Errorf("the queue at the next owner: %v; want that it serves: %v", err, step.serves)
+			}
+			if _, _, err := next.PutQueue(t.Context(), "large", queue.DefaultSettings()); err != nil {
+				t.Fatal(err)
+			}
+			large(t, next.Engine)
+			close(goOn)
+			if err := <-deleted; (err == nil) == step.serves {
+				t.Errorf("the deletion at the node that stood still: %v; want an error: %v", err, step.serves)
+			}
+			if err := next.nodes.CatchUp(); err != nil {
+				t.Fatal(err)
+			}
+			if row := next.nodes.queues().row("large"); row == nil {
+				t.Error("the queue that the next owner serves is gone")
+			}
+			next.stop()
+			after := b.node(t, clustertest.NewTable())
+			if n := queueAt(after.Engine, "large").Stats().SubmissionsOpen; n != 1 {
+				t.Errorf("the queue has %d submissions, want the one that the next owner took in", n)
+			}
+		})
 	}
 }

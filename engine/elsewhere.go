@@ -329,6 +329,10 @@ func (n *Nodes) serve(ctx context.Context, row store.QueueRow, ready *preparedQu
 		}
 	}
 	ready, err := n.ready(ctx, row)
+	if errors.Is(err, cluster.ErrNoJournal) { // the node that deleted it did not come to the catalogue
+		n.e.options.Logger.Info("the deletion of a queue is ended", "queue", row.Name, "shard", row.Shard)
+		return nil, errors.Join(err, dropQueue(ctx, n.e, row), n.e.home.forget(row), n.refresh())
+	}
 	if err != nil {
 		return nil, err
 	}

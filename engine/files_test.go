@@ -178,7 +178,7 @@ func TestUnknownShards(t *testing.T) {
 	if err := os.CopyFS(folder, os.DirFS(lost)); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.catalogue.DeleteQueue("second"); err != nil {
+	if err := e.catalogue.DeleteQueue(queueAt(e, "second").row()); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, e)

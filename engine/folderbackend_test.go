@@ -122,11 +122,22 @@ func (b *folderBackend) Journal(ctx context.Context, name string) (journal.Journ
 	return &folderJournal{log, &b.made.mu, alive}, err
 }
 
-func (b *folderBackend) DeleteJournal(ctx context.Context, name string) error {
+func (b *folderBackend) DeleteJournal(ctx context.Context, name string, still func() bool) error {
+	ends, err := b.Journals(ctx)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if _, there := ends[name]; there && still != nil && !still() {
+		return journal.ErrConflict
+	}
+	now, err := b.Journals(ctx)
 	b.made.mu.Lock()
 	defer b.made.mu.Unlock()
-	if b.made.alive[name] == nil || ctx.Err() != nil {
-		return ctx.Err()
+	switch {
+	case b.made.alive[name] == nil || err != nil:
+		return err
+	case still != nil && now[name] != ends[name]:
+		return journal.ErrConflict
 	}
 	close(b.made.alive[name])
 	delete(b.made.alive, name)

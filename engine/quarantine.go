@@ -210,9 +210,10 @@ func deleteAside(ctx context.Context, e *Engine, name string) error {
 	if user != "" {
 		return isDeadQueueOf(user)
 	}
-	act := e.act(ctx, "", "queue.delete", q.Name, "")
-	act.Change(queue.SettingsRow(q.Settings), nil)
-	if err := e.catalogue.DeleteQueue(q.Name, act); err != nil {
+	if err := e.home.end(ctx, q.QueueRow); err != nil {
+		return err
+	}
+	if err := dropQueue(ctx, e, q.QueueRow); err != nil {
 		return err
 	}
 	e.mu.change(func() { e.quarantine = e.quarantine.without(q.Shard) })

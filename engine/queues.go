@@ -527,7 +527,8 @@ func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) 
 		again()
 		return err
 	}
-	if err := forgetQueue(ctx, e, q); err != nil {
+	ended, err := forgetQueue(ctx, e, q)
+	if err != nil && !ended {
 		again()
 		e.mu.change(func() {
 			e.deleting = ""
@@ -535,7 +536,7 @@ func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) 
 		})
 		return err
 	}
-	return errors.Join(e.discard(q), e.nodes.refresh())
+	return errors.Join(err, e.discard(q), e.nodes.refresh())
 }
 
 // deletable says why a queue cannot be deleted. The caller holds e.mu and forwards.doors.
@@ -553,18 +554,23 @@ func deletable(e *Engine, q *Queue, open uint64, quarantined bool) error {
 	return e.forwards.unforwarded(q)
 }
 
-// forgetQueue takes a queue out of the catalogue. Its entries of the audit log stay, and would go with its journal.
-func forgetQueue(ctx context.Context, e *Engine, q *Queue) error {
+// forgetQueue takes a queue out of the catalogue. Its entries of the audit log stay, and would go with its journal. ended: the journal has
+// gone, so the queue never serves again. If the catalogue cannot be written then, the next node that claims the queue does that.
+func forgetQueue(ctx context.Context, e *Engine, q *Queue) (ended bool, err error) {
 	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil {
-		return err
+		return false, err
 	}
-	if own := e.nodes.owning(q.id).Own; own != nil && !own() { // that took so long that another node may have it
-		return &queue.Error{Code: queue.CodeMoving, Message: "The database answered too late: another node may have the queue by now. " +
-			"Nothing was done: send this again in a moment."}
+	if err := e.home.end(ctx, q.row()); err != nil {
+		return false, err
 	}
-	act := e.act(ctx, "", "queue.delete", q.name, "")
-	act.Change(queue.SettingsRow(*q.config.Load()), nil)
-	return e.catalogue.DeleteQueue(q.name, act)
+	return e.nodes != nil, dropQueue(ctx, e, q.row())
+}
+
+// dropQueue takes a queue out of the catalogue, unless that has been done already.
+func dropQueue(ctx context.Context, e *Engine, row store.QueueRow) error {
+	act := e.act(ctx, "", "queue.delete", row.Name, "")
+	act.Change(queue.SettingsRow(row.Settings), nil)
+	return e.catalogue.DeleteQueue(row, act)
 }
 
 func clip(text string, most int) string {

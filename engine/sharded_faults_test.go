@@ -18,7 +18,7 @@ func TestMissingShardIsMade(t *testing.T) {
 	dir := t.TempDir()
 	e, _ := openSharded(t, dir, 3)
 	second := queueAt(e, queue.ShardName(shardedName, 2))
-	if err := e.catalogue.DeleteQueue(second.name); err != nil { // as a kill between the first shard's setting and this one
+	if err := e.catalogue.DeleteQueue(second.row()); err != nil { // as a kill between the first shard's setting and this one
 		t.Fatal(err)
 	}
 	closed(t, e)
@@ -139,7 +139,7 @@ func TestLostGroupsComeBack(t *testing.T) {
 	e.mu.RLock()
 	row := e.queues[shardedName].row()
 	e.mu.RUnlock()
-	if err := errors.Join(e.catalogue.DeleteQueue(shardedName), e.catalogue.PutQueue(row)); err != nil {
+	if err := errors.Join(e.catalogue.DeleteQueue(row), e.catalogue.PutQueue(row)); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, e)

@@ -269,8 +269,9 @@ func TestShardsOfAClusterComeBack(t *testing.T) {
 		t.Errorf("the completion answers %+v, %v when the shard is back", results, err)
 	}
 
-	back = a.away(t, queueAt(a.Engine, name))
-	if err := errors.Join(a.catalogue.DeleteQueue(name), a.nodes.refresh()); err != nil { // as a kill between a deletion and what follows it
+	gone := queueAt(a.Engine, name)
+	back = a.away(t, gone)
+	if err := errors.Join(a.catalogue.DeleteQueue(gone.row()), a.nodes.refresh()); err != nil { // as a kill between a deletion and what follows it
 		t.Fatal(err)
 	}
 	back()

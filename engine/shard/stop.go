@@ -20,7 +20,7 @@ const heldBatch = 8 << 20
 // order. Should it fail, the next start knows as much as after a kill.
 func (s *Shard) leaveHeld() {
 	m := s.m
-	if s.broken != nil || s.lost != nil || (m.Holds.Len() == 0 && m.Settings.RestartGrace == 0) {
+	if s.broken != nil || s.lost != nil || s.retired || (m.Holds.Len() == 0 && m.Settings.RestartGrace == 0) {
 		return
 	}
 	var (

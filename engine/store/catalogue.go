@@ -208,9 +208,15 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 	return err
 }
 
-// DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already.
-func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
-	return c.change("delete queue", acts, do("leftover.of", name), do("queue.drop", name), do("group.drop", name))
+// DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already, also if another
+// one has its name by now.
+func (c *Catalogue) DeleteQueue(q QueueRow, acts ...queue.Act) error {
+	err := c.change("delete queue", acts, do(queueEnd, q.Name, int64(q.Created)), do("leftover.put", int64(q.Shard)),
+		do("group.drop", q.Name))
+	if errors.Is(err, errNothingChanged) {
+		err = nil
+	}
+	return err
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from

@@ -40,8 +40,9 @@ func TestCatalogueQueues(t *testing.T) {
 	if err := c.PutQueue(QueueRow{Name: "thief", Shard: 7, Settings: all, Created: 4}); err == nil {
 		t.Error("a queue took another's shard")
 	}
-	must(t, c.DeleteQueue("gone"))
-	must(t, c.DeleteQueue("never was"))
+	must(t, c.DeleteQueue(QueueRow{Name: "gone", Shard: 3, Created: 3}))
+	must(t, c.DeleteQueue(QueueRow{Name: "never was"}))
+	must(t, c.DeleteQueue(QueueRow{Name: "default", Created: 98})) // one that had this name before
 	for range 2 {
 		if got, err := c.Queues(); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("Queues = %v, %v; want %v", got, err, want)

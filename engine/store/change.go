@@ -19,7 +19,8 @@ import (
 var changeStatements = map[string]string{
 	"queue.put": "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
 		"UPDATE SET settings = excluded.settings",
-	"queue.drop":       "DELETE FROM queue WHERE name = ?",
+	"queue.drop":       "DELETE FROM queue WHERE name = ?", // of earlier versions
+	queueEnd:           "DELETE FROM queue WHERE name = ? AND created = ?",
 	"queue.quarantine": "UPDATE queue SET quarantined = nullif(?, 0), oldest = nullif(?, 0) WHERE name = ?",
 	"leftover.put":     "INSERT OR REPLACE INTO leftover (shard) VALUES (?)",
 	"leftover.of":      "INSERT OR REPLACE INTO leftover (shard) SELECT shard FROM queue WHERE name = ?",
@@ -57,10 +58,13 @@ var changeStatements = map[string]string{
 		"LIMIT ?)",
 }
 
-// pluginState is the statement that is an error when it changes nothing.
-const pluginState = "plugin.state"
+// These statements are an error when they change nothing.
+const (
+	pluginState = "plugin.state"
+	queueEnd    = "queue.end"
+)
 
-var errNothingChanged = errors.New("there is no such version")
+var errNothingChanged = errors.New("there is none")
 
 // do is a step of a change.
 func do(name string, args ...any) journal.Step { return journal.Step{Name: name, Args: args} }
@@ -123,7 +127,7 @@ func (c *Catalogue) step(s *journal.Step) (rows int64, err error) {
 		return 0, fmt.Errorf("the change %q is not known: a newer Quern made it", s.Name)
 	}
 	rows, err = stmt.Exec(s.Args...)
-	if err == nil && rows == 0 && s.Name == pluginState {
+	if err == nil && rows == 0 && (s.Name == pluginState || s.Name == queueEnd) {
 		err = errNothingChanged
 	}
 	return rows, err

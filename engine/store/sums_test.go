@@ -26,7 +26,7 @@ func fullCatalogue(t *testing.T) (path string) {
 		must(t, c.Leave(queue.ShardID(shard)))
 		must(t, c.PutQueue(QueueRow{Name: name, Shard: queue.ShardID(shard), Settings: queue.DefaultSettings(), Created: queue.Time(shard + 1)}, act))
 	}
-	must(t, c.DeleteQueue("gone"))
+	must(t, c.DeleteQueue(QueueRow{Name: "gone", Shard: 2, Created: 3}))
 	_, err = c.Secret("token", 16, rand.NewChaCha8([32]byte{2}))
 	must(t, err)
 	must(t, c.PutPluginVersion(queue.PluginVersion{SHA256: queue.SHA256{1}, Name: "p", Version: "1.0.0", State: "ready", Size: 3, Manifest: []byte(`{"a":1}`), Report: []byte(`{}`), Created: 7, Actor: "ana"}, []byte("module")))

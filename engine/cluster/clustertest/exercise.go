@@ -63,6 +63,10 @@ func ExerciseJournals(t *testing.T, m Medium) {
 		t.Parallel()
 		exerciseDeleted(t, m)
 	})
+	t.Run("journals that are kept", func(t *testing.T) {
+		t.Parallel()
+		exerciseKept(t, m)
+	})
 }
 
 // owned is a journal with a backend of its own.

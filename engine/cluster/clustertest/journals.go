@@ -27,7 +27,7 @@ func exerciseJournals(t *testing.T, m Medium) {
 	cancel()
 	_, opened := s.Journal(over, "late")
 	for name, err := range map[string]error{"Journal": opened, "MakeJournal": s.MakeJournal(over, "late", 0),
-		"DeleteJournal": s.DeleteJournal(over, "late")} {
+		"DeleteJournal": s.DeleteJournal(over, "late", nil)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s = %v; want context.Canceled", name, err)
 		}
@@ -126,7 +126,7 @@ func exerciseDeleted(t *testing.T, m Medium) {
 	wait := make(chan error, 1)
 	go func() { wait <- reader.Wait(ctx, 2) }()
 	for range 2 { // that there is none is no error
-		if err := s.another().DeleteJournal(ctx, Journal); err != nil {
+		if err := s.another().DeleteJournal(ctx, Journal, nil); err != nil {
 			t.Fatalf("DeleteJournal: %v", err)
 		}
 		if _, err := s.Journal(ctx, Journal); !errors.Is(err, cluster.ErrNoJournal) || !errors.Is(err, journal.ErrConflict) {
@@ -154,6 +154,38 @@ func exerciseDeleted(t *testing.T, m Medium) {
 			t.Errorf("Close: %v", err)
 		}
 	}
+}
+
+// exerciseKept is about a journal that its owner deletes: it stays when the owner says that it is the owner no more, and when another
+// one appends behind what the owner saw.
+func exerciseKept(t *testing.T, m Medium) {
+	s := begin(t, m)
+	j := open(t, s.another().Backend, Journal)
+	defer j.Close()
+	end := journal.Position(0)
+	grow := func() {
+		t.Helper()
+		at, err := j.Append(ctx, end, []byte("one"))
+		if end++; err != nil || at != end {
+			t.Fatalf("Append = %d, %v; want %d", at, err, end)
+		}
+	}
+	grow()
+	for who, still := range map[string]func() bool{
+		"one who is the owner no more":        func() bool { return false },
+		"one whom another one claims it from": func() bool { grow(); return true },
+	} {
+		if err := s.DeleteJournal(ctx, Journal, still); !errors.Is(err, journal.ErrConflict) {
+			t.Errorf("DeleteJournal by %s = %v; want ErrConflict", who, err)
+		}
+		grow()
+	}
+	for range 2 {
+		if err := s.DeleteJournal(ctx, Journal, func() bool { return true }); err != nil {
+			t.Errorf("DeleteJournal by the owner = %v", err)
+		}
+	}
+	deposed(t, "the writer", j, end)
 }
 
 // deposed expects that a handle refuses all that it is asked.

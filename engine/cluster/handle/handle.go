@@ -254,6 +254,13 @@ func (h *Handle) Gone(upTo, behind journal.Position) error {
 	return nil
 }
 
+// End is the last batch that this handle knows, and the sum of the chain up to it.
+func (h *Handle) End() (journal.Position, journal.Sum) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tail, h.sum
+}
+
 // Trimmed implements journal.Journal.
 func (h *Handle) Trimmed() journal.Position {
 	h.mu.Lock()

@@ -29,7 +29,7 @@ func TestDeletedJournalLeavesNothing(t *testing.T) {
 			}
 		}
 	}()
-	if err := b.DeleteJournal(ctx, "j"); err != nil {
+	if err := b.DeleteJournal(ctx, "j", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-appended; !errors.Is(err, journal.ErrConflict) {
@@ -61,7 +61,7 @@ func TestDeletedUnderAnUnknownOutcome(t *testing.T) {
 			}
 			proxy.Fail(outcome, 0, nil)
 			other := begin(t, Options{Schema: b.o.Schema})
-			if err := other.DeleteJournal(ctx, "j"); err != nil {
+			if err := other.DeleteJournal(ctx, "j", nil); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := l.Append(ctx, 1, []byte("two")); !errors.Is(err, journal.ErrConflict) {

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/jackc/pgx/v5"
@@ -47,20 +48,25 @@ func (l *log) Delete(ctx context.Context, upTo, tail journal.Position, sum journ
 }
 
 // deleteSQL deletes a journal. Its row in the table journal goes first: an append that is under way commits before it, or finds no row.
+// endedSQL leaves a row that has grown meanwhile.
+const endedSQL = "DELETE FROM journal WHERE id = $1 AND tail = $2 AND sum = $3"
+
 var deleteSQL = []string{
 	"DELETE FROM journal WHERE id = $1", "DELETE FROM batch WHERE journal = $1", "DELETE FROM trimmed WHERE journal = $1",
 }
 
 // DeleteJournal implements cluster.Backend.
-func (b *Backend) DeleteJournal(ctx context.Context, name string) error {
+func (b *Backend) DeleteJournal(ctx context.Context, name string, still func() bool) error {
 	l, err := b.open(ctx, name)
 	switch {
 	case errors.Is(err, cluster.ErrNoJournal):
-		l = &log{b: b} // an earlier call may have deleted it without being durable yet
+		l, still = &log{b: b}, nil // an earlier call may have deleted it without being durable yet
 	case err != nil:
 		return err
-	default:
+	case still == nil:
 		_ = errors.Join(l.Trim(ctx, math.MaxUint64), l.Reclaim(ctx)) // in slices; what they leave goes at once
+	case !still():
+		return journal.ErrConflict
 	}
 	return b.patiently(ctx, int(l.Size()), func(ctx context.Context, conn *pgx.Conn) error {
 		tx, err := conn.Begin(ctx)
@@ -71,6 +77,11 @@ func (b *Backend) DeleteJournal(ctx context.Context, name string) error {
 		if _, err := tx.Exec(ctx, barrierSQL); err != nil {
 			return err
 		}
+		if still != nil {
+			if err := l.end(ctx, conn, tx); err != nil {
+				return err
+			}
+		}
 		for _, sql := range deleteSQL {
 			if _, err := exec(ctx, conn, tx, sql, l.id); err != nil {
 				return err
@@ -78,4 +89,18 @@ func (b *Backend) DeleteJournal(ctx context.Context, name string) error {
 		}
 		return errors.Join(tx.Commit(ctx), warning(conn))
 	})
+}
+
+// end deletes the row of a journal that ends as it did when this handle was opened. An earlier try may have done it.
+func (l *log) end(ctx context.Context, conn *pgx.Conn, tx pgx.Tx) error {
+	tail, sum := l.End()
+	rows, err := exec(ctx, conn, tx, endedSQL, l.id, int64(tail), sum[:])
+	if err != nil || rows == 1 {
+		return err
+	}
+	var grown bool
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM journal WHERE id = $1)", l.id).Scan(&grown); err != nil || !grown {
+		return err
+	}
+	return &final{fmt.Errorf("pg: journal %s has grown, and is not deleted: %w", l.name, journal.ErrConflict)}
 }

@@ -133,9 +133,21 @@ func (l *link) MakeJournal(ctx context.Context, name string, after journal.Posit
 	return err
 }
 
-func (l *link) DeleteJournal(ctx context.Context, name string) error {
-	_, err := patiently(ctx, l, func(d *database) (none struct{}, err error) {
+func (l *link) DeleteJournal(ctx context.Context, name string, still func() bool) error {
+	end, err := patiently(ctx, l, func(d *database) (at journal.Position, err error) {
 		if t := d.journals[name]; t != nil {
+			at, _ = t.end()
+		}
+		return at, nil
+	})
+	if err != nil || still != nil && !still() {
+		return cmp.Or(err, journal.ErrConflict)
+	}
+	_, err = patiently(ctx, l, func(d *database) (none struct{}, err error) {
+		if t := d.journals[name]; t != nil {
+			if at, _ := t.end(); still != nil && at != end {
+				return none, journal.ErrConflict
+			}
 			close(t.grown)
 			delete(d.journals, name)
 		}
