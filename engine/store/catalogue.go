@@ -208,8 +208,8 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 	return err
 }
 
-// DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already, also if another
-// one has its name by now.
+// DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already, also if
+// another one has its name by now.
 func (c *Catalogue) DeleteQueue(q QueueRow, acts ...queue.Act) error {
 	err := c.change("delete queue", acts, do(queueEnd, q.Name, int64(q.Created)), do("leftover.put", int64(q.Shard)),
 		do("group.drop", q.Name))
