@@ -161,22 +161,11 @@ func (c clustered) lineage() (queue.Identity, error) {
 
 func (clustered) unused(queue.ShardID) (bool, error) { return true, nil }
 
-// end deletes the journal. Who claims a queue appends to it: of a claim and a deletion, one is refused.
-func (c clustered) end(ctx context.Context, row store.QueueRow) error {
-	// A caller who goes away must not leave it open whether the journal is there.
-	err := c.Backend.DeleteJournal(context.WithoutCancel(ctx), shardJournal(&row), func() bool { return c.Node.Own(row.Shard) })
-	if errors.Is(err, journal.ErrConflict) {
-		err = &queue.Error{Code: queue.CodeMoving, Err: err, Message: "Another node may have the queue by now. Nothing was done: send this " +
-			"again in a moment."}
-	}
-	return err
-}
-
 func (c clustered) forget(row store.QueueRow) error {
 	defer c.Node.Drop(row.Shard)
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	// The journal goes first: a node that still has it open is deposed then, and puts no more blobs.
-	return errors.Join(c.Backend.DeleteJournal(ctx, shardJournal(&row), nil), deleteBlobs(c.blobs(&row), "", func(string) bool { return false }),
-		os.RemoveAll(c.e.shardDir(row.Shard)))
+	return errors.Join(c.Backend.DeleteJournal(ctx, shardJournal(&row), nil),
+		deleteBlobs(c.blobs(&row), "", func(string) bool { return false }), os.RemoveAll(c.e.shardDir(row.Shard)))
 }

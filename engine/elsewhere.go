@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/cluster"
 	"github.com/quern-queue/quern/engine/cluster/member"
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/store"
@@ -409,6 +410,22 @@ func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
 			Message: "This node does not create queues: another one of the cluster does. Send this again in a moment."}
 	}
 	return n.node.Take(ctx, row.Shard)
+}
+
+// end makes sure that no node takes a queue over any more, which is then taken out of the catalogue. It fails if another one may have done
+// so already: who claims a queue appends to its journal, so of a claim and of this one is refused.
+func (n *Nodes) end(ctx context.Context, row *store.QueueRow) error {
+	if n == nil {
+		return nil
+	}
+	// A caller that goes away must not leave it open whether the journal is there.
+	err := n.e.options.Cluster.Backend.DeleteJournal(context.WithoutCancel(ctx), shardJournal(row),
+		func() bool { return n.node.Own(row.Shard) })
+	if errors.Is(err, journal.ErrConflict) {
+		err = &queue.Error{Code: queue.CodeMoving, Err: err, Message: "Another node may have the queue by now. Nothing was done: send " +
+			"this again in a moment."}
+	}
+	return err
 }
 
 // makeDefault creates the default queue, if there is none. This node is the coordinator.

@@ -35,9 +35,6 @@ type home interface {
 	backups() backupSource
 	// unused says that no queue left anything behind that keeps another from its shard number.
 	unused(id queue.ShardID) (bool, error)
-	// end makes sure that no other server takes a queue over any more, which is then taken out of the catalogue. It fails if
-	// another one may have done so already.
-	end(ctx context.Context, row store.QueueRow) error
 	// forget removes all that is left of a queue.
 	forget(row store.QueueRow) error
 }
@@ -140,8 +137,6 @@ func (l local) unused(id queue.ShardID) (bool, error) {
 	there, err := exists(l.e.shardDir(id))
 	return !there, err
 }
-
-func (local) end(context.Context, store.QueueRow) error { return nil }
 
 func (l local) forget(row store.QueueRow) error {
 	err := os.RemoveAll(l.e.shardDir(row.Shard))

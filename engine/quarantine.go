@@ -210,7 +210,7 @@ func deleteAside(ctx context.Context, e *Engine, name string) error {
 	if user != "" {
 		return isDeadQueueOf(user)
 	}
-	if err := e.home.end(ctx, q.QueueRow); err != nil {
+	if err := e.nodes.end(ctx, &q.QueueRow); err != nil {
 		return err
 	}
 	if err := dropQueue(ctx, e, q.QueueRow); err != nil {

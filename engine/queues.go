@@ -560,10 +560,11 @@ func forgetQueue(ctx context.Context, e *Engine, q *Queue) (ended bool, err erro
 	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil {
 		return false, err
 	}
-	if err := e.home.end(ctx, q.row()); err != nil {
+	row := q.row()
+	if err := e.nodes.end(ctx, &row); err != nil {
 		return false, err
 	}
-	return e.nodes != nil, dropQueue(ctx, e, q.row())
+	return e.nodes != nil, dropQueue(ctx, e, row)
 }
 
 // dropQueue takes a queue out of the catalogue, unless that has been done already.

@@ -40,9 +40,9 @@ type Backend interface {
 	Journal(ctx context.Context, name string) (journal.Journal, error)
 
 	// DeleteJournal deletes a journal with all its batches. Handles that are open on any node get journal.ErrConflict from then on, also
-	// when a journal of the same name is made again. That there is none is no error. still is asked whether the caller is its owner, when the
-	// end of the journal is known: unless it says so, and no one appends behind that end, nothing is deleted, and it is journal.ErrConflict.
-	// nil: it is deleted whoever has it.
+	// when a journal of the same name is made again. That there is none is no error. When the end of the journal is known, still is asked
+	// whether the caller is its owner. Unless it says so, and no one appends behind that end, nothing is deleted, and it is
+	// journal.ErrConflict. nil: it is deleted, also while a node appends to it.
 	DeleteJournal(ctx context.Context, name string, still func() bool) error
 
 	// Journals are the ends of all journals as of one moment. If it has a batch, it has all that were acknowledged before that one was
