@@ -251,7 +251,7 @@ const (
 )
 
 // Map says where the chunks of a submission from index `from` up to `to` (not included; 0: the end) stand, in at most `cells` (1 to
-// MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most.
+// MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most: of more, at one in every few.
 func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m api.ChunkMap, err error) {
 	if cells == 0 {
 		cells = 500
@@ -272,8 +272,7 @@ func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to ui
 	if to <= from {
 		return m, queue.Invalid("/query/to", "is %d; it has to be more than from, which is %d", to, from)
 	}
-	to = from + min(to-from, MaxMapped)
-	m, err = p.q.shard.Inspect.Map(ctx, id, from, to, (to-from+uint32(cells)-1)/uint32(cells))
+	m, err = p.q.shard.Inspect.Map(ctx, id, from, to, (to-from-1)/uint32(cells)+1)
 	m.Chunks = sub.Chunks
 	switch { // a rule covers a submission as a whole
 	case sub.Blocked > 0:

@@ -97,8 +97,8 @@ func appendOutput(dst []byte, index uint32, output []byte) []byte {
 
 const (
 	mapAbout = "The chunks from index `from` up to `to`, counted by state in cells of equal size. The server " +
-		"examines at most 1,048,576 chunks, and `to` in the answer says where to continue. A chunk that changes " +
-		"meanwhile counts as the server met it."
+		"examines at most 1,048,576 chunks. Of a longer range it examines one chunk in `every`: ask for a shorter " +
+		"range to count all of them. A chunk that changes meanwhile counts as the server met it."
 	attemptsAbout = "The last 10 ended attempts, over all redrives, the oldest first. The server forgets them " +
 		"when the chunk is done."
 )

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -151,6 +152,62 @@ func TestMapCountsEveryChunkOnce(t *testing.T) {
 	}
 	if engine.MaxMapped < 1_000_000 {
 		t.Errorf("a map looks at %d chunks, want a million at least", engine.MaxMapped)
+	}
+}
+
+// A map of more chunks than the server looks at shows all of them, as it looks at one in every few: as many in each cell, the
+// same ones each time, and every one of a shorter range.
+func TestMapOfALargeSubmission(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const chunks, every = 3*engine.MaxMapped + 7, 4
+	id := f.insert(fmt.Sprintf(`{"chunks":{"count":%d,"prefix":"x/"}}`, chunks)).ID
+	read := func(query string) (m api.ChunkMap, sums []uint32) {
+		t.Helper()
+		f.do("GET", "/v1/submissions/"+id+"/map"+query, "", 200, &m)
+		for i := range m.Done {
+			sums = append(sums, m.Ready[i]+m.Waiting[i]+m.Reserved[i]+m.Done[i]+m.Dead[i]+m.Skipped[i])
+		}
+		return m, sums
+	}
+	taken := uint32(0)
+	for range 20 {
+		taken += uint32(len(f.reserve(`{"max":1000,"strategy":"OldestFirst"}`).Reservations))
+	}
+	m, sums := read("?cells=8")
+	if m.From != 0 || m.To != chunks || m.Each != (chunks+7)/8 || m.Every != every || len(sums) != 8 {
+		t.Fatalf("got %+v, want 8 cells of all %d chunks, one in %d examined", m, chunks, every)
+	}
+	met, reserved := uint32(0), uint32(0)
+	for i, n := range sums {
+		if most := m.Each/every + 1; n > most+1 || n+2 < most-1 {
+			t.Errorf("cell %d: %d chunks were examined, want about %d", i, n, most)
+		}
+		met, reserved = met+n, reserved+m.Reserved[i]
+	}
+	if want := uint32((chunks + every - 1) / every); met != want {
+		t.Errorf("%d chunks were examined, want %d", met, want)
+	}
+	if reserved < taken/every/2 || reserved > taken/every*2 {
+		t.Errorf("%d of the examined chunks are reserved; of all %d are, so about %d were expected", reserved, taken, taken/every)
+	}
+	if again, _ := read("?cells=8"); !reflect.DeepEqual(again, m) {
+		t.Errorf("read again: got %+v, want %+v", again, m)
+	}
+	total := uint32(0)
+	for from := uint32(0); from < chunks; from += engine.MaxMapped {
+		part, sums := read(fmt.Sprintf("?cells=1&from=%d&to=%d", from, from+engine.MaxMapped))
+		if part.Every != 1 || sums[0] != min(engine.MaxMapped, chunks-from) {
+			t.Errorf("from %d: got %+v, want every chunk", from, part)
+		}
+		total += part.Reserved[0]
+	}
+	if total != taken {
+		t.Errorf("the parts have %d reserved chunks, want %d", total, taken)
+	}
+	f.do("POST", "/v1/submissions/"+id+"/cancel", "", 200, nil)
+	if m, sums = read("?cells=1"); m.Every != every || m.Skipped[0] != sums[0] || sums[0] != met {
+		t.Errorf("cancelled: got %+v, want all %d skipped", m, met)
 	}
 }
 

@@ -78,7 +78,7 @@ func mapCommand(a *app) *cobra.Command {
 	})
 	f := c.Flags()
 	f.Uint32Var(&from, "from", 0, "the first chunk")
-	f.Uint32Var(&to, "to", 0, "the chunk after the last (0: as many as one answer holds)")
+	f.Uint32Var(&to, "to", 0, "the chunk after the last (0: the end)")
 	f.IntVar(&cells, "cells", 500, "at most this many cells")
 	return c
 }
@@ -92,8 +92,11 @@ func printMap(a *app, m *api.ChunkMap) error {
 		}
 		say(a.out, "%10d  %s\n", uint64(m.From)+uint64(first)*uint64(m.Each), line.String())
 	}
-	err := say(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
-	return err
+	examined := ""
+	if m.Every > 1 {
+		examined = fmt.Sprintf("; one in %d was examined, a shorter range shows all", m.Every)
+	}
+	return say(a.out, "\n%d to %d of %d chunks, %d to a cell%s\n", m.From, m.To, m.Chunks, m.Each, examined)
 }
 
 // cellOf is the letter of a cell.

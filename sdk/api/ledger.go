@@ -78,9 +78,10 @@ type TenantLately struct {
 type ChunkMap struct {
 	Chunks uint32 `json:"chunks"` // Chunks of the submission
 	From   uint32 `json:"from"`   // Index of the first chunk of the first cell
-	// Index after the last chunk of the last cell; if it is less than chunks, continue from here
-	To       uint32   `json:"to"`
-	Each     uint32   `json:"each"`                        // Chunks in a cell; the last one may have fewer
+	To     uint32 `json:"to"`     // Index after the last chunk of the last cell
+	Each   uint32 `json:"each"`   // Chunks in a cell; the last one may have fewer
+	// The server examined one chunk in so many; the counts below are of the examined chunks. 1: of all chunks
+	Every    uint32   `json:"every"`
 	Ready    []uint32 `json:"ready" limit:"..MaxCells"`    // Chunks of each cell that are ready
 	Waiting  []uint32 `json:"waiting" limit:"..MaxCells"`  // Chunks of each cell that are waiting
 	Reserved []uint32 `json:"reserved" limit:"..MaxCells"` // Chunks of each cell that are reserved

@@ -133,7 +133,7 @@ func (c *Client) Views(ctx context.Context, queue string) (*api.Views, error) {
 		func(page *api.Views) (*[]api.View, *string) { return &page.Items, &page.Next })
 }
 
-// ChunkMap tells where the chunks of a submission stand, from one up to another (not included; 0: as far as one answer goes), in at
+// ChunkMap tells where the chunks of a submission stand, from one up to another (not included; 0: the end), in at
 // most so many cells (1 to 1000).
 func (c *Client) ChunkMap(ctx context.Context, submission string, from, to uint32, cells int) (*api.ChunkMap, error) {
 	query := given("cells", strconv.Itoa(cells), "from", positive(from), "to", positive(to))

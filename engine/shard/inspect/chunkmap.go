@@ -12,23 +12,30 @@ import (
 const MaxMapped = 1 << 20
 
 // Map counts the chunks from index `from` up to `to` (not included; both are within the
-// submission, and at most MaxMapped apart) by their state, in cells of `each` (1 or more).
+// submission) by their state, in cells of `each` (1 or more). Of more than MaxMapped chunks it
+// looks at one in every few, so that a picture of any submission costs the same.
 // It is of several moments: between any two slices others work.
 func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
 	each uint32) (out api.ChunkMap, err error) {
 	cells := func() []uint32 { return make([]uint32, (to-from+each-1)/each) }
-	out = api.ChunkMap{From: from, To: to, Each: each,
+	every := (to-from-1)/MaxMapped + 1
+	out = api.ChunkMap{From: from, To: to, Each: each, Every: every,
 		Ready: cells(), Waiting: cells(), Reserved: cells(), Done: cells(), Dead: cells(), Skipped: cells()}
 	of := [...][]uint32{queue.ChunkReady: out.Ready, queue.ChunkWaiting: out.Waiting, queue.ChunkReserved: out.Reserved,
 		queue.ChunkDone: out.Done, queue.ChunkDead: out.Dead, queue.ChunkSkipped: out.Skipped,
 		queue.ChunkForwarded: out.Skipped}
 	count := func(index uint32, state queue.ChunkState) { of[state][(index-from)/each]++ }
-	for next := from; next < to; {
+	looks := (to - from + every - 1) / every
+	at := func(look uint32) uint32 {
+		first := from + look*every
+		return first + min(to-1-first, scattered(look)%every)
+	}
+	for next := uint32(0); next < looks; {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		stop := min(to, next+machine.ChunkSlice)
-		if ins.mapSlice(id, next, stop, count) {
+		stop := min(looks, next+machine.ChunkSlice)
+		if ins.mapSlice(id, next, stop, at, count) {
 			next = stop
 			continue
 		}
@@ -41,22 +48,30 @@ func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
 		if err != nil {
 			return out, err
 		}
-		for ; next < to; next++ {
-			count(next, machine.EndedChunk(r, sub, next).State)
+		for ; next < looks; next++ {
+			count(at(next), machine.EndedChunk(r, sub, at(next)).State)
 		}
 	}
 	return out, nil
 }
 
-// mapSlice tells the states of some chunks, in one hold of the mutex; false if the submission is not open.
-func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
+// scattered is a number that looks random and is the same each time: a map that is read again looks at the same
+// chunks, and a pattern of the contents, such as every tenth row, is not taken for the whole.
+func scattered(n uint32) uint32 {
+	const golden = 0x9e3779b97f4a7c15
+	return uint32(uint64(n) * golden >> 32)
+}
+
+// mapSlice tells the states of the chunks of some looks, in one hold of the mutex; false if the submission is not open.
+func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, at func(look uint32) uint32,
+	fn func(uint32, queue.ChunkState)) (open bool) {
 	ins.Look(func(m *machine.Machine) {
 		r := m.Live(id)
 		if open = r != nil; !open {
 			return
 		}
 		for ; from < to; from++ {
-			fn(from, m.Chunk(r, from).State)
+			fn(at(from), m.Chunk(r, at(from)).State)
 		}
 	})
 	return open

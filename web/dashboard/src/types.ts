@@ -143,7 +143,7 @@ export interface LedgerTenants {
   ledger: Ledger; at: string; received: number; entitled: number; lag: number; most_behind: number; most_ahead: number; tenants: number; whole: boolean; items: LedgerTenant[]; sentence: string; lately_since?: string; lately?: { received: number; entitled: number }; lags: LagClass[]
 }
 export interface ChunkMap {
-  chunks: number; from: number; to: number; each: number; ruling?: 'paused' | 'blocked'
+  chunks: number; from: number; to: number; each: number; every: number; ruling?: 'paused' | 'blocked'
   ready: number[]; waiting: number[]; reserved: number[]; done: number[]; dead: number[]; skipped: number[]
 }
 

@@ -182,6 +182,22 @@ test('characters that turn text around are shown as what they are, on every page
   await t.close()
 })
 
+test('the map of nine million chunks shows all of them, and opens to single ones', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go(`#/submissions/${ids.large}`)
+  const cells = t.page.locator('.map a')
+  await t.page.getByText('0 to 8,999,999 of 9,000,000; a cell is 18,000 chunks, of which one in 9 is looked at').waitFor()
+  await eventually(async () => assert.equal(await cells.count(), 500))
+  await cells.nth(250).click()
+  await t.page.getByText('4,500,000 to 4,517,999 of 9,000,000; a cell is 36 chunks: click one').waitFor()
+  await cells.nth(499).click()
+  await t.page.getByText('4,517,964 to 4,517,999 of 9,000,000; a cell is one chunk').waitFor()
+  await t.page.getByRole('button', { name: 'All chunks' }).click()
+  await t.page.getByText('0 to 8,999,999 of').waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 for (const width of [1440, 390]) {
   test(`five rules are one line at ${width} px, the largest first, and open to all of them`, async () => {
     const t = await open(chromium.b, quern.url, { width, height: 844 })

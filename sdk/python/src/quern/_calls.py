@@ -316,8 +316,8 @@ class Calls:
 
     def get_chunk_map(self, id: Union[str, int], *, from_: Optional[int] = None, to: Optional[int] = None, cells: Optional[int] = None) -> types.ChunkMap:
         """Count a submission's chunks by state, in ranges of indexes. The chunks from index `from` up to `to`, counted by state in
-        cells of equal size. The server examines at most 1,048,576 chunks, and `to` in the answer says where to continue. A chunk
-        that changes meanwhile counts as the server met it.
+        cells of equal size. The server examines at most 1,048,576 chunks. Of a longer range it examines one chunk in `every`: ask
+        for a shorter range to count all of them. A chunk that changes meanwhile counts as the server met it.
         """
         found: types.ChunkMap = self._fetch(_request("get chunk map", "GET", query(path("/v1/submissions/{}/map", id), {"from": from_, "to": to, "cells": cells}), safe=True))
         return found
@@ -1262,8 +1262,8 @@ class AsyncCalls:
 
     async def get_chunk_map(self, id: Union[str, int], *, from_: Optional[int] = None, to: Optional[int] = None, cells: Optional[int] = None) -> types.ChunkMap:
         """Count a submission's chunks by state, in ranges of indexes. The chunks from index `from` up to `to`, counted by state in
-        cells of equal size. The server examines at most 1,048,576 chunks, and `to` in the answer says where to continue. A chunk
-        that changes meanwhile counts as the server met it.
+        cells of equal size. The server examines at most 1,048,576 chunks. Of a longer range it examines one chunk in `every`: ask
+        for a shorter range to count all of them. A chunk that changes meanwhile counts as the server met it.
         """
         found: types.ChunkMap = await self._fetch(_request("get chunk map", "GET", query(path("/v1/submissions/{}/map", id), {"from": from_, "to": to, "cells": cells}), safe=True))
         return found

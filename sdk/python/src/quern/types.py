@@ -630,13 +630,15 @@ class _ChunkMapRequired(TypedDict):
     done: list[int]
     #: Chunks in a cell; the last one may have fewer
     each: int
+    #: The server examined one chunk in so many; the counts below are of the examined chunks. 1: of all chunks
+    every: int
     #: Chunks of each cell that are ready
     ready: list[int]
     #: Chunks of each cell that are reserved
     reserved: list[int]
     #: Chunks of each cell that are skipped
     skipped: list[int]
-    #: Index after the last chunk of the last cell; if it is less than chunks, continue from here
+    #: Index after the last chunk of the last cell
     to: int
     #: Chunks of each cell that are waiting
     waiting: list[int]

@@ -924,7 +924,7 @@ export class Calls {
     return this.connection.json<Diagnosis>({ what: "diagnose submission", method: "GET", path: `/v1/submissions/${part(id)}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Count a submission's chunks by state, in ranges of indexes. The chunks from index `from` up to `to`, counted by state in cells of equal size. The server examines at most 1,048,576 chunks, and `to` in the answer says where to continue. A chunk that changes meanwhile counts as the server met it. Needs the scope read. */
+  /** Count a submission's chunks by state, in ranges of indexes. The chunks from index `from` up to `to`, counted by state in cells of equal size. The server examines at most 1,048,576 chunks. Of a longer range it examines one chunk in `every`: ask for a shorter range to count all of them. A chunk that changes meanwhile counts as the server met it. Needs the scope read. */
   getChunkMap(id: string, options: CallOptions & {
     /** Index of the first chunk */
     from?: number

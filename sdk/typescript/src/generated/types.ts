@@ -309,6 +309,8 @@ export type ChunkMap = {
   done: number[]
   /** Chunks in a cell; the last one may have fewer */
   each: number
+  /** The server examined one chunk in so many; the counts below are of the examined chunks. 1: of all chunks */
+  every: number
   /** Index of the first chunk of the first cell */
   from: number
   /** Chunks of each cell that are ready */
@@ -319,7 +321,7 @@ export type ChunkMap = {
   ruling?: "paused" | "blocked"
   /** Chunks of each cell that are skipped */
   skipped: number[]
-  /** Index after the last chunk of the last cell; if it is less than chunks, continue from here */
+  /** Index after the last chunk of the last cell */
   to: number
   /** Chunks of each cell that are waiting */
   waiting: number[]

@@ -20,10 +20,9 @@ export function ChunkMap({ s }: { s: Submission }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Chunks</h2><small>{m ? `${exact(m.from)} to ${exact(m.to - 1)} of ${exact(m.chunks)}; a cell is ${m.each === 1 ? 'one chunk' : `${exact(m.each)} chunks: click one to see them`}` : ''}</small></div>
+        <div class="row"><h2>Chunks</h2><small>{m ? `${exact(m.from)} to ${exact(m.to - 1)} of ${exact(m.chunks)}; a cell is ${m.each === 1 ? 'one chunk' : `${exact(m.each)} chunks${m.every > 1 ? `, of which one in ${exact(m.every)} is looked at` : ''}: click one to see them`}` : ''}</small></div>
         <div class="row">
           {(from > 0 || to > 0) && <button onClick={() => refine({ from: undefined, to: undefined })}>All chunks</button>}
-          {m && m.to < m.chunks && to === 0 && <button onClick={() => refine({ from: String(m.to) })}>Next, from {exact(m.to)}</button>}
           <form class="row" onSubmit={(e) => { e.preventDefault(); const index = new FormData(e.currentTarget).get('index')?.toString(); if (index) location.hash = link(`submissions/${s.id}/${index}`) }}>
             <label class="field">Index <input name="index" type="number" min="0" max={s.chunks - 1} required /></label><button>Open</button>
           </form>
@@ -47,7 +46,7 @@ function Cell({ m, i, href }: { m: Of; i: number; href: string }) {
     const state = counts[0]?.[0] ?? 'ready'
     return <a class={state} href={href} title={`${first}: ${state}`} aria-label={`Chunk ${first}, ${state}`} />
   }
-  const all = counts.reduce((sum, [, n]) => sum + n, 0)
-  const text = counts.map(([of, n]) => `${exact(n)} ${of}`).join(', ')
-  return <a href={href} title={`${exact(first)} to ${exact(first + all - 1)}: ${text}`} aria-label={`Chunks ${first} to ${first + all - 1}: ${text}`}>{counts.map(([of, n]) => <i key={of} class={of} style={{ flexGrow: n }} />)}</a>
+  const last = Math.min(m.to, first + m.each) - 1
+  const text = (m.every > 1 ? `of each ${exact(m.every)} one is looked at, ` : '') + counts.map(([of, n]) => `${exact(n)} ${of}`).join(', ')
+  return <a href={href} title={`${exact(first)} to ${exact(last)}: ${text}`} aria-label={`Chunks ${first} to ${last}: ${text}`}>{counts.map(([of, n]) => <i key={of} class={of} style={{ flexGrow: n }} />)}</a>
 }
