@@ -3,7 +3,8 @@ import uPlot from 'uplot'
 import { dates, short } from './format'
 import { dark } from './state'
 
-export interface Line { name: string; of: string; values: number[]; fill?: boolean; cut?: boolean }
+/** `now` is its newest value: the last of `values` may be an average. */
+export interface Line { name: string; of: string; values: number[]; now: number; fill?: boolean; cut?: boolean }
 
 /** The top of the scale: what is inserted at once may be a thousand times the throughput, and must not flatten it. */
 function top(lines: Line[]): number {
@@ -79,6 +80,6 @@ export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]
     e.preventDefault()
     if (next[1] >= leastZoom) zoom(next[0] - next[1], Math.min(next[0] + next[1], Date.now() / 1000))
   }
-  const now = lines.map((l) => `${l.name} ${short(l.values.at(-1) ?? 0)}`).join(', ')
+  const now = lines.map((l) => `${l.name} ${short(l.now)}`).join(', ')
   return <div class="chart" ref={place} role="img" tabIndex={0} onKeyDown={press} aria-keyshortcuts="+ - ArrowLeft ArrowRight" aria-label={`${name}. Now: ${now}`} />
 }

@@ -4,7 +4,7 @@ import { exact } from './format'
 import { useSteady } from './steady'
 import { useWidths } from './widths'
 
-export interface Column { name: string; right?: boolean; title?: string; hidden?: boolean; wide?: boolean /* only where there is room */ }
+export interface Column { name: string; right?: boolean; title?: string; hidden?: boolean; age?: boolean /* of times that grow: it has room for the longest, so that no tick moves the table */; wide?: boolean /* only where there is room */ }
 
 interface Line {
   id: string
@@ -42,7 +42,7 @@ export function Table({ name, scope = name, columns, lines, pick, body, children
         <caption class="sr">{name}</caption>
         <thead role="rowgroup"><tr role="row">
           {pick && <th class="pick" role="columnheader">{pick}</th>}
-          {columns.map((c, i) => <th key={c.name} role="columnheader" class={[c.right && 'r', i === 0 && 'first', c.hidden && 'acts', c.wide && 'wide'].filter(Boolean).join(' ') || undefined} title={c.title}>{c.hidden ? <span class="sr">{c.name}</span> : c.name}</th>)}
+          {columns.map((c, i) => <th key={c.name} role="columnheader" class={[c.right && 'r', i === 0 && 'first', c.hidden && 'acts', c.wide && 'wide', c.age && 'age'].filter(Boolean).join(' ') || undefined} title={c.title}>{c.hidden ? <span class="sr">{c.name}</span> : c.name}</th>)}
         </tr></thead>
         <tbody ref={body ?? null} role="rowgroup">{lines.map((l) => <Row key={l.id} line={l} columns={columns} />)}</tbody>
       </table>

@@ -1,6 +1,8 @@
+import { useMemo } from 'preact/hooks'
+import { averaged, calmStep } from './calm'
 import { useLive, type Live } from './live'
 import { queuePath } from './api'
-import { moment } from './format'
+import { duration, moment } from './format'
 import { queue, refine, route } from './state'
 import { series } from './stream'
 import type { Series } from './types'
@@ -15,7 +17,10 @@ const spans = [['10m', '10 min', 10 * minute], ['1h', '1 h', 60 * minute], ['6h'
 const rings = [['second', 10 * minute], ['minute', day], ['hour', 30 * day]] as const
 
 export interface Past {
+  /** As it is drawn: averages where there are more points than the eye can tell apart. */
   of: Series | undefined
+  /** As it was measured. */
+  raw: Series | undefined
   read: Live<Series>
   /** In seconds. */
   from: number
@@ -24,7 +29,9 @@ export interface Past {
   within: number
   /** When the history begins, in words, where that is within what was asked for. */
   begins: string | undefined
-  /** From point to point. */
+  /** What a point is. */
+  point: string
+  /** What the server measures: a point a second, a minute or an hour. */
   step: string
 }
 
@@ -38,11 +45,15 @@ export function usePast(): Past {
   const from = zoomed ? zoomFrom : now - span[2]
   const [step] = rings.find(([, back]) => now - from <= back + 1) ?? rings[2]
   const read = useLive<Series>(step !== 'second' && now > 0 ? `${queuePath(queue.value)}/timeseries?step=${step}` : '', 30)
-  const of = step === 'second' ? series.value : read.data
-  const first = (of?.at[0] ?? 0) / 1000
+  const raw = step === 'second' ? series.value : read.data
+  const first = (raw?.at[0] ?? 0) / 1000
   const begin = zoomed ? from : Math.max(from, Math.min(first, now - (step === 'second' ? minute : 5 * minute)))
   const begins = first > from + 2 * minute ? `history begins at ${moment(first * 1000)}` : undefined
-  return { of, read, begins, from: begin, to: zoomed ? zoomTo : now, within: now - from, step }
+  const to = zoomed ? zoomTo : now
+  const seconds = calmStep(to - begin)
+  const of = useMemo(() => raw && averaged(raw, seconds), [raw, seconds])
+  const point = of === raw ? `a point ${step === 'hour' ? 'an' : 'a'} ${step}` : `each point is the average of ${duration(seconds)}`
+  return { of, raw, read, begins, from: begin, to, within: now - from, point, step }
 }
 
 /** Chooses how far back the charts of a page go. */

@@ -1,6 +1,8 @@
 // What the page must not say: small signals that are false, on data with more values than a page has room for.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { transformSync } from 'esbuild'
+import { readFileSync } from 'node:fs'
 import { browser, call, eventually, insert, manifest, open, reserve, server, upload } from './harness.mjs'
 
 let quern, chromium, large
@@ -70,6 +72,31 @@ test('a range that is longer than the history says where the history begins', as
   const t = await open(chromium.b, quern.url)
   await t.go('#/overview?range=24h')
   await t.page.getByText(/history begins at \d/).waitFor()
+  await t.close()
+})
+
+test('the lines of a chart have at most 200 points, which are averages that stay where they are as time goes on', async () => {
+  const { code } = transformSync(readFileSync(new URL('../src/calm.ts', import.meta.url)), { loader: 'ts', format: 'esm' })
+  const { averaged, calmStep } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
+  assert.deepEqual([60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400].map(calmStep), [1, 5, 30, 120, 600, 3600, 4 * 3600])
+  const series = (from, n, step) => { const at = Array.from({ length: n }, (_, i) => (from + i * step) * 1000); return { at, done_rate: at.map((t) => (t / 1000) % 10) } }
+  const rough = series(1000, 600, 1)
+  const calm = averaged(rough, calmStep(600))
+  assert.equal(calm.at.length, 120)
+  assert.deepEqual(calm.done_rate.slice(0, 4), [2, 7, 2, 7])
+  assert.deepEqual(averaged(series(1001, 600, 1), 5).done_rate.slice(1, 119), calm.done_rate.slice(1, 119), 'a second later the whole steps are the same')
+  assert.equal(averaged(rough, 1), rough)
+  const t = await open(chromium.b, quern.url)
+  await t.page.route(/timeseries\?step=minute/, async (route) => {
+    const now = Math.floor(Date.now() / 60_000) * 60
+    const { at } = series(now - 86_400, 1440, 60)
+    const columns = ['ready', 'waiting', 'reserved', 'dead', 'inserted_rate', 'reserved_rate', 'done_rate', 'failed_rate']
+    await route.fulfill({ json: { at, ...Object.fromEntries(columns.map((c) => [c, at.map((_, i) => (i % 2) * 100)])) } })
+  })
+  await t.go('#/overview?range=24h')
+  await t.page.getByText('each point is the average of 10m').waitFor()
+  if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/calm-1440.png` })
+  assert.deepEqual(t.wrong, [])
   await t.close()
 })
 

@@ -69,7 +69,7 @@ export function Consumers() {
         {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers matches.</Empty>}
         {items.length > 0 && (
           <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}
-            columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true }, { name: 'Last seen', right: true }, { name: 'Actions', hidden: true }]}
+            columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true, age: true }, { name: 'Last seen', right: true, age: true }, { name: 'Actions', hidden: true }]}
             cells={(c) => [
               <td>{c.consumer ? <Clamp text={c.consumer} href={link('consumers/' + encodeURIComponent(c.consumer))} /> : <span class="note">without a name</span>}</td>,
               <td><State of={c} /></td>, <td class="r"><Count n={c.reserved} /></td>, <td class="r">{c.overdue > 0 ? <span class="badge">{exact(c.overdue)}</span> : '0'}</td>,

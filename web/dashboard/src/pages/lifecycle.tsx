@@ -21,6 +21,7 @@ const kinds: Record<string, { what: string; advice: string }> = {
   dead_deadline: { what: 'submissions past their dead_deadline', advice: 'The submission stays open. Cancel it.' },
   sweep: { what: 'remains of ended submissions', advice: 'Nothing is lost, but the remaining data takes space.' },
   retention: { what: 'submissions past their retention', advice: 'Nothing is lost: it stays in the history for longer.' },
+  after: { what: 'submissions that wait for others', advice: 'The submission waits on. Cancel it, or retry when the cause is gone.' },
   forward: { what: 'dead letters that are being forwarded', advice: 'The dead letter stays here; the others were forwarded. Repair its content on the disk. Only deleting the queue removes it.' },
   schedule: { what: 'ticks of schedules', advice: 'The tick is not emitted. Check the page Schedules.' },
 }

@@ -11,7 +11,7 @@ import { PastPicker, usePast, zoom } from '../past'
 import { link, queue, refine, route } from '../state'
 import { keys, stats, sure } from '../stream'
 import { HowLong } from './durations'
-import type { Diagnosis, KeysFrame, Page, StatsFrame, Submission } from '../types'
+import type { Diagnosis, KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
 
 export function Overview() {
   const frame = stats.value
@@ -69,10 +69,11 @@ function Tiles({ frame: { at, stats: s, rates } }: { frame: StatsFrame }) {
 function Throughput() {
   const backlog = route.value.query.get('chart') === 'backlog'
   const past = usePast()
-  const { of } = past
-  const lines: Line[] = !of ? [] : backlog
-    ? [{ name: 'Ready', of: 'ready', values: of.ready, fill: true }, { name: 'Waiting', of: 'waiting', values: of.waiting }, { name: 'In flight', of: 'reserved', values: of.reserved }, { name: 'Dead', of: 'dead', values: of.dead }]
-    : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate, cut: true }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
+  const { of, raw } = past
+  const line = (name: string, mark: string, column: keyof Series, more: Partial<Line> = {}) => ({ name, of: mark, values: of?.[column] ?? [], now: raw?.[column].at(-1) ?? 0, ...more })
+  const lines = backlog
+    ? [line('Ready', 'ready', 'ready', { fill: true }), line('Waiting', 'waiting', 'waiting'), line('In flight', 'reserved', 'reserved'), line('Dead', 'dead', 'dead')]
+    : [line('Done', 'done', 'done_rate', { fill: true }), line('Reserved', 'reserved', 'reserved_rate'), line('Inserted', 'ready', 'inserted_rate', { cut: true }), line('Failed', 'dead', 'failed_rate')]
   const changes = useChanges(past.within)
   return (
     <section class="card w8 tall">
@@ -90,7 +91,7 @@ function Throughput() {
         : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={past.from} to={past.to} zoom={zoom} />
         : !of ? <p class="note">Reading…</p>
         : <Empty>The chart begins after two {past.step}s. The server keeps its history in memory.</Empty>}
-      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">{past.begins && `${past.begins}; `}a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart, or press + on it, to see less of it</span></div>
+      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.now)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">{past.begins && `${past.begins}; `}{past.point}; drag over the chart, or press + on it, to see less of it</span></div>
       <Changes items={changes} within={past.within} />
     </section>
   )

@@ -85,7 +85,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
       {items?.length === 0 && <Empty>{none}</Empty>}
       {items && items.length > 0 && (
         <List name={name} items={items} id={(h) => `${h.submission}/${h.index}`} scope={path} open={(h) => link(`submissions/${h.submission}/${h.index}`)}
-          columns={[{ name: 'Chunk' }, { name: 'Consumer' }, { name: 'Held', right: true }, { name: 'Deadline' }, ...(told ? [{ name: 'Progress' }] : []), { name: 'Meta' }, { name: 'Actions', hidden: true }]}
+          columns={[{ name: 'Chunk' }, { name: 'Consumer' }, { name: 'Held', right: true, age: true }, { name: 'Deadline' }, ...(told ? [{ name: 'Progress' }] : []), { name: 'Meta' }, { name: 'Actions', hidden: true }]}
           cells={(h) => [
             <td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>,
             <td>{h.consumer ? <Clamp text={h.consumer} href={link('consumers/' + encodeURIComponent(h.consumer))} /> : <span class="note">without a name</span>}</td>,

@@ -145,7 +145,7 @@ function Submissions({ of, text }: { of: string; text: string }) {
       {items?.length === 0 && <Empty>{list.data?.next ? 'None of the newest submissions has it. There are older ones.' : 'No submission has it.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Submissions" items={items} id={(s) => s.id} scope={text} open={(s) => link('submissions/' + s.id)}
-          columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Dead', right: true }, { name: 'Age', right: true }]}
+          columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Dead', right: true }, { name: 'Age', right: true, age: true }]}
           cells={(s) => [
             <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>, <td class="r"><Count n={s.chunks} /></td>,
             <td class="r">{s.dead > 0 ? <a href={link('dead-letters', { submission: s.id })}>{short(s.dead)}</a> : 0}</td>, <td class="r note">{stats.value ? duration(Math.max(0, Date.parse(stats.value.at) - Date.parse(s.created_at)) / 1000) : ''}</td>,
