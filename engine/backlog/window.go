@@ -43,6 +43,36 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 	return w.list
 }
 
+// sweepLooked is how many slots a sweep looks at.
+const sweepLooked = strategy.MaxWindow
+
+// Sweep appends at most `most` submissions that the views would take from, in no order, and says where the next sweep
+// goes on: sweeps look at all submissions in turns. So one is found however many are always ahead of it in the order,
+// which a window of the first ones would never leave behind. Those for which skip says true are left out.
+func (b *Backlog) Sweep(views []*View, from uint32, most int, skip func(*Submission) bool,
+	dst []*Submission) (list []*Submission, next uint32) {
+	slots := uint32(len(b.subs.list))
+	if from >= slots {
+		from = 0
+	}
+	most += len(dst)
+	for range min(slots, sweepLooked) {
+		if len(dst) >= most {
+			break
+		}
+		s := b.subs.list[from]
+		if s != nil && !skip(s) {
+			if _, leaf := giverOf(views, s); leaf != nil {
+				dst = append(dst, s)
+			}
+		}
+		if from++; from == slots {
+			from = 0
+		}
+	}
+	return dst, from
+}
+
 // A submission is marked with the number of the window when it is taken in, so that no set is
 // needed to leave out those of earlier views. Numbers are never used twice.
 type window struct {

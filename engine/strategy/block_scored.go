@@ -89,8 +89,16 @@ func (s *scoredBlock) arguments() []argument {
 }
 
 // branches makes the branches of underlying the candidates of one that scores them. What is around it is in them already, as
-// it was handed down.
+// it was handed down. What the formula would skip, as far as filters can say that, is no candidate.
 func (s *scoredBlock) branches(within demands) ([]Branch, error) {
+	if e := s.scored.Expression; e != nil {
+		for _, f := range e.Needs() {
+			var possible bool
+			if within, possible = within.filtered(f); !possible {
+				return nil, nil
+			}
+		}
+	}
 	inner, err := s.underlying.branches(within)
 	if err != nil || len(inner) == 0 {
 		return nil, err

@@ -29,7 +29,7 @@ func naive(b block) []Branch {
 	case *fair:
 		return []Branch{{Fair: b.key, Cost: b.cost, Inner: naive(b.underlying)}}
 	case *scoredBlock:
-		return []Branch{{Scored: b.scored, Inner: naive(b.underlying)}}
+		return []Branch{{Scored: b.scored, Inner: naive(narrowed(b))}}
 	case *hardLimit:
 		for _, br := range naive(b.underlying) {
 			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))

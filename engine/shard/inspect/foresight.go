@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 
@@ -37,11 +38,12 @@ type foresight struct {
 
 // step is what is known of the scores of one branch of the plan. Of a branch without scores it is empty.
 type step struct {
+	branch  *strategy.Branch
 	scorer  strategy.Scorer
 	absent  error // why there is no scorer
 	fault   error // why a window is not scored
 	windows []scoredWindow
-	ended   bool // there are no more candidates, or enough windows
+	next    int // the number of the window that follows (scoring.NextWindow)
 }
 
 // scoredWindow is what is kept of a window once it is scored.
@@ -55,6 +57,7 @@ func foresee(s *scoring.Scoring, plan *strategy.Plan) *foresight {
 	f := &foresight{plan: plan, windows: s.Part, first: firstLeaves(plan.Unscored()),
 		steps: make([]step, len(plan.Branches))}
 	for i := range plan.Branches {
+		f.steps[i].branch = &plan.Branches[i]
 		if scored := plan.Branches[i].Scored; scored != nil {
 			f.steps[i].scorer, f.steps[i].absent = s.Dry(scored)
 		}
@@ -76,7 +79,7 @@ func (f *foresight) score(ctx context.Context) error {
 		return nil
 	}
 	x.windows = append(x.windows, scoredWindow{w.Frame.Rows, scoring.Choice{Scores: w.Scores}})
-	x.ended = w.Rows < w.Frame.Most || len(x.windows) == scoring.MaxWindows
+	x.next = scoring.NextWindow(x.branch, x.next, w.Rows < w.Frame.Most)
 	return nil
 }
 
@@ -88,7 +91,7 @@ func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, 
 	if f.of != m { // the state was loaded again: its candidates are others
 		f.of = m
 		for i := range f.steps {
-			f.steps[i] = step{scorer: f.steps[i].scorer, absent: f.steps[i].absent}
+			f.steps[i] = step{branch: f.steps[i].branch, scorer: f.steps[i].scorer, absent: f.steps[i].absent}
 		}
 	}
 	f.wants, f.window, f.picks, f.faults = nil, nil, nil, nil
@@ -158,7 +161,7 @@ func (p *previewing) follow(views []*backlog.View) {
 // next if these are not enough.
 func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
 	kept := p.windows().ByKey[br.Key()]
-	emitted := uint64(0)
+	before, emitted := len(p.Picks), uint64(0)
 	if kept != nil {
 		emitted = kept.Emitted
 	}
@@ -183,7 +186,7 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 		}
 	}
 	switch {
-	case len(p.Picks) >= p.most || x.ended:
+	case len(p.Picks) >= p.most || x.next > scoring.MaxWindows || x.next == scoring.MaxWindows && len(p.Picks) > before:
 	case x.fault != nil:
 		p.faults = append(p.faults, x.fault)
 		return true
@@ -203,14 +206,22 @@ func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, k
 			seen[sub] = true
 		}
 	}
-	w := &scoring.WindowScratch{Frame: p.windows().MakeFrame(br, views, x.scorer.Reads(), scoring.RowsOf(br, x.scorer),
-		func(s *backlog.Submission) bool { return seen[s] })}
-	if kept != nil && kept.Frame != nil && len(seen) == 0 {
-		w.Frame.Remember(kept.Frame)
-	}
-	w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
-	p.windows().Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
-	if x.ended = w.Rows == 0; !x.ended {
-		p.wants, p.window = x, w
+	for ; x.next <= scoring.MaxWindows; x.next = scoring.NextWindow(br, x.next, true) {
+		w, rows := &scoring.WindowScratch{}, scoring.RowsOf(br, x.scorer)
+		if x.next < scoring.MaxWindows {
+			w.Frame = p.windows().MakeFrame(br, views, x.scorer.Reads(), rows,
+				func(s *backlog.Submission) bool { return seen[s] })
+		} else {
+			w.Frame, _ = p.windows().Sweep(cmp.Or(kept, new(scoring.Kept)), br, views, x.scorer.Reads(), rows, seen)
+		}
+		if kept != nil && kept.Frame != nil && len(seen) == 0 {
+			w.Frame.Remember(kept.Frame)
+		}
+		w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
+		p.windows().Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
+		if w.Rows > 0 {
+			p.wants, p.window = x, w
+			return
+		}
 	}
 }

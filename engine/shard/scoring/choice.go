@@ -2,6 +2,7 @@ package scoring
 
 import (
 	"math"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -145,8 +146,22 @@ func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, m
 }
 
 // MaxWindows is how many windows one reserve looks at in one branch: candidates that are
-// skipped are passed over, and the next ones asked.
+// skipped are passed over, and the next ones asked. If nothing comes of all, a sweep follows.
 const MaxWindows = 4
+
+// NextWindow is the number of the window that follows one that gave too little: MaxWindows is the sweep, and
+// there is none behind it. short: it had fewer rows than were asked for, so there are no further candidates, unless
+// the branch finds its candidates by trying out a few picks.
+func NextWindow(br *strategy.Branch, window int, short bool) int {
+	tries := slices.ContainsFunc(br.Inner, func(b strategy.Branch) bool { return b.Fair != "" || b.Fewest != "" })
+	switch {
+	case !short:
+		return window + 1
+	case window < MaxWindows && tries:
+		return MaxWindows
+	}
+	return MaxWindows + 1
+}
 
 // RowsOf is how many candidates a window of the branch has.
 func RowsOf(br *strategy.Branch, scorer strategy.Scorer) int {

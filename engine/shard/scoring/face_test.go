@@ -194,9 +194,46 @@ func TestWindowsGoOn(t *testing.T) {
 	}))
 	g.scorer.most = 2
 	g.insert(1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
-	g.want(best, 9, 7, 6) // of the fourth window; a fifth is not looked at
+	g.want(best, 9, 7, 6) // of the fourth window; there is no sweep, as something was found
 	if work := g.Work()[pluginKind]; work.Examined != 2*MaxWindows || work.Unwanted != 6 {
 		t.Errorf("the work: %+v", work)
+	}
+}
+
+// However many candidates are skipped ahead of the others, calls in turn find those: each looks at further ones.
+func TestSkippedDoNotStarveOthers(t *testing.T) {
+	t.Parallel()
+	const ahead = 5000
+	for _, inner := range []string{"OldestFirst", "NewestFirst", "CustomPriority", "Random", `Fair("company", OldestFirst)`, `PreferDistinct("company", OldestFirst)`} {
+		g := open(t, byRank(func(rank int64) float64 {
+			if rank < 10 || rank >= 12 {
+				return math.NaN()
+			}
+			return float64(rank)
+		}))
+		for i := range 2*ahead + 2 {
+			rank := int64(i%2) + 2
+			if i == ahead || i == ahead+1 {
+				rank = 10 + int64(i%2)
+			}
+			g.insert(1, rank)
+		}
+		text := `Plugin("p", ` + inner + ")"
+		for _, want := range []int64{11, 10} {
+			var got []int64
+			for calls := 0; len(got) == 0; calls++ {
+				if calls == (2*ahead+2)/strategy.DefaultWindow+2 {
+					t.Fatalf("%s gives nothing in %d calls", text, calls)
+				}
+				var err error
+				if got, err = g.pick(text, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if inner != "Random" && !slices.Equal(got, []int64{want}) {
+				t.Errorf("%s gives %v, want %d", text, got, want)
+			}
+		}
 	}
 }
 

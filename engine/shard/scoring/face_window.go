@@ -24,6 +24,8 @@ type following struct {
 	s     *Scoring
 	seed  uint64 // of the next look
 	ready bool   // the window is there: no view has to be built first
+	sweep bool   // the window is a sweep
+	next  uint32 // where the next one goes on, if this one gives nothing
 	// the state was made again since the look: of the candidates, which are those of the
 	// old one, nothing may be taken
 	gone       bool
@@ -48,7 +50,7 @@ func (s *Scoring) newFollowing() any {
 	return f
 }
 
-// pickByScore takes what a scored branch gives. fault says that there is no scorer, or that it failed.
+// pickByScore takes what a scored branch gives. When its windows gave nothing, a sweep looks for what is behind them. fault says that there is no scorer, or that it failed.
 // Between look and take the state may have been loaded again. Candidates of the old one are of no use then (gone),
 // and the window is looked at once more.
 func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch,
@@ -64,7 +66,12 @@ func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 	}()
 	f.call = call{ctx, q, br, scorer, RowsOf(br, scorer), got}
 	f.Seen, f.Seed = nil, s.Queue.Seed() // one for all windows of the request: by it a canary is chosen
-	for range MaxWindows {
+	before := len(*got)
+	f.gone = false
+	for window := 0; window <= MaxWindows; window = NextWindow(br, window, !f.gone && f.Rows < f.rows) {
+		if f.sweep = window == MaxWindows; f.sweep && len(*got) > before {
+			break
+		}
 		for f.ready = false; !f.ready; {
 			if err := ctx.Err(); err != nil {
 				return false, err
@@ -75,7 +82,7 @@ func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 			}
 		}
 		if f.Rows == 0 {
-			return false, nil
+			continue
 		}
 		f.Sampler = nil
 		if err := scorer.Score(ctx, &f.Window, f.Scores); err != nil {
@@ -92,7 +99,7 @@ func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 		if f.Sampler != nil {
 			f.Sampler.Taken(f.Scores, f.Taken)
 		}
-		if len(*got) >= q.Max || f.Rows < f.rows {
+		if len(*got) >= q.Max {
 			return false, nil
 		}
 		f.See()
@@ -110,7 +117,11 @@ func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
 	part := f.s.Part()
 	f.Of, f.Kept = m, part.Of(f.br)
 	f.Views = append(f.Views[:0], views...)
-	f.Frame = part.Frame(f.Kept, f.br, views, f.scorer, f.rows, f.Seen)
+	if f.sweep {
+		f.Frame, f.next = part.Sweep(f.Kept, f.br, views, f.scorer.Reads(), f.rows, f.Seen)
+	} else {
+		f.Frame = part.Frame(f.Kept, f.br, views, f.scorer, f.rows, f.Seen)
+	}
 	f.Now, f.Want = now, f.q.Max-len(*f.got)
 	part.Gather(&f.WindowScratch, f.br, f.scorer.Reads(), f.q.Context, now)
 	f.ready = true
@@ -137,7 +148,11 @@ func (f *following) takeAll() error {
 func (f *following) takeNow(m *machine.Machine, now queue.Time) error {
 	if f.gone = m != f.Of; !f.gone {
 		m.Seed(f.s.Queue.Seed())
-		f.more = f.s.Part().Take(f.q, f.br, &f.WindowScratch, min(f.q.Max, len(*f.got)+shell.SliceItems), now, f.got)
+		before := len(*f.got)
+		f.more = f.s.Part().Take(f.q, f.br, &f.WindowScratch, min(f.q.Max, before+shell.SliceItems), now, f.got)
+		if f.sweep && len(*f.got) == before {
+			f.Kept.swept = f.next
+		}
 	}
 	return nil
 }

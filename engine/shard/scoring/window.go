@@ -20,6 +20,7 @@ type Kept struct {
 	changes []uint64 // of the views, when the frame was made
 	Emitted uint64   // chunks: every so manyth is the oldest candidate's
 	used    uint64
+	swept   uint32 // where the next sweep goes on (backlog.Backlog.Sweep)
 }
 
 // frame is a window of candidates in the inner order, with what does not change of them.
@@ -157,8 +158,21 @@ func (f *frame) Remember(before *frame) {
 // MakeFrame gathers the first candidates of the views, but for those to skip.
 func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
 	skip func(*backlog.Submission) bool) *frame {
-	f := &frame{Most: rows, wordOf: map[string]uint32{}}
-	f.Rows = p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows))
+	return p.frameOf(p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows)), br, reads, rows)
+}
+
+// Sweep is the window after the last one: when all candidates of those were skipped, it has others, and the next
+// reserve's has the ones after these. next is where that goes on.
+func (p *Part) Sweep(x *Kept, br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
+	seen map[*backlog.Submission]bool) (f *frame, next uint32) {
+	list, next := p.m.Backlog.Sweep(views, x.swept, rows, func(s *backlog.Submission) bool { return seen[s] },
+		make([]*backlog.Submission, 0, rows))
+	return p.frameOf(list, br, reads, rows), next
+}
+
+// frameOf gathers what does not change of candidates.
+func (p *Part) frameOf(list []*backlog.Submission, br *strategy.Branch, reads []strategy.Column, rows int) *frame {
+	f := &frame{Rows: list, Most: rows, wordOf: map[string]uint32{}}
 	f.passed = make([]uint32, len(f.Rows))
 	f.still = make([]strategy.Values, len(reads))
 	f.limits = make([]int64, len(reads))
