@@ -24,8 +24,8 @@ func TestCoarse(t *testing.T) {
 // How long a chunk waits is what stands before it by the rate of the last minute, as far as one is known.
 func TestWhyWaits(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1_700_000_000, 0)
-	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: func() time.Time { return now }, Seed: func() uint64 { return 7 }, BallastBytes: -1})
+	clock := clockAt(1_700_000_000_000)
+	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: clock.std, Seed: func() uint64 { return 7 }, BallastBytes: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestWhyWaits(t *testing.T) {
 	if _, err := queueAt(e, DefaultQueue).Reserve(ctx, ReserveRequest{Max: 100, Plan: plan}, nil); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(10 * time.Second)
+	clock.pass(10 * time.Second)
 	if why := ask(5000); why.Standing.PerSecond != 10 || *why.Standing.WaitMs != 490_000 || why.Standing.Ahead != 4900 {
 		t.Errorf("10 a second: got %+v %+v, want 4,900 before it and 490 s", why, why.Standing)
 	}

@@ -38,8 +38,8 @@ func TestForecastsAreCalibrated(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	start := queue.Time(1_700_000_000_000)
-	now := start
-	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: func() time.Time { return now.Std() },
+	clock := clockAt(start)
+	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: clock.std,
 		Seed: func() uint64 { return 7 }, BallastBytes: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,8 @@ func TestForecastsAreCalibrated(t *testing.T) {
 	owner := map[queue.Token]*recorded{}
 	open := batches
 	for second := 1; open > 0 && second < 2000; second++ {
-		now = start.Add(time.Duration(second) * time.Second)
+		now := start.Add(time.Duration(second) * time.Second)
+		clock.set(now)
 		if items := due[second]; len(items) > 0 {
 			if _, err := q.Complete(ctx, items, nil); err != nil {
 				t.Fatal(err)
@@ -253,8 +254,8 @@ func TestEachRuleIsAPart(t *testing.T) {
 // use a strategy without the limit, it holds no one back.
 func TestStrategyLimitsHaveTheirPace(t *testing.T) {
 	t.Parallel()
-	now := queue.Time(1_700_000_000_000)
-	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: func() time.Time { return now.Std() },
+	clock := clockAt(1_700_000_000_000)
+	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: clock.std,
 		Seed: func() uint64 { return 7 }, BallastBytes: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -267,17 +268,17 @@ func TestStrategyLimitsHaveTheirPace(t *testing.T) {
 	const limited = `MaxSimultaneous("company", 2, OldestFirst)`
 	for range 30 { // two chunks of each in two seconds
 		held, _ := take(t, e, limited, 10)
-		now = now.Add(time.Second)
-		q.sample(now, nil)
-		if now = now.Add(time.Second); len(held) > 0 {
+		clock.pass(time.Second)
+		q.sample(clock.now(), nil)
+		if clock.pass(time.Second); len(held) > 0 {
 			finishAll(t, e, held)
 		}
 	}
 	take(t, e, limited, 10)
-	q.sample(now, nil)
+	q.sample(clock.now(), nil)
 	f := q.Frame().Stats.Stats.Forecast
-	if f == nil || f.NotBefore.IsZero() || f.P50.Sub(now.Std()) < 900*time.Second {
-		t.Errorf("940 chunks in two places, one a second: the queue ends %+v, %v away", f, f.P50.Sub(now.Std()))
+	if f == nil || f.NotBefore.IsZero() || f.P50.Sub(clock.std()) < 900*time.Second {
+		t.Errorf("940 chunks in two places, one a second: the queue ends %+v, %v away", f, f.P50.Sub(clock.std()))
 	}
 	d, err := queueAt(e, DefaultQueue).Questions.DiagnoseValue(context.Background(), long)
 	if err != nil || d.Forecast == nil || *d.Forecast != *f {
@@ -287,7 +288,7 @@ func TestStrategyLimitsHaveTheirPace(t *testing.T) {
 		t.Errorf("the value has no pace; %d have", q.Frame().paced)
 	}
 	take(t, e, "OldestFirst", 1)
-	q.sample(now.Add(time.Second), nil)
+	q.sample(clock.now().Add(time.Second), nil)
 	if f := q.Frame().Stats.Stats.Forecast; f != nil && !f.NotBefore.IsZero() {
 		t.Errorf("with a strategy without the limit: %+v, bound by a limit", f)
 	}

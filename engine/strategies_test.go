@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,20 @@ func openAt(t *testing.T, dir string) *Engine {
 	}
 	return e
 }
+
+// setClock is a time that a test sets, while the goroutines of an engine read it.
+type setClock struct{ ms atomic.Int64 }
+
+func clockAt(at queue.Time) *setClock {
+	c := new(setClock)
+	c.set(at)
+	return c
+}
+
+func (c *setClock) set(at queue.Time)    { c.ms.Store(int64(at)) }
+func (c *setClock) now() queue.Time      { return queue.Time(c.ms.Load()) }
+func (c *setClock) std() time.Time       { return c.now().Std() }
+func (c *setClock) pass(d time.Duration) { c.set(c.now().Add(d)) }
 
 func closed(t *testing.T, e *Engine) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ func TestUntilOfLargeRules(t *testing.T) {
 	t.Parallel()
 	ctx, settings := context.Background(), queue.DefaultSettings()
 	settings.Durability = queue.Relaxed
-	dir, now, seed := t.TempDir(), lifeStart, uint64(0)
+	dir, seed := t.TempDir(), uint64(0)
+	var clock atomic.Int64 // the writer reads it as well
+	clock.Store(int64(lifeStart))
+	now := func() queue.Time { return queue.Time(clock.Load()) }
 	rows, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +40,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 		Journal: func(ctx context.Context) (journal.Journal, error) {
 			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{Durability: queue.Relaxed})
 		},
-		Now: func() time.Time { return now.Std() }, Seed: func() uint64 { seed++; return seed }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now: func() time.Time { return now().Std() }, Seed: func() uint64 { seed++; return seed }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { t.Error(err) }, FreeBallast: func() bool { return false },
 		Held: func(time.Duration) { most, entered = max(most, entered), 0 },
 	})
@@ -59,7 +63,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until := now.Add(time.Hour)
+	until := now().Add(time.Hour)
 	set := func(entry queue.MetaEntry, until queue.Time) {
 		t.Helper()
 		if _, _, err := s.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}, Until: until}, nil); err != nil {
@@ -73,7 +77,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	if got := s.Stats(); got.Paused != many || got.Ready != 0 {
 		t.Fatalf("under the rules: got %d ready, %d paused; want 0 and %d", got.Ready, got.Paused, many)
 	}
-	now = until
+	clock.Store(int64(until))
 	s.Worker.Tick()
 	if got := s.Stats(); len(s.Rules.List()) != 0 || got.Ready != many || got.Paused != 0 {
 		t.Errorf("when their time is over: got %d rules, %d ready, %d paused; want 0, %d and 0", len(s.Rules.List()), got.Ready, got.Paused, many)
