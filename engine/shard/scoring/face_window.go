@@ -50,7 +50,8 @@ func (s *Scoring) newFollowing() any {
 	return f
 }
 
-// pickByScore takes what a scored branch gives. When its windows gave nothing, a sweep looks for what is behind them. fault says that there is no scorer, or that it failed.
+// pickByScore takes what a scored branch gives. When its windows gave nothing, a sweep looks for what is behind them.
+// fault says that there is no scorer, or that it failed.
 // Between look and take the state may have been loaded again. Candidates of the old one are of no use then (gone),
 // and the window is looked at once more.
 func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch,

@@ -158,7 +158,8 @@ func (f *frame) Remember(before *frame) {
 // MakeFrame gathers the first candidates of the views, but for those to skip.
 func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
 	skip func(*backlog.Submission) bool) *frame {
-	return p.frameOf(p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows)), br, reads, rows)
+	list := p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows))
+	return p.frameOf(list, br, reads, rows)
 }
 
 // Sweep is the window after the last one: when all candidates of those were skipped, it has others, and the next
