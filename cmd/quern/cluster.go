@@ -111,7 +111,7 @@ func join(ctx context.Context, config *Config, at listeners, registry *prometheu
 	}
 	j := &joined{backend: backend, stop: func() {}}
 	j.Member = member.New(member.Options{Leases: backend.Leases(), Name: self.Name, URL: self.URL,
-		Since: self.Since.Time, Now: sinceBoot, Logger: logger})
+		Since: self.Since.Time, Now: bootClock, Logger: logger})
 	registry.MustRegister(j.metrics()...)
 	if config.Data, err = j.makeCache(config); err == nil {
 		err = j.Join(ctx)

@@ -6,8 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,77 +23,146 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Clients ask any of three nodes while the owner is killed, stands still for longer than its lease and wakes up with calls in its socket,
-// is told to end, or gives its queue away, and while links to nodes and to the database are slow, cut or cut in one way. All that they are told could have come from one server: see history.
+// Clients ask any of three nodes on two databases, of which one is the synchronous standby of the other. Meanwhile the owner is killed,
+// stands still for longer than its lease and wakes up with calls in its socket, is told to end, or gives its queue away; the primary is
+// lost and its standby promoted; all are killed at once; and links to nodes, to the databases and between these are slow, reset, or cut in
+// one way or both. No two clocks show the same time or run alike. All that clients are told could have come from one server: see history.
 //
-// The queue has one shard or three, by the seed. QUERN_HISTORY_ROUNDS sets how many such events there are (default 3; `make soak` sets more), QUERN_HISTORY_SEED repeats their choice.
+// The queue of the one cluster has one shard, that of the other three. Each of them sees 15 such events, or fewer on a machine that needs
+// longer than a test may take. QUERN_HISTORY_ROUNDS sets another number (`make soak` does), QUERN_HISTORY_SEED repeats their choice.
 func TestClusterHistories(t *testing.T) {
 	t.Parallel()
 	seed := envNumber(t, "QUERN_HISTORY_SEED", rand.Uint64())
-	rounds := int(envNumber(t, "QUERN_HISTORY_ROUNDS", 3))
+	rounds, most := int(envNumber(t, "QUERN_HISTORY_ROUNDS", 0)), time.Duration(math.MaxInt64)
+	if rounds == 0 {
+		rounds, most = 15, 80*time.Second
+	}
 	t.Logf("seed %d", seed)
-	c := &historyCluster{history: newHistory(t, rand.New(rand.NewPCG(seed, 35))), database: pgtest.Begin(t)}
-	for range 3 {
-		c.start()
+	for _, shards := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			c := newHistoryCluster(t, rand.New(rand.NewPCG(seed, uint64(shards))), shards)
+			var clients sync.WaitGroup
+			for i := range historyClients {
+				clients.Go(func() { c.client(i) })
+			}
+			events := map[string]func(){"standsStill": c.standsStill, "isKilled": c.isKilled, "primaryIsLost": c.primaryIsLost,
+				"powerIsLost": c.powerIsLost, "linksFail": c.linksFail, "givesAway": c.givesAway, "ends": c.ends}
+			var deck []string
+			for n := 0; n < rounds && time.Since(c.began) < most; n++ {
+				if len(deck) == 0 { // what takes long comes half as often as the rest
+					deck = append(slices.Sorted(maps.Keys(events)), "linksFail", "givesAway", "ends")
+					c.locked(func() { c.rnd.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] }) })
+				}
+				c.work()
+				began := c.now()
+				events[deck[0]]()
+				t.Logf("%s took %s", deck[0], time.Duration(c.now()-began).Round(time.Millisecond))
+				deck = deck[1:]
+			}
+			c.locked(func() { c.over = true })
+			clients.Wait()
+			c.isKilled()              // what consumers hold whose answer never came is free again
+			for _, n := range c.all { // one that has not seen yet who is the owner now still asks the one that is gone
+				c.serves(n)
+			}
+			c.drain()
+			c.check()
+		})
 	}
-	shards := 1 + seed%2*2
-	status, _, _, text := answer(t, "PATCH", c.anyNode()+"/v1/queues/default", fmt.Sprintf(`{"settings":{"shards":%d}}`, shards))
-	if status != 200 {
-		t.Fatalf("%d shards: %d %s", shards, status, text)
-	}
-	var clients sync.WaitGroup
-	for i := range historyClients {
-		clients.Go(func() { c.client(i) })
-	}
-	events := []func(){c.standsStill, c.linksFail, c.isKilled, c.givesAway, c.ends}
-	others := events[2:]
-	c.locked(func() { c.rnd.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] }) })
-	for round := range rounds {
-		c.work()
-		events[round%len(events)]()
-	}
-	c.locked(func() { c.over = true })
-	clients.Wait()
-	c.isKilled()              // what consumers hold whose answer never came is free again
-	for _, n := range c.all { // one that has not seen yet who is the owner now still asks the one that is gone
-		c.serves(n)
-	}
-	c.drain()
-	c.check()
 }
 
-// historyCluster are the nodes that a history is about.
+// historyCluster are the nodes and databases that a history is about.
 type historyCluster struct {
 	*history
-	database *pgtest.Server
-	started  int
-	all      []*historyNode
+	seats   [2]*pgtest.Server // the databases
+	primary int               // the seat of the one that takes writes
+	link    *wire             // between the primary and its standby
+	started int
+	all     []*historyNode
 }
 
-// historyNode is one whose links may fail: clients and other nodes reach it over a wire, and it reaches the database through a proxy.
+// historyNode is one whose links may fail: clients and other nodes reach it over a wire, and it reaches each database through a proxy.
 type historyNode struct {
 	*launched
 	name, at string
 	wire     *wire
-	proxy    *pgtest.Proxy
+	proxies  [2]*pgtest.Proxy
+}
+
+// newHistoryCluster starts two databases and three nodes.
+func newHistoryCluster(t *testing.T, rnd *rand.Rand, shards int) *historyCluster {
+	t.Helper()
+	c := &historyCluster{history: newHistory(t, rnd)}
+	c.seats[0] = pgtest.Begin(t, "wal_retrieve_retry_interval=100ms")
+	if err := c.seats[0].Synchronous(t.Context(), "*"); err != nil { // a standby that is promoted has this, too
+		t.Fatal(err)
+	}
+	c.follow()
+	for range 3 {
+		c.start()
+	}
+	status, _, _, text := answer(t, "PATCH", c.anyNode()+"/v1/queues/default", fmt.Sprintf(`{"settings":{"shards":%d}}`, shards))
+	if status != 200 {
+		t.Fatalf("%d shards: %d %s", shards, status, text)
+	}
+	return c
+}
+
+// follow gives the primary a standby, in the other seat.
+func (c *historyCluster) follow() {
+	c.t.Helper()
+	primary := c.seats[c.primary]
+	if c.link = newWire(c.t, primary.Socket()); c.seats[1-c.primary] != nil {
+		c.seats[1-c.primary].Stop()
+	}
+	host, port, err := net.SplitHostPort(c.link.listener.Addr().String())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	standby, err := primary.FollowAt(host, port)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(standby.Stop)
+	c.seats[1-c.primary] = standby
+	for _, n := range c.all {
+		n.proxies[1-c.primary].Lead(standby)
+	}
+	primary.Until(c.t, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
 }
 
 // start starts a node, and waits until it answers.
 func (c *historyCluster) start() {
 	c.t.Helper()
-	name := fmt.Sprintf("n%d", c.started)
+	c.answers(c.launch(fmt.Sprintf("n%d", c.started)))
 	c.started++
+}
+
+// launch starts the process of a node.
+func (c *historyCluster) launch(name string) *historyNode {
+	c.t.Helper()
 	listen := freeAddress(c.t)
-	n := &historyNode{name: name, wire: newWire(c.t, listen), proxy: c.database.Front(c.t)}
-	c.t.Cleanup(func() { _ = n.proxy.Close() })
+	n := &historyNode{name: name, wire: newWire(c.t, listen)}
+	for i, database := range c.seats {
+		n.proxies[i] = database.Front(c.t)
+		c.t.Cleanup(func() { _ = n.proxies[i].Close() })
+	}
 	n.at = n.wire.url()
-	n.launched = launch(c.t, c.t.TempDir(), quernCopy(c.t), "serve", "--cluster", n.proxy.URL(), "--accept-async", "--listen", listen,
-		"--advertise", n.at, "--node", name)
+	clocks := fmt.Sprintf("%s=%d %d", clocksVariable, c.draw(600)-300, c.draw(81)-40)
+	n.launched = launch(c.t, c.t.TempDir(), "env", clocks, quernCopy(c.t), "serve", "--cluster", n.proxies[0].URL(n.proxies[1]),
+		"--listen", listen, "--advertise", n.at, "--node", name)
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
-			c.t.Logf("node %s said:\n%s", name, n.stderr.String())
+			c.t.Logf("node %s, with %s, said:\n%s", name, clocks, n.stderr.String())
 		}
 	})
+	return n
+}
+
+// answers waits until a node that was launched answers, and has clients ask it.
+func (c *historyCluster) answers(n *historyNode) {
+	c.t.Helper()
 	n.url() // it serves
 	c.serves(n)
 	c.all = append(c.all, n)
@@ -139,8 +212,10 @@ func (c *historyCluster) leaves(n *historyNode) {
 // serves waits until a node answers for all of the queue, though others may stand still.
 func (c *historyCluster) serves(n *historyNode) {
 	c.t.Helper()
+	all, done := context.WithTimeout(c.t.Context(), time.Minute)
+	defer done()
 	for served := false; !served; {
-		ctx, stop := context.WithTimeout(c.t.Context(), time.Second)
+		ctx, stop := context.WithTimeout(all, time.Second)
 		q, err := http.NewRequestWithContext(ctx, "GET", n.at+"/v1/queues/default/shards", http.NoBody)
 		if err != nil {
 			c.t.Fatal(err)
@@ -151,8 +226,8 @@ func (c *historyCluster) serves(n *historyNode) {
 			served = err == nil && r.StatusCode == 200 && !slices.ContainsFunc(list.Items, func(s api.Shard) bool { return s.State != api.ShardOpen })
 			r.Body.Close()
 		}
-		if stop(); c.t.Context().Err() != nil {
-			c.t.Fatal("the test ended before another node served")
+		if stop(); all.Err() != nil {
+			c.t.Fatalf("node %s does not serve within a minute", n.name)
 		}
 	}
 }
@@ -167,6 +242,51 @@ func (c *historyCluster) isKilled() {
 	c.start()
 }
 
+// primaryIsLost promotes the standby after a moment, and gives it a standby.
+func (c *historyCluster) primaryIsLost() {
+	at := c.now()
+	if err := c.seats[c.primary].Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+	<-time.After(time.Duration(c.draw(int(2 * time.Second))))
+	c.primary = 1 - c.primary
+	c.seats[c.primary].Exec(c.t, "SELECT pg_promote(true)")
+	c.follow()
+	c.maybeTakeover(at)
+	for _, n := range c.all {
+		c.serves(n)
+	}
+}
+
+// powerIsLost kills all processes at once. The nodes come again under their names, without their disks.
+func (c *historyCluster) powerIsLost() {
+	at, old := c.now(), c.all
+	for _, n := range old {
+		n.tell(syscall.SIGKILL)
+	}
+	for _, database := range c.seats {
+		if err := database.Kill(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, i := range []int{c.primary, 1 - c.primary} {
+		if err := c.seats[i].Run(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	var again []*historyNode
+	for _, n := range old {
+		again = append(again, c.launch(n.name))
+	}
+	for _, n := range again {
+		c.answers(n)
+	}
+	for _, n := range old {
+		c.leaves(n)
+	}
+	c.takeover(at)
+}
+
 func (c *historyCluster) standsStill() {
 	owner, others := c.owner()
 	at := c.now()
@@ -179,7 +299,7 @@ func (c *historyCluster) standsStill() {
 	c.serves(owner)
 }
 
-// linksFail has each kind of fault on each link of a node for a moment. It may cost the owner its lease.
+// linksFail has each kind of fault on each link of each node and on that between the databases for a moment. It may cost the owner its lease.
 func (c *historyCluster) linksFail() {
 	at := c.now()
 	for fault := range wireFaults {
@@ -187,19 +307,24 @@ func (c *historyCluster) linksFail() {
 			if n.wire.set(fault); c.draw(2) == 0 {
 				n.wire.reset()
 			}
-			switch c.draw(3) {
+			c.link.set(fault)
+			switch proxy := n.proxies[c.primary]; c.draw(4) {
 			case 0:
-				n.proxy.Cut()
+				proxy.Cut()
 			case 1:
-				n.proxy.Mute()
+				proxy.Mute()
 			case 2:
-				release := n.proxy.Hold()
+				release := proxy.Hold()
 				<-time.After(wireDelay)
 				release()
+			case 3:
+				c.link.reset()
 			}
 			<-time.After(wireDelay)
-			n.wire.set(noFault)
-			n.wire.reset()
+			for _, w := range []*wire{n.wire, c.link} {
+				w.set(noFault)
+				w.reset()
+			}
 		}
 	}
 	c.maybeTakeover(at)
@@ -256,4 +381,19 @@ func (c *historyCluster) drain() {
 			c.t.Errorf("at the end submission %s is %+v", name, last.Output)
 		}
 	}
+}
+
+// clocksVariable has what a test sets the clocks of a process to: how many seconds its wall clock is ahead, and how many thousandths the
+// clock of its lease runs too fast.
+const clocksVariable = "QUERN_TEST_CLOCKS"
+
+// clocksAreOff sets the clocks of this process.
+func clocksAreOff() {
+	var ahead, fast int64
+	if n, _ := fmt.Sscan(os.Getenv(clocksVariable), &ahead, &fast); n != 2 {
+		return
+	}
+	began := sinceBoot()
+	wallClock = func() time.Time { return time.Now().Add(time.Duration(ahead) * time.Second) }
+	bootClock = func() time.Duration { return began + (sinceBoot()-began)*time.Duration(1000+fast)/1000 }
 }

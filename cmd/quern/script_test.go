@@ -21,7 +21,7 @@ import (
 
 // TestMain makes this test binary also be quern, so that the scripts run the real program.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"quern": main, "link": link})
+	testscript.Main(m, map[string]func(){"quern": func() { clocksAreOff(); main() }, "link": link})
 }
 
 // The scripts run the real binary against real servers, as a person at a shell would.

@@ -115,7 +115,7 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 	// 7. The engine: opens the data directory, refuses one that is in use, and recovers.
 	opened := time.Now()
 	options := config.engine()
-	options.Now, options.Seed, options.Registerer, options.Logger = time.Now, rand.Uint64, registry, logger
+	options.Now, options.Seed, options.Registerer, options.Logger = wallClock, rand.Uint64, registry, logger
 	options.Cluster, options.Changed = on.cluster, catalogue.Reload
 	options.Fatal, options.Scorers, options.Spans = func(err error) { endAtOnce(logger, err) }, catalogue, web.OwnSpans(tracer)
 	core, err := engine.Open(ctx, options)
@@ -139,14 +139,14 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 	}
 
 	// 10. The certificate: below the data directory, if the server makes its own.
-	cert, err := openCertificate(config, certificate.Options{Now: time.Now, Logger: logger, Registerer: registry})
+	cert, err := openCertificate(config, certificate.Options{Now: wallClock, Logger: logger, Registerer: registry})
 	if err != nil {
 		return errors.Join(err, catalogue.Close(), core.Close())
 	}
 
 	// 11. The HTTP server.
 	server, err := web.New(web.Options{
-		Engine: core, Plugins: catalogue, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry,
+		Engine: core, Plugins: catalogue, Now: wallClock, Wall: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry,
 		Node: config.self(listeners), Nodes: on.place.nodes(core), Tracer: tracer, Certificate: cert, Limits: config.tokenLimits(),
 		Connections: mostConnections(fileLimit()), Hosts: config.hosts(), Version: webVersion(), Config: config.shown(),
 	})
@@ -236,6 +236,9 @@ func (c *Config) engine() engine.Options {
 	}
 }
 
+// wallClock and bootClock are the clocks of this machine. Tests give processes clocks that are off.
+var wallClock, bootClock = time.Now, sinceBoot
+
 // newPlugins makes the catalogue of plugins. This program compiles for it, in a process of its own.
 func newPlugins(config Config, registry *prometheus.Registry, logger *slog.Logger) (*plugins.Catalogue, error) {
 	self, err := os.Executable()
@@ -246,7 +249,7 @@ func newPlugins(config Config, registry *prometheus.Registry, logger *slog.Logge
 	limits.Memory = config.PluginMemory
 	limits.Instances = max(limits.Instances, runtime.GOMAXPROCS(0))
 	return plugins.New(plugins.Options{
-		Dir: filepath.Join(config.Data, "plugins"), Child: []string{self, compileCommandName}, Now: time.Now, Limits: limits,
+		Dir: filepath.Join(config.Data, "plugins"), Child: []string{self, compileCommandName}, Now: wallClock, Limits: limits,
 		Logger: logger, Registerer: registry,
 	})
 }
@@ -265,7 +268,7 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 		instance = net.JoinHostPort(host, port)
 	}
 	return trace.New(trace.Options{
-		Endpoint: config.OTLPEndpoint, Headers: config.OTLPHeaders, Ratio: config.OTLPRatio, Now: time.Now,
+		Endpoint: config.OTLPEndpoint, Headers: config.OTLPHeaders, Ratio: config.OTLPRatio, Now: wallClock,
 		Seed: rand.Uint64, Logger: logger, Registerer: registry,
 		Version: thisVersion().Version, Instance: instance,
 	})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"net"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -63,7 +64,9 @@ func (w *wire) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {
-		_ = c.(*net.TCPConn).SetLinger(0)
+		if link, is := c.(*net.TCPConn); is {
+			_ = link.SetLinger(0)
+		}
 		_ = c.Close()
 	}
 	clear(w.conns)
@@ -75,7 +78,11 @@ func (w *wire) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", w.to)
+		network := "tcp"
+		if filepath.IsAbs(w.to) {
+			network = "unix"
+		}
+		server, err := net.Dial(network, w.to)
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -15,17 +15,17 @@ import (
 
 // Proxy is in front of a server, and reads what goes through it: it knows which statements append to a journal.
 type Proxy struct {
-	server   *Server
 	listener net.Listener
 	all      sync.WaitGroup
 	way      sync.RWMutex // held for writing while nothing gets through
 
-	mu    sync.Mutex
-	links map[*link]bool
-	fault journaltest.Outcome
-	tries int // appends that have the fault, from the next one on
-	made  func()
-	late  *link // has an append that the server is still to get
+	mu     sync.Mutex
+	server *Server
+	links  map[*link]bool
+	fault  journaltest.Outcome
+	tries  int // appends that have the fault, from the next one on
+	made   func()
+	late   *link // has an append that the server is still to get
 }
 
 // Front starts a proxy. Close ends it.
@@ -40,6 +40,13 @@ func (s *Server) Front(t testing.TB) *Proxy {
 	return p
 }
 
+// Lead has new connections go to another server.
+func (p *Proxy) Lead(to *Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = to
+}
+
 // Close ends the proxy with all its connections.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
@@ -48,9 +55,13 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// URL is where the proxy is, for the server's superuser.
-func (p *Proxy) URL() string {
-	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", p.listener.Addr())
+// URL is where the proxy is, for the server's superuser; with others, all of them.
+func (p *Proxy) URL(others ...*Proxy) string {
+	at := p.listener.Addr().String()
+	for _, other := range others {
+		at += "," + other.listener.Addr().String()
+	}
+	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", at)
 }
 
 // Fail has the next appends end without an answer: so many, with this outcome. It calls made in each one, if that is not nil.
@@ -90,7 +101,10 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("unix", p.server.socket())
+		p.mu.Lock()
+		socket := p.server.Socket()
+		p.mu.Unlock()
+		server, err := net.Dial("unix", socket)
 		if err != nil { // it does not run
 			_ = client.Close()
 			continue

@@ -48,9 +48,12 @@ func StartIn(parent string, settings ...string) (*Server, error) {
 }
 
 // Follow starts a standby of the server, which follows it from now on. Stop ends it.
-func (s *Server) Follow() (*Server, error) {
+func (s *Server) Follow() (*Server, error) { return s.FollowAt(s.dir, "5432") }
+
+// FollowAt is Follow by way of a host and a port.
+func (s *Server) FollowAt(host, port string) (*Server, error) {
 	standby := &Server{parent: s.parent, settings: s.settings}
-	return standby, standby.start("pg_basebackup", "-D", "data", "-h", s.dir, "-U", "postgres", "-R", "-X", "stream", "-c", "fast",
+	return standby, standby.start("pg_basebackup", "-D", "data", "-h", host, "-p", port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast",
 		"--no-sync")
 }
 
@@ -229,8 +232,8 @@ func (s *Server) URL(others ...*Server) string {
 // Dir is where the server has its socket, and in the folder data its data.
 func (s *Server) Dir() string { return s.dir }
 
-// socket is where the server listens.
-func (s *Server) socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+// Socket is where the server listens.
+func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
 // Exec runs statements as the superuser.
 func (s *Server) Exec(t testing.TB, sql string) {
