@@ -146,7 +146,8 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 
 	// 11. The HTTP server.
 	server, err := web.New(web.Options{
-		Engine: core, Plugins: catalogue, Now: wallClock, Wall: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry,
+		Engine: core, Plugins: catalogue, Now: wallClock, Wall: time.Now, Seed: rand.Uint64, Logger: logger,
+		Registerer: registry, Gatherer: registry,
 		Node: config.self(listeners), Nodes: on.place.nodes(core), Tracer: tracer, Certificate: cert, Limits: config.tokenLimits(),
 		Connections: mostConnections(fileLimit()), Hosts: config.hosts(), Version: webVersion(), Config: config.shown(),
 	})

@@ -53,8 +53,8 @@ func (s *Server) Follow() (*Server, error) { return s.FollowAt(s.dir, "5432") }
 // FollowAt is Follow by way of a host and a port.
 func (s *Server) FollowAt(host, port string) (*Server, error) {
 	standby := &Server{parent: s.parent, settings: s.settings}
-	return standby, standby.start("pg_basebackup", "-D", "data", "-h", host, "-p", port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast",
-		"--no-sync")
+	return standby, standby.start("pg_basebackup", "-D", "data", "-h", host, "-p", port, "-U", "postgres", "-R",
+		"-X", "stream", "-c", "fast", "--no-sync")
 }
 
 // Standby is Follow for one test, which stops the standby.
