@@ -216,11 +216,11 @@ function Liveness() {
 
 function useShortcuts() {
   useEffect(() => {
-    let leader = 0
+    let leader = -Infinity // when g was pressed: by the time of the keys, as a page that is busy hears of them later
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || (e.target instanceof HTMLElement && e.target.matches('input:not([type=checkbox]), select, textarea'))) return
-      const target = performance.now() - leader < 1500 ? places.find((p) => p.key === e.key && offered(p)) : undefined
-      leader = e.key === 'g' ? performance.now() : 0
+      const target = e.timeStamp - leader < 1500 ? places.find((p) => p.key === e.key && offered(p)) : undefined
+      leader = e.key === 'g' ? e.timeStamp : -Infinity
       const filter = e.key === '/' ? document.querySelector<HTMLElement>('main input:not([type=checkbox]):not([type=file]), main select') : null
       if (target) location.hash = link(target.page)
       else if (e.key === 'p') frozen.value = !frozen.value

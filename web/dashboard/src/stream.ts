@@ -13,6 +13,8 @@ const kept = 600
 export const stats = signal<StatsFrame | null>(null)
 export const keys = signal<KeysFrame | null>(null)
 export const series = signal<Series>(empty())
+/** The server's clock, every ten seconds: an age that stands in each row of a long list moves with it, as a thousand rows would be laid out again with each second. */
+export const calmNow = computed(() => (stats.value ? Math.floor(Date.parse(stats.value.at) / 10_000) * 10_000 : 0))
 /** Counts frames: what is read besides the stream is read again when it moves, and never on a clock of its own. */
 export const beat = signal(0)
 export const frozen = signal(false)

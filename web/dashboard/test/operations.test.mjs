@@ -29,8 +29,11 @@ test('operations: what runs is followed and stopped after a question, what ended
   t.allow(404)
   await t.page.addInitScript(() => localStorage.setItem('quern.me', 'bo'))
   await t.go('#/overview')
-  await t.page.keyboard.press('g')
-  await t.page.keyboard.press('b')
+  await eventually(async () => { // the two keys belong together only for a moment, which a slow page may let pass
+    await t.page.keyboard.press('g')
+    await t.page.keyboard.press('b')
+    assert.match(await hash(t.page), /operations/)
+  })
   await t.page.getByText('No bulk operation is running').waitFor()
   const { id } = await bulk({ action: 'cancel', filter: { meta: { batch: 'slow' } }, rate_per_second: 2, actor: 'ana' })
   await bulk({ action: 'reprioritize', priority: 3, filter: { meta: { batch: 'slow' } }, dry_run: true })

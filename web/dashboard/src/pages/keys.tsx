@@ -12,7 +12,7 @@ import { Count, Empty, Failed, Width, atLimit } from '../parts'
 import { names, rules } from '../rules'
 import { may } from '../session'
 import { link, queue, refine, route, say, valueLink } from '../state'
-import { keys, stats } from '../stream'
+import { calmNow, keys, stats } from '../stream'
 import { Clamp } from '../text'
 import type { MetaKey, MetaValue, Page, ValueCount } from '../types'
 
@@ -88,8 +88,8 @@ export function newer(streamed: ValueCount | undefined, read: ValueCount): Value
 
 /** For how long the oldest ready chunk of a value has been there. */
 export function Oldest({ v }: { v: ValueCount }) {
-  const now = v.oldest_ready_at && v.ready > 0 && stats.value?.at // each second, so only who needs it reads it
-  return v.oldest_ready_at && now ? <span title={`inserted ${moment(v.oldest_ready_at)}`}>{duration(Math.max(0, (Date.parse(now) - Date.parse(v.oldest_ready_at)) / 1000))}</span> : <span class="note">—</span>
+  const now = v.oldest_ready_at && v.ready > 0 ? calmNow.value : 0
+  return v.oldest_ready_at && now ? <span title={`inserted ${moment(v.oldest_ready_at)}`}>{duration(Math.max(0, (now - Date.parse(v.oldest_ready_at)) / 1000))}</span> : <span class="note">—</span>
 }
 
 const name = (of: string, v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} href={valueLink(of, valueText(v.value))} /></td>
