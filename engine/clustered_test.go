@@ -548,7 +548,7 @@ func (b unreadBlobs) Get(ctx context.Context, key string, off, n int64) (io.Read
 }
 
 // A node that takes a queue over serves it only when it has all contents that its empty cache lacks. Until then calls are refused as for a
-// queue that moves, and nothing is set aside.
+// queue that moves, and nothing is put in quarantine.
 func TestNodeWaitsForContents(t *testing.T) {
 	t.Parallel()
 	b, table := newFolderBackend(t), clustertest.NewTable()

@@ -182,7 +182,7 @@ func (e *Engine) describe(b *strings.Builder, queueName string) error {
 	}
 	for _, l := range letters.Items {
 		if strings.HasPrefix(l.Error, "damaged: ") {
-			return fmt.Errorf("chunk %s: %w", l.Chunk, errSetAside)
+			return fmt.Errorf("chunk %s: %w", l.Chunk, errDeadLetter)
 		}
 	}
 	for _, r := range got.Reservations {
@@ -191,8 +191,8 @@ func (e *Engine) describe(b *strings.Builder, queueName string) error {
 	return nil
 }
 
-// errSetAside says that a damaged chunk is among the dead letters and named as such, which is as good as a refusal.
-var errSetAside = errors.New("it is set aside")
+// errDeadLetter says that a damaged chunk is among the dead letters and named as such, which is as good as a refusal.
+var errDeadLetter = errors.New("it is a dead letter")
 
 // A harm is one way of damaging a file.
 type harm struct {
@@ -287,7 +287,7 @@ func TestDamageIsNeverSilent(t *testing.T) {
 					}
 					got, err := served(t, dir)
 					switch {
-					case errors.Is(err, errSetAside):
+					case errors.Is(err, errDeadLetter):
 					case err != nil && !advises(err):
 						t.Errorf("seed %d: refused without saying what to do: %v", seed, err)
 					case err == nil && got != d.want:

@@ -340,8 +340,8 @@ func (n *Nodes) serve(ctx context.Context, row store.QueueRow, ready *preparedQu
 	return ready.claim(ctx)
 }
 
-// setAside refuses the calls of a queue whose journal or blobs are damaged, as long as this node has it.
-func (n *Nodes) setAside(row store.QueueRow, reason error) {
+// putInQuarantine refuses the calls of a queue whose journal or blobs are damaged, as long as this node has it.
+func (n *Nodes) putInQuarantine(row store.QueueRow, reason error) {
 	e := n.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -350,7 +350,7 @@ func (n *Nodes) setAside(row store.QueueRow, reason error) {
 	}
 	row.Quarantined = queue.At(e.options.Now())
 	e.quarantine = append(e.quarantine, quarantined{row, reason})
-	e.options.Logger.Error("a queue is set aside: its calls are refused, and the other queues serve. Restore a backup, or delete the "+
+	e.options.Logger.Error("a queue is in quarantine: its calls are refused, and the other queues serve. Restore a backup, or delete the "+
 		"queue; it is tried again", "queue", row.Name, "error", reason)
 }
 

@@ -234,7 +234,7 @@ func (n *Nodes) open(ctx context.Context, row *store.QueueRow) error {
 		n.node.Drop(row.Shard)
 	}
 	if damage, is := errors.AsType[*queue.FormatError](err); is && !damage.Unread {
-		n.setAside(*row, err)
+		n.putInQuarantine(*row, err)
 	}
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func mayQuarantine(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, journal.ErrFull) && !(is && format.Unread)
 }
 
-// openQueues opens what the catalogue has. A queue that cannot be opened is set aside, unless no other is left to serve.
+// openQueues opens what the catalogue has. A queue that cannot be opened is put in quarantine, unless no other is left to serve.
 func (e *Engine) openQueues(ctx context.Context) error {
 	rows, err := e.catalogue.Queues()
 	if err != nil {
@@ -108,10 +108,10 @@ func (e *Engine) openQueues(ctx context.Context) error {
 		case err == nil:
 			e.register(q)
 		case hasMoved(err):
-			err = o.setAside(row, err)
+			err = o.putInQuarantine(row, err)
 		case mayQuarantine(ctx, err):
 			refused = append(refused, err)
-			err = o.setAside(row, err)
+			err = o.putInQuarantine(row, err)
 		}
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", row.Name, err)
@@ -172,9 +172,9 @@ func (e *Engine) retake(ctx context.Context) {
 	}
 }
 
-// setAside keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it served
+// putInQuarantine keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it served
 // last.
-func (o *opening) setAside(row store.QueueRow, reason error) error {
+func (o *opening) putInQuarantine(row store.QueueRow, reason error) error {
 	e, aside := o.e, quarantined{row, reason}
 	advice := "Fix its files or restore a backup and start the server again, or delete the queue"
 	if aside.moved() {
@@ -186,7 +186,7 @@ func (o *opening) setAside(row store.QueueRow, reason error) error {
 			return err
 		}
 	}
-	e.options.Logger.Error("a queue is set aside: its calls are refused, and the other queues serve. "+advice, "queue", row.Name,
+	e.options.Logger.Error("a queue is in quarantine: its calls are refused, and the other queues serve. "+advice, "queue", row.Name,
 		"error", reason)
 	e.metrics.forget(row.Name)
 	e.quarantine = append(e.quarantine, aside)

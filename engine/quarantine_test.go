@@ -69,7 +69,7 @@ func broken(t *testing.T) (dir string, id queue.SubmissionID, fix func()) {
 
 // One damaged queue keeps no other from serving, over any number of starts. Its calls are refused by name, readiness and the list of queues say
 // why, and once its files are back it serves all that it had.
-func TestDamagedQueueIsSetAside(t *testing.T) {
+func TestDamagedQueueIsQuarantined(t *testing.T) {
 	t.Parallel()
 	dir, id, fix := broken(t)
 	var since api.Time
@@ -106,7 +106,7 @@ func TestDamagedQueueIsSetAside(t *testing.T) {
 			}
 		}
 		if checks != 1 {
-			t.Errorf("%d checks are about queues that are set aside, want one", checks)
+			t.Errorf("%d checks are about queues in quarantine, want one", checks)
 		}
 		closed(t, e)
 	}
@@ -216,9 +216,9 @@ func TestQuarantineKnowsItsFiles(t *testing.T) {
 	}
 }
 
-// A queue that a start lost to another server is set aside, but not as damaged: its calls say that it has moved, and no one deletes files that
+// A queue that a start lost to another server does not serve, but is not damaged: its calls say that it has moved, and no one deletes files that
 // are another's. The next start that gets it serves it.
-func TestMovedQueueIsSetAside(t *testing.T) {
+func TestMovedQueueDoesNotServe(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	e := openAt(t, dir)
@@ -246,7 +246,7 @@ func TestMovedQueueIsSetAside(t *testing.T) {
 	delete(e.queues, work.name)
 	delete(e.shards, work.id)
 	lost := &queue.Error{Code: queue.CodeMoved, Message: "Another server has it.", Err: journal.ErrConflict}
-	if err := (&opening{e}).setAside(rows[at], lost); err != nil {
+	if err := (&opening{e}).putInQuarantine(rows[at], lost); err != nil {
 		t.Fatal(err)
 	}
 	_, byName := e.Queue("work")

@@ -12,7 +12,7 @@ import (
 )
 
 // A data directory of which an unreleased build made a file, whichever, is refused: the error names the file, says who made it and what to
-// do. No queue is set aside for it, and the file stays as it was.
+// do. No queue is put in quarantine for it, and the file stays as it was.
 func TestUnreleasedDirectory(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"quern.db": "QrnC", "shards/0000/store.db": "QrnS", "shards/0000/journal.db": "QrnJ"} {

@@ -93,7 +93,7 @@ func (s *scene) reserveAs(queue, consumer string, most int) []api.Reservation {
 	return got
 }
 
-// atOnce are settings by which nothing waits for a back-off, and chunks that are given up are set aside.
+// atOnce are settings by which nothing waits for a back-off, and chunks that are given up become dead letters.
 func atOnce() api.QueueSettingsInput {
 	return api.QueueSettingsInput{ExpiryBackoff: &api.Backoff{Factor: 1}, RetryBackoff: &api.Backoff{Factor: 1}, OnExhausted: new("dead_letter")}
 }

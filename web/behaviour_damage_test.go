@@ -85,7 +85,7 @@ func TestDamagedLetterIsParked(t *testing.T) {
 
 // A chunk whose content is damaged on the disk stops nothing: it becomes a dead letter that says so, whatever the queue does with chunks that
 // are out of attempts; the others go out, one by one and many at once, also across a restart. When the content is repaired it is redriven.
-func TestDamagedContentIsSetAside(t *testing.T) {
+func TestDamagedContentIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	n := api.NewSubmission{}

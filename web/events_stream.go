@@ -49,7 +49,7 @@ func newStream(w watching, c echo.Context, in eventsRequest) *stream {
 }
 
 // find is a queue that serves and that the subscriber may see. It is asked again for every frame, because a queue can
-// be deleted, moved to another node or set aside while the stream is open.
+// be deleted, moved to another node or put in quarantine while the stream is open.
 func (o *stream) find(name string) (*engine.Queue, error) {
 	if token := boundTo(o.c.Request().Context()); token != nil && !token.CoversQueue(name) {
 		return nil, unknownQueue(name)

@@ -35,17 +35,17 @@ func clusterOptions() []option {
 	return []option{
 		{
 			"cluster", "", "postgres://USER:PASSWORD@HOST:PORT/DATABASE; empty for none",
-			"the PostgreSQL database that all nodes of a cluster share: each node serves some of the queues, and the others take them " +
-				"over when it is gone",
+			"PostgreSQL database that all nodes of a cluster share: each node serves some of the queues, and when it dies, the " +
+				"others take these over",
 			func(c *Config, text string) error { c.Cluster.URL = text; return nil },
 		},
 		{
-			"cluster-schema", "quern", "a name in the database", "the schema of the database that has the cluster's tables",
+			"cluster-schema", "quern", "a name in the database", "database schema with the cluster's tables",
 			func(c *Config, text string) error { return nonEmpty(&c.Cluster.Schema, text) },
 		},
 		{
 			"node", "", "1 to 64 of 0-9, a-z, -, _ and full stops; empty for the name of the machine",
-			"the name of this node, which no other node of the cluster has",
+			"name of this node, unique in the cluster",
 			func(c *Config, text string) error { c.Cluster.Node = text; return nil },
 		},
 		{

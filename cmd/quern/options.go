@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-// Config is the effective configuration of a server. options says where each value comes from and what it may be.
+// Config is the effective configuration of a server. options declares each value: its default, its limits and its help.
 type Config struct {
 	Data   string
 	Listen string // HOST:PORT; "": only at Socket
@@ -58,15 +58,15 @@ type Config struct {
 	OTLPRatio     float64
 	OTLPHeaders   []trace.Header
 
-	settings []setting // where all of it came from
+	settings []setting // each value with its origin
 }
 
-// option is one setting of the server. Its name is the flag's; the configuration file has '_' for '-', and the
-// environment the same in capitals after QUERN_.
+// option is one setting of the server. Its name is that of the flag. The configuration file has '_' for '-', and the
+// environment has QUERN_ and the name in capitals.
 type option struct {
 	name  string
 	value string // the default, as text
-	limit string // what it may be, in words
+	limit string // the allowed values, in words
 	help  string // what it does: one sentence
 	set   func(c *Config, text string) error
 }
@@ -74,7 +74,7 @@ type option struct {
 // otlpHeaders is the option whose value is a secret.
 const otlpHeaders = "otlp-headers"
 
-// shown is a value as people may see it.
+// shown is a value without its secrets.
 func (o option) shown(text string) string {
 	switch {
 	case o.name == "cluster": // it may have a password in it
@@ -85,18 +85,18 @@ func (o option) shown(text string) string {
 	return text
 }
 
-// options are all settings of a server, in the order in which the help shows them.
+// options lists all settings of a server, in the order in which the help shows them.
 func options() []option {
 	return slices.Concat(dataOptions(), clusterOptions(), backupOptions(), listenOptions(), tokenOptions(), logOptions(), watchOptions())
 }
 
-// dataOptions are about what is kept, and what that may cost.
+// dataOptions are about files, and how much disk and memory they may take.
 func dataOptions() []option {
 	return []option{
 		{
 			"data", "quern-data", "a directory; created when absent; one server at a time",
-			"directory for everything that must survive a restart; in a cluster only for a cache, and by default a " +
-				"temporary one",
+			"directory for everything that must survive a restart; in a cluster only a cache, by default a temporary " +
+				"directory",
 			func(c *Config, text string) error { return nonEmpty(&c.Data, text) },
 		},
 		{
@@ -106,26 +106,25 @@ func dataOptions() []option {
 		},
 		{
 			"snapshot-dir", "", "a directory outside of the data directory; empty for none",
-			"where to keep snapshots of the queues' stores, on another disk; a lost store is rebuilt from its " +
-				"snapshot and the journal since then, which the server keeps",
+			"where to keep snapshots of the queues' stores, on another disk; the server rebuilds a lost store from its " +
+				"snapshot and the journal since then",
 			func(c *Config, text string) error { c.SnapshotDir = text; return nil },
 		},
 		{
 			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
-			"the server makes a snapshot when the journal has grown by this much, or by half the size of the store " +
-				"if that is more",
+			"journal growth that triggers a snapshot, or half the size of the store if that is more",
 			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
 			"ballast-bytes", "16MiB", "1MiB to 1GiB",
-			"disk space held back so that completions still succeed on a full disk; a quarter of it is reserved " +
-				"for the next start",
+			"disk space that the server reserves so that completions succeed on a full disk; a quarter of it is for " +
+				"the next start",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{
 			"plugin-memory", "512MiB", "16MiB to 1024GiB",
-			"memory for the sandboxes and the compiled code of all plugins; above it, the server evicts what has been " +
-				"idle longest; if a plugin gets no memory, requests use the next branch of their strategy",
+			"memory for the sandboxes and the compiled code of all plugins; above it, the server evicts the longest " +
+				"idle; if a plugin gets no memory, requests use the next branch of their strategy",
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
@@ -148,7 +147,7 @@ func logOptions() []option {
 	return []option{
 		{
 			"log-level", "info", "debug, info, warn or error",
-			"least severe log lines to write",
+			"write log lines of this level and above",
 			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) },
 		},
 		{
@@ -159,7 +158,7 @@ func logOptions() []option {
 	}
 }
 
-// watchOptions are about what others are told: Prometheus and a collector of traces.
+// watchOptions are about memory, metrics and traces.
 func watchOptions() []option {
 	return []option{
 		{
@@ -176,8 +175,8 @@ func watchOptions() []option {
 		},
 		{
 			"metric-keys", "", "meta keys separated by commas, at most 8",
-			"meta keys whose values appear in /metrics: for each key, the 50 with the most chunks in flight, and the " +
-				"sum of the others",
+			"meta keys whose values appear in /metrics: for each key, the 50 values with the most chunks in flight, and " +
+				"the sum of the others",
 			setMetricKeys,
 		},
 		{
@@ -193,8 +192,8 @@ func watchOptions() []option {
 		},
 		{
 			"otlp-headers", "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value",
-			"headers for the collector, such as Authorization=Bearer%20SECRET; never shown or logged, but other " +
-				"users of the machine can see a flag, so use the file or the environment",
+			"headers for the collector, such as Authorization=Bearer%20SECRET; the server never shows or logs them, but " +
+				"other users of the machine can see a flag, so use the file or the environment",
 			func(c *Config, text string) (err error) { c.OTLPHeaders, err = trace.ParseHeaders(text); return err },
 		},
 	}
@@ -222,7 +221,7 @@ func oneOf(to *string, text string, allowed ...string) error {
 	return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
 }
 
-// setPeriod takes a time within bounds; 0 is without an end, which is negative from then on.
+// setPeriod reads a time within bounds. 0 means no end, which the configuration has as a negative number.
 func setPeriod(to *time.Duration, text string, low, high time.Duration) error {
 	d, err := time.ParseDuration(text)
 	switch {
@@ -341,11 +340,11 @@ func setHosts(c *Config, text string) error {
 	return nil
 }
 
-// auto is the value of an option that is worked out from the memory that the process may use.
+// auto is the value of an option that the server computes from the memory that the process may use.
 const auto = "auto"
 
-// usableMemory is how much memory the process may use, in bytes: the least of GOMEMLIMIT, the limits of its control groups and what the
-// machine has; where none of them is known, 4 GiB.
+// usableMemory returns how many bytes of memory the process may use: the least of GOMEMLIMIT, the limits of its control groups, and the
+// memory of the machine; or 4 GiB if none of these is known.
 func usableMemory() int64 {
 	least := debug.SetMemoryLimit(-1)
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
@@ -364,7 +363,7 @@ func usableMemory() int64 {
 	return least
 }
 
-// totalMemory is what /proc/meminfo says the machine has.
+// totalMemory returns the memory of the machine, from the text of /proc/meminfo.
 func totalMemory(meminfo string) int64 {
 	for line := range strings.Lines(meminfo) {
 		fields := strings.Fields(line)
@@ -377,8 +376,8 @@ func totalMemory(meminfo string) int64 {
 	return math.MaxInt64
 }
 
-// setViewMemory takes a size, or an eighth of the memory there is: the indexes of as many again may be in use for a moment until the
-// collector frees them.
+// setViewMemory reads a size, or takes an eighth of the usable memory. It takes no more, because dropped indexes stay in memory until
+// the garbage collector frees them.
 func setViewMemory(c *Config, text string) error {
 	if text == auto {
 		c.ViewMemory = max(usableMemory()/8, minViewMemory)
@@ -390,7 +389,7 @@ func setViewMemory(c *Config, text string) error {
 	return nil
 }
 
-// setMaxLive takes a number of submissions, or as many as half of the memory there is has room for: each takes about a kilobyte.
+// setMaxLive reads a number of submissions, or takes as many as fit into half of the usable memory: each takes about a kilobyte.
 func setMaxLive(c *Config, text string) error {
 	if text == auto {
 		c.MaxLive = max(usableMemory()/2000, 1000)

@@ -223,7 +223,7 @@ func tokenOptions() []option {
 		},
 		{
 			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number",
-			"new values of meta keys that one access token may bring; each counts until no open submission has it, or " +
+			"new values of meta keys that one access token may introduce; each counts until no open submission has it, or " +
 				"the server restarts; more get 429; auto is the same as token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},

@@ -109,7 +109,7 @@ func healthCommand(a *app) *cobra.Command {
 			return printList(a, got.Checks, []string{"PART", "STATE", "DETAIL"}, func(x api.Check) []string {
 				state := "works"
 				if !x.OK {
-					state = "set aside" // a part that did not work would have failed the answer
+					state = "quarantined" // a part that did not work would have failed the answer
 				}
 				return []string{x.Name, state, x.Detail}
 			})

@@ -33,7 +33,7 @@ func ops(t *testing.T, dir, queueName, submission string) (list []Op, kinds map[
 }
 
 // The journal of a queue is shown in order, with the submissions that its operations are about; also one with a damaged batch, in a queue
-// that a server sets aside, and nothing in the directory changes.
+// that a server puts in quarantine, and nothing in the directory changes.
 func TestJournalIsShown(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

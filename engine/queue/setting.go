@@ -13,22 +13,23 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Setting declares one setting of a queue. Its row in the catalogue and its field in the dashboard follow from it too. To add one: its
-// field in Settings, its declaration in settings, and its fields in package api.
+// Setting declares one setting of a queue. The checks, the API, the catalogue's row, the command line's flag and the dashboard's field
+// all come from it. To add a setting, write its field in Settings, its declaration in settings, and its fields in package api.
 type Setting = Field[Settings]
 
-// settings is every setting, in the order in which they are shown. New ones go to the end.
+// settings lists all settings in the order in which people see them. Add new ones at the end.
 var settings = []*Setting{
 	{
 		Name: "durability", Names: durabilities[:], field: fieldOf(func(s *Settings) *Durability { return &s.Durability }, Full),
-		Sentence: "full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments",
+		Sentence: "full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the " +
+			"last moments",
 	}, {
 		Name: "max_attempts", Range: numbers(0, MaxMaxAttempts, "no limit"),
 		field:    fieldOf(func(s *Settings) *uint16 { return &s.MaxAttempts }, 10),
-		Sentence: "Attempts per chunk",
+		Sentence: "How many attempts a chunk gets",
 	}, {
 		Name: "max_expiries", Range: numbers(0, 250, "no limit"), field: fieldOf(func(s *Settings) *uint8 { return &s.MaxExpiries }, 3),
-		Sentence: "Reservations of a chunk that may expire",
+		Sentence: "How many attempts of a chunk may end by their deadline",
 	}, {
 		Name: "on_exhausted", Names: exhaustedNames[:],
 		field:    fieldOf(func(s *Settings) *OnExhausted { return &s.OnExhausted }, DeadLetter),
@@ -36,75 +37,77 @@ var settings = []*Setting{
 	}, {
 		Name: "reservation_timeout_ms", Range: milliseconds(MinReservation, MaxReservation).below("max_reservation_ms"),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.ReservationTimeout }, 10*time.Minute),
-		Sentence: "How long a consumer may hold a chunk, unless its reserve says otherwise",
+		Sentence: "How long a consumer may hold a chunk, unless its reserve call says otherwise",
 	}, {
 		Name: "max_reservation_ms", Range: milliseconds(MinReservation, MaxReservation),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.MaxReservation }, MaxReservation),
-		Sentence: "How long a consumer may hold a chunk at most, extensions included",
+		Sentence: "The longest time that a consumer may hold a chunk, with all its extensions",
 	}, {
 		Name: "retry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.RetryBackoff },
 			Backoff{Base: time.Second, Factor: 2, Cap: 10 * time.Minute}),
-		Sentence: "The pause after a failed attempt, unless the consumer chose one",
+		Sentence: "The pause after a failed attempt, unless the consumer chooses one",
 	}, {
 		Name: "expiry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.ExpiryBackoff },
 			Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute}),
-		Sentence: "The pause after an attempt that expired or was lost",
+		Sentence: "The pause after an attempt whose deadline passed or whose consumer was lost",
 	}, {
 		Name: "retention_seconds", Range: seconds(0, MaxRetention, "for ever"),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.Retention }, 7*24*time.Hour),
-		Sentence: "How long ended submissions are kept, as long as they have no dead letters",
+		Sentence: "How long the server keeps ended submissions; those with dead letters stay",
 	}, {
 		Name: "dead_retention_seconds", Range: seconds(0, MaxRetention, "until they are redriven, forwarded or deleted"), sparse: true,
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.DeadRetention }, 0),
-		Sentence: "How long dead letters are kept",
+		Sentence: "How long the server keeps dead letters",
 	}, {
 		Name: "dead_letter_queue", sparse: true, field: fieldOf(func(s *Settings) *string { return &s.DeadLetterQueue }, ""),
-		Sentence: "The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself",
+		Sentence: "The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself",
 	}, {
-		// Were it longer, the deadlines of most reservations would come first.
+		// A longer grace would have no effect: the deadlines of most reservations come first.
 		Name: "consumer_grace_ms", Range: milliseconds(0, time.Hour, "at once"),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.ConsumerGrace }, DefaultGrace),
 		Sentence: "How long an attached consumer may be away before it loses its chunks",
 	}, {
 		Name: "restart_grace_ms", Range: milliseconds(0, MaxRestartGrace, "none"), sparse: true,
 		field: fieldOf(func(s *Settings) *time.Duration { return &s.RestartGrace }, 0),
-		Sentence: "How long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that " +
-			"consumers can extend first",
+		Sentence: "How long after a start the queue hands out no chunk that a limit counts, so that consumers can extend first; " +
+			"in a cluster, new queues have 30 s",
 	}, {
 		Name: "draining", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.Draining }, false),
-		Sentence: "Whether the queue refuses inserts; consumers finish the work that it has",
+		Sentence: "Whether the queue refuses inserts, while consumers finish its work",
 	}, {
 		Name: "suspect_share", Range: numbers(0, 1, "behind all other work", "no limit"),
 		field:    fieldOf(func(s *Settings) *float64 { return &s.SuspectShare }, DefaultSuspectShare),
-		Sentence: "The share of the consumers' slots for chunks whose deadline passed, while there is other work",
+		Sentence: "The share of the consumers' slots that chunks whose deadline passed may have while there is other work",
 	}, {
 		Name: "requeue", Names: requeues[:], sparse: true, field: fieldOf(func(s *Settings) *Requeue { return &s.Requeue }, Head),
-		Sentence: "Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks",
+		Sentence: "Where a chunk is requeued after a failed attempt: head is its place in the order of the strategy, tail is " +
+			"behind all ready chunks",
 	}, {
 		Name: "shards", Range: numbers(1, MaxQueueShards), sparse: true, field: fieldOf(func(s *Settings) *uint8 { return &s.Shards }, 1),
-		Sentence: "Between how many shards the queue divides its groups. The number can only rise",
+		Sentence: "How many shards the queue divides its groups between; the number can only rise",
 	}, {
 		Name: "group_required", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupRequired }, false),
 		Sentence: "Whether the queue refuses submissions without a group",
 	}, {
 		Name: "dead_after_ms", Range: milliseconds(0, MaxRetention, "none"), sparse: true,
-		field:    fieldOf(func(s *Settings) *time.Duration { return &s.DeadAfter }, 0),
-		Sentence: "How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself",
+		field: fieldOf(func(s *Settings) *time.Duration { return &s.DeadAfter }, 0),
+		Sentence: "When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is " +
+			"later",
 	}, {
 		Name: "on_deadline", Names: onDeadlines[:], sparse: true,
 		field: fieldOf(func(s *Settings) *OnDeadline { return &s.OnDeadline }, SkipThem),
-		Sentence: "What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, " +
-			"dead_letter keeps them as dead letters",
+		Sentence: "What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, " +
+			"dead_letter makes dead letters of them",
 	}, {
 		Name: "group_must_exist", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupMustExist }, false),
-		Sentence: "Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it",
+		Sentence: "Whether the queue refuses a submission if no one has created its group; otherwise the submission creates it",
 	},
 }
 
 // AllSettings lists the settings of a queue.
 func AllSettings() []*Setting { return slices.Clone(settings) }
 
-// DefaultSettings is the configuration of a queue that sets nothing.
+// DefaultSettings are the settings of a queue for which nothing is set.
 func DefaultSettings() (s Settings) {
 	defaults(settings, &s)
 	return s
@@ -118,38 +121,39 @@ func (d *Field[T]) RowName() string {
 	return d.Name
 }
 
-// LeftOut says whether the catalogue does without the setting as it is.
+// LeftOut reports whether the catalogue omits the setting, because its value is the default.
 func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).Equal(d.field.usual) }
 
-// Valid checks every setting by its declaration.
+// Valid checks every setting against its declaration.
 func (s *Settings) Valid() error { return valid(settings, s) }
 
-// Warnings names settings that together do not do what one of them seems to say.
+// Warnings names settings that have no effect because of other settings.
 func (s *Settings) Warnings() (list []string) {
 	if s.DeadLetterQueue != "" && s.OnExhausted != DeadLetter && s.OnDeadline != DeadLetterThem {
-		list = append(list, fmt.Sprintf("dead_letter_queue gets nothing from submissions without an on_exhausted of their own: "+
-			"on_exhausted is %s and on_deadline is %s. Set one of them to dead_letter", s.OnExhausted, s.OnDeadline))
+		list = append(list, fmt.Sprintf("Nothing goes to the dead_letter_queue, except from submissions with an on_exhausted of their own, "+
+			"because on_exhausted is %s and on_deadline is %s. Set one of them to dead_letter", s.OnExhausted, s.OnDeadline))
 	}
 	return list
 }
 
-// SettingRange is what the number at a pointer into settings may be: "/max_attempts", "/retry_backoff/factor". False: none stands there.
+// SettingRange returns the range of the number at a JSON pointer into settings, such as "/max_attempts" or "/retry_backoff/factor". It
+// returns false if the pointer names no number.
 func SettingRange(pointer string) (Range, bool) { return rangeIn(settings, pointer) }
 
-// ValueSettings is what an operator demands of one value of a meta key.
+// ValueSettings are the limit, weight and rate that an operator sets for one value of a meta key.
 type ValueSettings struct {
-	Limit  uint32 // at most this many chunks of the value are reserved at once, by whatever strategy: 0 to MaxValueLimit, or NoLimit
-	Weight uint32 // the value's share under Fair relative to others', in thousandths: 1 to 1,000,000; 0: none is set, which counts as 1000
-	Rate   Rate   // the number of every MaxRate of the key over this time; the zero Rate: the strategies' own
+	Limit  uint32 // how many chunks of the value may be reserved at once, by all strategies together: 0 to MaxValueLimit, or NoLimit
+	Weight uint32 // the value's share under Fair, in thousandths: 1 to 1,000,000; 0: not set, which counts as 1000
+	Rate   Rate   // replaces the number of each MaxRate of the key with the same period; the zero Rate: not set
 }
 
-// Rate is a number of reservations in a time.
+// Rate is a number of reservations in a period.
 type Rate struct {
 	Max uint32        // 1 to MaxRate
 	Per time.Duration // MinPer to MaxPer, whole milliseconds
 }
 
-// RateOf is a rate, if the numbers are within its bounds.
+// RateOf returns a rate, or an error if a number is out of bounds.
 func RateOf(most uint32, perMS int64) (r Rate, err error) {
 	switch {
 	case most < 1 || most > MaxRate:
@@ -163,7 +167,7 @@ func RateOf(most uint32, perMS int64) (r Rate, err error) {
 // Bounds of ValueSettings.
 const (
 	MaxValueLimit = api.MaxValueLimit
-	NoLimit       = 1<<32 - 1 // of ValueSettings.Limit: none is set
+	NoLimit       = 1<<32 - 1 // of ValueSettings.Limit: not set
 	MaxWeight     = api.MaxWeight * DefaultWeight
 	DefaultWeight = 1000
 	MaxRate       = api.MaxValueRate
@@ -171,19 +175,19 @@ const (
 	MaxPer        = api.MaxPerMS * time.Millisecond
 )
 
-// Quota is how much may be open of a group at most. An insert that would go beyond it is refused; 0: any number.
+// Quota limits how much of a group may be open. The queue refuses an insert that would exceed it. 0: any number.
 type Quota struct {
-	Waiting     uint64 // chunks that no consumer has, but for those that wait for a retry
+	Waiting     uint64 // chunks that no consumer holds, except those that wait for a retry
 	Submissions uint64 // open ones
 }
 
-// MaxQuota bounds the numbers of a Quota.
+// MaxQuota is the largest number of a Quota.
 const MaxQuota = api.MaxGroupLimit
 
-// NoSettings are those of a value for which nothing is set.
+// NoSettings are the settings of a value for which nothing is set.
 func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }
 
-// Or is what holds for a value with these settings of its own: where it has none, the default of its key.
+// Or fills in what is not set from the defaults of the key.
 func (s ValueSettings) Or(byDefault ValueSettings) ValueSettings {
 	if s.Limit == NoLimit {
 		s.Limit = byDefault.Limit
@@ -192,23 +196,24 @@ func (s ValueSettings) Or(byDefault ValueSettings) ValueSettings {
 	return s
 }
 
-// ValueTarget is what ValueSettings are for: one value of a meta key, or as its default all values of the key.
+// ValueTarget names what ValueSettings apply to: one value of a meta key, or by default all values of the key.
 type ValueTarget struct {
 	MetaEntry
-	All bool // Value is not set
+	All bool // the defaults of the key: Value is not set
 }
 
-// Saturated is a value of a meta key that has as many chunks in flight as its limit lets it, or more when the limit came later.
+// Saturated is a value of a meta key at its limit. If the limit was lowered, more chunks than that can be in flight.
 type Saturated struct {
 	MetaEntry
 	InFlight, Limit uint32
 }
 
-// SettingsRow is settings as files and the audit log have them: a JSON object in the order of their declaration, every duration in
-// milliseconds.
+// SettingsRow writes settings as files and the audit log have them: a JSON object in the order of the declarations, with every duration
+// in milliseconds.
 type SettingsRow Settings
 
-// MarshalJSON leaves out what is new since the first version and at zero, so that a row that needs nothing new is as that wrote it.
+// MarshalJSON omits sparse settings that have their default, so that a row without newer settings has the bytes that the first version
+// wrote.
 func (r SettingsRow) MarshalJSON() ([]byte, error) {
 	settings := Settings(r)
 	text := []byte{'{'}
@@ -232,16 +237,16 @@ func (r SettingsRow) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// Row is the settings in one text.
+// Row returns the settings as one text.
 func (s Settings) Row() string {
 	text, err := SettingsRow(s).MarshalJSON()
 	if err != nil {
-		panic(err) // numbers, names and durations always can be written
+		panic(err) // numbers, names and durations can always be encoded
 	}
 	return string(text)
 }
 
-// SettingsOf reads a row. What an older version did not know is as in a new queue.
+// SettingsOf reads a row. A setting that an older version did not know gets its default.
 func SettingsOf(text string) (Settings, error) {
 	s := DefaultSettings()
 	var row map[string]json.RawMessage
@@ -278,8 +283,8 @@ func readSetting(d *Setting, s *Settings, value json.RawMessage) (err error) {
 
 func ofMilliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// ETag names a version of what an operator set under a name, for the header If-Match. The digest of what it says keeps apart a version and
-// the one of the same number after the name was deleted and set again.
+// ETag names one version of a named thing that operators set, for the header If-Match. It contains a digest of the content, because version
+// numbers start again after the name was deleted.
 func ETag(version uint32, says []byte) string {
 	digest := sha256.Sum256(says)
 	return fmt.Sprintf(`"%d-%s"`, version, hex.EncodeToString(digest[:8]))

@@ -48,7 +48,7 @@ type OnExhausted uint8
 const (
 	Inherit        OnExhausted = iota
 	FailSubmission             // the submission fails, its other chunks are skipped
-	DeadLetter                 // the chunk is set aside, the submission goes on
+	DeadLetter                 // the chunk becomes a dead letter, the submission goes on
 	Skip                       // the chunk is given up, the submission goes on
 )
 
@@ -333,7 +333,7 @@ func (d Durability) String() string { return durabilities[d] }
 // for metrics.
 type Stats struct {
 	api.Stats
-	// chunks that were set aside as dead letters because their content could not be read, since the server started
+	// chunks that became dead letters because their content could not be read, since the server started
 	DamagedTotal uint64
 	// dead letters given up because they were older than DeadRetention, since the server started
 	AgedTotal                      uint64

@@ -256,7 +256,7 @@ func TestFullDiskLeavesNoBlobs(t *testing.T) {
 	})
 }
 
-// A submission whose blobs are missing or have other bytes is told at the start, by name. Its chunks are set aside when they are reserved,
+// A submission whose blobs are missing or have other bytes is told at the start, by name. Its chunks become dead letters when they are reserved,
 // and the others go on.
 func TestMissingBlobsAreNamed(t *testing.T) {
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestMissingBlobsAreNamed(t *testing.T) {
 				}
 				sub, err := s.Submissions.Get(t.Context(), badID)
 				if err != nil || sub.Paused+sub.Dead != uint32(bad.count) {
-					t.Errorf("the submission is %+v, %v; want its chunks set aside", sub, err)
+					t.Errorf("the submission is %+v, %v; want its chunks dead", sub, err)
 				}
 			})
 		})

@@ -2,7 +2,7 @@ package shard
 
 //	insert with large contents:   blobs put ─► op that names them
 //	                                  │ crash here: nothing names the blobs
-//	start:  records name blobs  ─► there and whole?  ─ no ─► copies of a snapshot? ─ no ─► logged, set aside
+//	start:  records name blobs  ─► there and whole?  ─ no ─► copies of a snapshot? ─ no ─► logged
 //	        blobs of old epochs ─► named?            ─ no ─► deleted
 //
 // An epoch is one life of an owner. Only blobs of past epochs may be deleted: those of this one may belong to an
@@ -71,7 +71,7 @@ func (p *Prepared) records(fn func(r *machine.Record) error) (err error) {
 
 // checkBlobs makes sure that the bytes are there that the inserts in memory name. Copies
 // that the store lacks are fetched by Claim. What is missing or different is logged here,
-// and set aside when it is reserved, as all contents are that cannot be read.
+// and becomes a dead letter when it is reserved, as all contents are that cannot be read.
 // A submission whose bytes are missing does not keep the queue from opening. Its chunks become dead letters one by
 // one, and everything else goes on.
 func (p *Prepared) checkBlobs(ctx context.Context) error {
@@ -93,8 +93,8 @@ func (p *Prepared) checkBlobs(ctx context.Context) error {
 			return fmt.Errorf("%w. The server kept snapshots before, whose folder may have them: start it with "+
 				"snapshot-dir again", err)
 		}
-		o.Logger.Error("the bytes of a submission are missing or damaged: its chunks are set aside when they are "+
-			"reserved", "queue", o.Queue, "submission", r.ID, "error", err)
+		o.Logger.Error("the bytes of a submission are missing or damaged: its chunks become dead letters when "+
+			"they are reserved", "queue", o.Queue, "submission", r.ID, "error", err)
 		return nil
 	})
 }

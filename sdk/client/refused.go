@@ -22,7 +22,7 @@ func (w *worker) refused(n *call) bool {
 		w.shrink(n, refused)
 		return true
 	}
-	return w.setAside(n, refused)
+	return w.settleNamed(n, refused)
 }
 
 // shrink answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too much. A server takes
@@ -49,9 +49,9 @@ func (w *worker) shrink(n *call, refused *Error) {
 	w.outcomes = append(n.outcomes, w.outcomes...)
 }
 
-// setAside settles those items of a call that a refusal points at, each by itself, and has the others sent again: what is wrong with one
-// chunk costs no other its result. It reports whether the refusal points at an item.
-func (w *worker) setAside(n *call, refused *Error) bool {
+// settleNamed settles the items of a call that a refusal names, and sends the others again, so that one bad chunk costs no other its
+// result. It reports whether the refusal points at an item.
+func (w *worker) settleNamed(n *call, refused *Error) bool {
 	bad := n.pointedAt(refused)
 	if len(bad) == 0 {
 		return false

@@ -51,7 +51,7 @@ var ErrAgain = errors.New("shard: reserve again")
 
 // Fill makes the answer of a reserve: tokens are signed and contents gathered outside the
 // mutex. When contents cannot be read the chunks are given back and the error is returned,
-// unless they are damaged: such chunks are set aside, and the others go out. What is more than
+// unless they are damaged: such chunks become dead letters, and the others go out. What is more than
 // an answer may hold is given back too: no try is counted, and it is ready for the next call. The
 // last `answered` entries of dst are of this answer, too: what other shards of the queue gave.
 func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation,

@@ -27,7 +27,7 @@ func IsDamage(err error) bool {
 }
 
 // withoutDamaged answers with those picks whose contents can be read, after the others
-// were set aside. ErrAgain: none can.
+// became dead letters. ErrAgain: none can.
 // It is the slow way, taken after a read of all picks together failed: each pick is read by itself, so that one
 // damaged chunk costs the others only time. Whatever happens, every pick ends in one of three places:
 //
@@ -67,7 +67,7 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 			return machine.Reserved{Reservations: dst}, err
 		}
 	}
-	if err := a.setAside(bad, causes); err != nil {
+	if err := a.makeLetters(bad, causes); err != nil {
 		a.giveBack(sound)
 		return machine.Reserved{Reservations: dst}, err
 	}
@@ -77,12 +77,12 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 	return a.Fill(ctx, sound, dst, answered)
 }
 
-// setAside makes dead letters of reserved chunks, durably. Which of the store's rows is
+// makeLetters makes dead letters of reserved chunks, durably. Which of the store's rows is
 // damaged is for the log; the letter says what was found. No try is counted. When that
 // fails they are offered again: no one got them.
 // The op takes the attempt back that Tries.Count added: a retry would find the same damage, and the consumer is not to
 // blame.
-func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
+func (a *Answers) makeLetters(picks []machine.Pick, causes []error) error {
 	if len(picks) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
 	}
 	a.Look(func(m *machine.Machine) { m.Stats.Damaged += dead })
 	for i := range picks {
-		a.queue.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be "+
+		a.queue.Logger.Error("the content of a chunk is damaged: it becomes a dead letter, and can be "+
 			"redriven when it is fixed", "submission", picks[i].R.ID, "chunk", picks[i].Token.Index, "error", causes[i])
 	}
 	return nil

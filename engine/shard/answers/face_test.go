@@ -131,7 +131,7 @@ func TestAnswersAreBounded(t *testing.T) {
 
 // A chunk whose content is lost becomes a dead letter of which no try is counted, and the others go out. A submission whose attachment is
 // lost is paused.
-func TestDamageIsSetAside(t *testing.T) {
+func TestDamageMakesDeadLetters(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.inline("", false, "sound")
@@ -153,7 +153,7 @@ func TestDamageIsSetAside(t *testing.T) {
 	}
 }
 
-// When a chunk cannot be set aside, it is offered again with those that are sound. When contents cannot be read for now, all are.
+// When a chunk cannot become a dead letter, it is offered again with those that are sound. When contents cannot be read for now, all are.
 func TestFailuresGiveBack(t *testing.T) {
 	t.Parallel()
 	d := open(t)

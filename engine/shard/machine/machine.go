@@ -71,7 +71,7 @@ type Stats struct {
 type Totals struct {
 	Inserted, Reserved, Done, Failed              uint64
 	Aged                                          uint64 // dead letters given up because they were too old
-	Damaged                                       uint64 // chunks set aside because their content cannot be read
+	Damaged                                       uint64 // chunks whose content could not be read: dead letters
 	Forwarded, Arrived                            uint64 // dead letters that left for other queues, and came from them
 	Expired, Released, Submissions, SubmissionEnd uint64
 	Commits, CommitBytes                          uint64

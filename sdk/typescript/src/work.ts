@@ -457,7 +457,7 @@ export class Worker {
     for (const h of call.extends) h.extending = false // the next tick asks again
     this.#extendSince(call.hellos)
     if (error instanceof TooLargeError && call.outcomes.length > 0) return this.#shrink(call, error)
-    if (error instanceof QuernError && isFinal(error) && this.#setAside(call, error)) return
+    if (error instanceof QuernError && isFinal(error) && this.#settleNamed(call, error)) return
     const lastTry = isFinal(error) ? this.#draining : this.#draining && this.#failures > 0
     if (lastTry) {
       this.#undelivered += call.outcomes.length
@@ -485,10 +485,10 @@ export class Worker {
   }
 
   /**
-   * Settles those items of a call that a refusal points at, each by itself, and has the others sent again: what is wrong with one chunk costs no
-   * other its result. Says whether the refusal points at an item.
+   * Settles the items of a call that a refusal names, and sends the others again, so that one bad chunk costs no other its result. Says
+   * whether the refusal points at an item.
    */
-  #setAside(call: Call, error: QuernError): boolean {
+  #settleNamed(call: Call, error: QuernError): boolean {
     const bad = pointedAt(call, error)
     if (bad.size === 0) return false
     this.#outcomes = [...call.outcomes.filter((h) => {

@@ -2048,90 +2048,90 @@ export type QueueNow = {
 export type QueueSettings = {
   /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms: number
-  /** How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself; 0: none */
+  /** When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is later; 0: none */
   dead_after_ms: number
-  /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
+  /** The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself */
   dead_letter_queue?: string
-  /** How long dead letters are kept; 0: until they are redriven, forwarded or deleted */
+  /** How long the server keeps dead letters; 0: until they are redriven, forwarded or deleted */
   dead_retention_seconds: number
-  /** Whether the queue refuses inserts; consumers finish the work that it has */
+  /** Whether the queue refuses inserts, while consumers finish its work */
   draining: boolean
-  /** full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments */
+  /** full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments */
   durability: "full" | "relaxed"
-  /** The pause after an attempt that expired or was lost */
+  /** The pause after an attempt whose deadline passed or whose consumer was lost */
   expiry_backoff: Backoff
-  /** Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it */
+  /** Whether the queue refuses a submission if no one has created its group; otherwise the submission creates it */
   group_must_exist: boolean
   /** Whether the queue refuses submissions without a group */
   group_required: boolean
-  /** Attempts per chunk; 0: no limit */
+  /** How many attempts a chunk gets; 0: no limit */
   max_attempts: number
-  /** Reservations of a chunk that may expire; 0: no limit */
+  /** How many attempts of a chunk may end by their deadline; 0: no limit */
   max_expiries: number
-  /** How long a consumer may hold a chunk at most, extensions included */
+  /** The longest time that a consumer may hold a chunk, with all its extensions */
   max_reservation_ms: number
-  /** What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as dead letters */
+  /** What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead letters of them */
   on_deadline: "skip" | "dead_letter"
   /** What happens to a chunk that is out of attempts */
   on_exhausted: "fail_submission" | "dead_letter" | "skip"
-  /** Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks */
+  /** Where a chunk is requeued after a failed attempt: head is its place in the order of the strategy, tail is behind all ready chunks */
   requeue: "head" | "tail"
-  /** How long a consumer may hold a chunk, unless its reserve says otherwise */
+  /** How long a consumer may hold a chunk, unless its reserve call says otherwise */
   reservation_timeout_ms: number
-  /** How long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first; 0: none */
+  /** How long after a start the queue hands out no chunk that a limit counts, so that consumers can extend first; in a cluster, new queues have 30 s; 0: none */
   restart_grace_ms: number
-  /** How long ended submissions are kept, as long as they have no dead letters; 0: for ever */
+  /** How long the server keeps ended submissions; those with dead letters stay; 0: for ever */
   retention_seconds: number
-  /** The pause after a failed attempt, unless the consumer chose one */
+  /** The pause after a failed attempt, unless the consumer chooses one */
   retry_backoff: Backoff
-  /** Between how many shards the queue divides its groups. The number can only rise */
+  /** How many shards the queue divides its groups between; the number can only rise */
   shards: number
-  /** The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no limit */
+  /** The share of the consumers' slots that chunks whose deadline passed may have while there is other work; 0: behind all other work; 1: no limit */
   suspect_share: number
 }
 
 export type QueueSettingsInput = {
   /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms?: number
-  /** How long after its insert, or after its run_at, a submission has its dead_deadline, unless it says one itself; 0: none */
+  /** When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is later; 0: none */
   dead_after_ms?: number
-  /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
+  /** The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself */
   dead_letter_queue?: string
-  /** How long dead letters are kept; 0: until they are redriven, forwarded or deleted */
+  /** How long the server keeps dead letters; 0: until they are redriven, forwarded or deleted */
   dead_retention_seconds?: number
-  /** Whether the queue refuses inserts; consumers finish the work that it has */
+  /** Whether the queue refuses inserts, while consumers finish its work */
   draining?: boolean
-  /** full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments */
+  /** full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments */
   durability?: "full" | "relaxed"
-  /** The pause after an attempt that expired or was lost */
+  /** The pause after an attempt whose deadline passed or whose consumer was lost */
   expiry_backoff?: Backoff
-  /** Whether the queue refuses submissions of a group that no one created; otherwise the first one creates it */
+  /** Whether the queue refuses a submission if no one has created its group; otherwise the submission creates it */
   group_must_exist?: boolean
   /** Whether the queue refuses submissions without a group */
   group_required?: boolean
-  /** Attempts per chunk; 0: no limit */
+  /** How many attempts a chunk gets; 0: no limit */
   max_attempts?: number
-  /** Reservations of a chunk that may expire; 0: no limit */
+  /** How many attempts of a chunk may end by their deadline; 0: no limit */
   max_expiries?: number
-  /** How long a consumer may hold a chunk at most, extensions included */
+  /** The longest time that a consumer may hold a chunk, with all its extensions */
   max_reservation_ms?: number
-  /** What happens to the unfinished chunks of a submission when its dead_deadline passes: skip expires it, dead_letter keeps them as dead letters */
+  /** What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead letters of them */
   on_deadline?: "skip" | "dead_letter"
   /** What happens to a chunk that is out of attempts */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks */
+  /** Where a chunk is requeued after a failed attempt: head is its place in the order of the strategy, tail is behind all ready chunks */
   requeue?: "head" | "tail"
-  /** How long a consumer may hold a chunk, unless its reserve says otherwise */
+  /** How long a consumer may hold a chunk, unless its reserve call says otherwise */
   reservation_timeout_ms?: number
-  /** How long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first; 0: none */
+  /** How long after a start the queue hands out no chunk that a limit counts, so that consumers can extend first; in a cluster, new queues have 30 s; 0: none */
   restart_grace_ms?: number
-  /** How long ended submissions are kept, as long as they have no dead letters; 0: for ever */
+  /** How long the server keeps ended submissions; those with dead letters stay; 0: for ever */
   retention_seconds?: number
-  /** The pause after a failed attempt, unless the consumer chose one */
+  /** The pause after a failed attempt, unless the consumer chooses one */
   retry_backoff?: Backoff
-  /** Between how many shards the queue divides its groups. The number can only rise */
+  /** How many shards the queue divides its groups between; the number can only rise */
   shards?: number
-  /** The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no limit */
+  /** The share of the consumers' slots that chunks whose deadline passed may have while there is other work; 0: behind all other work; 1: no limit */
   suspect_share?: number
 }
 
@@ -2501,33 +2501,33 @@ export type Schedule = {
 }
 
 export type ScheduleDefinition = {
-  /** With missed all: emit at most this many, the newest ones; default 100 */
+  /** With missed all: emit at most this many missed ticks, the newest ones; default 100 */
   catchup_limit?: number
-  /** With missed all: emit none that is older than this; default 3600000 */
+  /** With missed all: emit no tick that is older than this; default 3600000 */
   catchup_window_ms?: number
-  /** false: paused; default true */
+  /** Whether the schedule runs; false pauses it; default true */
   enabled?: boolean
-  /** No ticks after */
+  /** No ticks after this time */
   end?: string
-  /** Longest delay of a tick; a given tick always has the same delay */
+  /** Longest delay of a tick; the delay of a tick is fixed */
   jitter_ms?: number
-  /** Ticks that could not be emitted in time: once emits the latest of them, unless a later one is on time; skip drops them; all emits those within catchup_limit and catchup_window; default once */
+  /** What happens to ticks that the server could not emit in time: once emits the latest, unless a later tick is on time; skip drops them; all emits those within catchup_limit and catchup_window; default once */
   missed?: "once" | "skip" | "all"
-  /** A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default allow */
+  /** What happens to a tick while the submission of the previous tick is open: allow emits it, skip drops it, buffer_one keeps one tick until that submission ends; default allow */
   overlap?: "allow" | "skip" | "buffer_one"
   /** Pause the schedule when one of its submissions fails, expires or has a dead letter */
   pause_on_failure?: boolean
-  /** Emit once when it is made, beside its ticks */
+  /** Insert once at the creation, in addition to the ticks */
   run_on_create?: boolean
-  /** The cron spec has a leading field of seconds */
+  /** Whether the cron spec begins with a field for seconds */
   seconds?: boolean
   /** When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z" */
   spec: string
-  /** No ticks before; what @every counts from */
+  /** No ticks before this time; @every counts from it */
   start?: string
   /** The submission of each tick: at most 64 KiB of attachment, template and inline bytes */
   template: ScheduleTemplate
-  /** Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC */
+  /** Time zone of a cron spec, by its IANA name, such as Europe/Amsterdam; UTC by default */
   tz?: string
 }
 
@@ -2576,17 +2576,17 @@ export type SchedulePreview = {
 export type SchedulePreviewRequest = {
   /** Ticks after this time; default now */
   after?: string
-  /** No ticks after */
+  /** No ticks after this time */
   end?: string
   /** Number of ticks; default 5 */
   n?: number
-  /** The cron spec has a leading field of seconds */
+  /** Whether the cron spec begins with a field for seconds */
   seconds?: boolean
   /** When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z" */
   spec: string
-  /** No ticks before; what @every counts from */
+  /** No ticks before this time; @every counts from it */
   start?: string
-  /** Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC */
+  /** Time zone of a cron spec, by its IANA name, such as Europe/Amsterdam; UTC by default */
   tz?: string
 }
 
@@ -2595,7 +2595,7 @@ export type ScheduleTemplate = {
   attachment?: Bytes
   /** The work, in exactly one of three forms; in prefix and template {scheduled_at} is replaced by the tick's time (RFC 3339, UTC) */
   chunks: Chunks
-  /** How long after its insert a submission expires if it is still open; 0: none */
+  /** Time from the insert of a submission to its dead_deadline; 0: none */
   dead_after_ms?: number
   /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
