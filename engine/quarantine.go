@@ -172,8 +172,8 @@ func (e *Engine) retake(ctx context.Context) {
 	}
 }
 
-// putInQuarantine keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it served
-// last.
+// putInQuarantine keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it
+// served last.
 func (o *opening) putInQuarantine(row store.QueueRow, reason error) error {
 	e, aside := o.e, quarantined{row, reason}
 	advice := "Fix its files or restore a backup and start the server again, or delete the queue"

@@ -283,8 +283,8 @@ func readSetting(d *Setting, s *Settings, value json.RawMessage) (err error) {
 
 func ofMilliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// ETag names one version of a named thing that operators set, for the header If-Match. It contains a digest of the content, because version
-// numbers start again after the name was deleted.
+// ETag names one version of a named thing that operators set, for the header If-Match. It contains a digest of the content, because
+// version numbers start again after the name was deleted.
 func ETag(version uint32, says []byte) string {
 	digest := sha256.Sum256(says)
 	return fmt.Sprintf(`"%d-%s"`, version, hex.EncodeToString(digest[:8]))
