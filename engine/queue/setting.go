@@ -100,7 +100,8 @@ var settings = []*Setting{
 			"dead_letter makes dead letters of them",
 	}, {
 		Name: "group_must_exist", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupMustExist }, false),
-		Sentence: "Whether the queue refuses a submission if no one has created its group; otherwise the submission creates it",
+		Sentence: "Whether the queue refuses a submission if no one has created its group; " +
+			"otherwise the submission creates it",
 	},
 }
 
