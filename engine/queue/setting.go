@@ -131,8 +131,8 @@ func (s *Settings) Valid() error { return valid(settings, s) }
 // Warnings names settings that have no effect because of other settings.
 func (s *Settings) Warnings() (list []string) {
 	if s.DeadLetterQueue != "" && s.OnExhausted != DeadLetter && s.OnDeadline != DeadLetterThem {
-		list = append(list, fmt.Sprintf("Nothing goes to the dead_letter_queue, except from submissions with an on_exhausted of their own, "+
-			"because on_exhausted is %s and on_deadline is %s. Set one of them to dead_letter", s.OnExhausted, s.OnDeadline))
+		list = append(list, fmt.Sprintf("Nothing goes to the dead_letter_queue, except from submissions with an on_exhausted of "+
+			"their own: on_exhausted is %s and on_deadline is %s. Set one of them to dead_letter", s.OnExhausted, s.OnDeadline))
 	}
 	return list
 }
