@@ -68,6 +68,26 @@ test('Keys shows the share that rules hold, and a badge only where a rule names 
   }
 })
 
+test('an age in a list of values does not move with each second, and has room to grow', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/keys?key=company')
+  const row = t.page.getByRole('row').filter({ has: t.page.getByRole('cell', { name: 'large', exact: true }) })
+  const age = row.locator('[data-label="Oldest"]')
+  await age.getByText(/\d/).waitFor()
+  const frame = () => t.page.evaluate(() => document.documentElement.dataset.frame)
+  const ages = new Set()
+  for (let n = 0, last = ''; n < 8; n++) { // frames are a second apart
+    await eventually(async () => assert.notEqual(await frame(), last))
+    last = await frame()
+    ages.add(await age.textContent())
+  }
+  assert.ok(ages.size <= 2, [...ages].join(', '))
+  const least = await t.page.getByRole('columnheader', { name: 'Oldest' }).evaluate((th) => parseFloat(getComputedStyle(th).minWidth))
+  assert.ok(least > 60, `${least} px`)
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('a range that is longer than the history says where the history begins', async () => {
   const t = await open(chromium.b, quern.url)
   await t.go('#/overview?range=24h')
