@@ -356,7 +356,7 @@ func (b *Backup) Write(w io.Writer) error {
 	}, func() { _ = b.Close() })
 }
 
-// Close removes the copies, and lets the next backup begin. Closed again it only says what came of it.
+// Close removes the copies, and lets the next backup begin. A second call only returns the result again.
 func (b *Backup) Close() error { return b.close() }
 
 // copyPace slows a copy down for the sake of clients: after each piece it rests for as long as the piece took, so that calls find the disk

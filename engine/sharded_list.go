@@ -109,7 +109,7 @@ func NumberOf(q *Queue) int {
 	return many.number(q)
 }
 
-// groupIn counts what there is of a group. Shard 0: there is no such group. Of a shard that does not serve it knows no
+// groupIn counts the work of a group. Shard 0: there is no such group. Of a shard that does not serve it knows no
 // counts.
 func groupIn(work Work, name string) GroupInfo {
 	info := GroupInfo{Name: name, Shard: 1}

@@ -280,7 +280,7 @@ func (s ValueSettings) state() any {
 	return state
 }
 
-// Get tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,
+// Get describes one value of a meta key and its settings. CodeUnknownValue: no open submission has it,
 // and nothing is set.
 func (p Values) Get(_ context.Context, entry queue.MetaEntry) (v api.ValueCount, err error) {
 	if err := validTarget(queue.ValueTarget{MetaEntry: entry}); err != nil {
@@ -294,7 +294,7 @@ func (p Values) Get(_ context.Context, entry queue.MetaEntry) (v api.ValueCount,
 	return v, nil
 }
 
-// Key tells what there is of a meta key, and what is set for all its values. CodeUnknownValue: no open submission has it,
+// Key describes a meta key and the settings of all its values. CodeUnknownValue: no open submission has it,
 // and nothing is set for it or for a value of it.
 func (p Values) Key(_ context.Context, key queue.MetaKey) (k api.MetaKey, err error) {
 	if err := validTarget(allOf(key)); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The suite comes to its end on a small scale, leaves every figure that it promises, and finds nothing lost, held twice or over a limit.
+// The suite ends on a small scale, leaves every figure that it promises, and finds nothing lost, held twice or over a limit.
 // All its processes have ended then, and also when it is interrupted.
 func TestClusterOnASmallScale(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The suite comes to its end on a small scale, and leaves every figure that it promises.
+// The suite ends on a small scale, and leaves every figure that it promises.
 func TestLifecycleOnASmallScale(t *testing.T) {
 	t.Parallel()
 	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}

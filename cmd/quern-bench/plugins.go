@@ -295,7 +295,7 @@ func (m *pluginRun) reserves(ctx context.Context) error {
 	return err
 }
 
-// hostiles is a whole reserve(1) through each plugin that never comes to its end, which the strategy behind it answers.
+// hostiles is a whole reserve(1) through each plugin that never ends, which the strategy behind it answers.
 func (m *pluginRun) hostiles(ctx context.Context) error {
 	m.progress("hostile plugins")
 	idle, err := m.time(ctx, m.scale.beside, oldestFirst)

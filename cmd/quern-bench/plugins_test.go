@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Every step of the suite comes to its end on a small backlog and leaves the promised figures: formulas give the scores of native Go, no
+// Every step of the suite ends on a small backlog and leaves the promised figures: formulas give the scores of native Go, no
 // reserve falls through a plugin that works, and each hostile one fails in every batch.
 func TestPluginsOnASmallBacklog(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The suite comes to its end on small backlogs, and leaves the promised figures.
+// The suite ends on small backlogs, and leaves the promised figures.
 func TestShardsOnASmallBacklog(t *testing.T) {
 	t.Parallel()
 	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}

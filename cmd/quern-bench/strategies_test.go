@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every case of the suite comes to its end on a small backlog, finds something or nothing as it says, and leaves the
+// Every case of the suite ends on a small backlog, finds something or nothing as it says, and leaves the
 // promised figures.
 func TestStrategiesOnASmallBacklog(t *testing.T) {
 	t.Parallel()

@@ -273,7 +273,7 @@ func (v *values) wake(p *pace) {
 	}
 }
 
-// settle has the gates of a value be open or shut as the time demands.
+// settle opens or shuts the gates of a value by the time.
 func (v *values) settle(p *pace) {
 	now := v.Rates.now
 	switch waits := p.waits(now); {

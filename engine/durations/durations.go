@@ -85,7 +85,7 @@ func (k *Kept) Passes(submissions int, slowest time.Duration) bool {
 	return k == nil || k.shares[wait].passes(int64(submissions), slowest)
 }
 
-// Run notes that a chunk of a submission was held this long by a consumer that told what came of it.
+// Run notes that a chunk of a submission was held this long by a consumer that reported the result.
 func (k *Kept) Run(meta queue.Meta, took time.Duration, now queue.Time) {
 	k.note(meta, run, took, 1, now)
 }

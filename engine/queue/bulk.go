@@ -101,7 +101,7 @@ type BulkRequest struct {
 	DryRun   bool   // count what would become of each, and change nothing
 }
 
-// BulkCounts are what came of a bulk operation so far; of a dry run, what would have come. Matched is the sum of the others.
+// BulkCounts are the results of a bulk operation so far, or those that a dry run expects. Matched is the sum of the others.
 type BulkCounts struct {
 	Matched   uint64 // what the filter means
 	Done      uint64 // of it: redriven, deleted, ...

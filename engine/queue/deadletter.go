@@ -48,7 +48,7 @@ func (d *DeadChunk) Bytes() int {
 // UnknownDeadLetter is the error about a chunk that is not dead, or not in this queue.
 func UnknownDeadLetter(id ChunkID) error {
 	return &Error{Code: CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
-		" is no dead letter of this queue: it never was one, or it was redriven, deleted or forwarded."}
+		" is no dead letter of this queue: it never became one, or it was redriven, deleted or forwarded."}
 }
 
 // ChunkKey is one number for a chunk of a shard, by the number of its submission and its index.

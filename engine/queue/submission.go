@@ -289,7 +289,7 @@ type Settings struct {
 	GroupMustExist     bool
 }
 
-// OnDeadline says what becomes of the chunks that a submission has left when its dead_deadline passes.
+// OnDeadline says what happens to the unfinished chunks of a submission when its dead_deadline passes.
 type OnDeadline uint8
 
 // SkipThem: they are skipped, and the submission expires. DeadLetterThem: they become dead letters.

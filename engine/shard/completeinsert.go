@@ -9,7 +9,7 @@ package shard
 //	is the token still worth it? ─ no ─► its answer; the decisions are withdrawn
 //	inserts, output, completion ─► one hold of the mutex, so one batch
 //
-// The inserts stand before the completion: who sees that it ended its submission finds what came of it.
+// The inserts stand before the completion: a caller that sees the end of the submission finds its successors.
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type completion struct {
 	scratch scratch
 	list    []journal.Completed
 	waits   *commit.Set
-	decided bool // result is what came of the chunk; else its inserts were refused
+	decided bool // result is that of the chunk; else its inserts were refused
 	result  queue.Result
 }
 

@@ -199,7 +199,7 @@ func claim(t *testing.T, log *sqlitelog.Log, epoch uint32) journal.Position {
 	return tail
 }
 
-// stuckLog is a journal whose appends never learn what came of them.
+// stuckLog is a journal whose appends never learn their outcome.
 type stuckLog struct {
 	journal.Journal
 	begun chan struct{} // told of each append

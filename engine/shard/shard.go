@@ -99,7 +99,7 @@ type Owner struct {
 	// Own says that no other server can own the shard at this moment. It is asked under
 	// the mutex, and must not wait; nil: none ever can
 	Own func() bool
-	// how long an append may go on trying when it does not know what came of a try; no one in
+	// how long an append may go on trying when the outcome of a try is unknown; no one in
 	// its batch hears anything meanwhile. Default a second
 	Patience time.Duration
 }

@@ -104,7 +104,7 @@ var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue'
 	"the disk: nothing new is taken in until it can. Complete, fail, extend and release go on. Ask again in a " +
 	"moment; the server's log says what is wrong."}
 
-// takesIn says whether inserts can be served. The mutex is held. A shard that cannot write what time demands would
+// takesIn says whether inserts can be served. The mutex is held. A shard that cannot write its timed work would
 // only collect work that it cannot take care of.
 func (s *Shard) takesIn() error {
 	switch err := s.usable(); {

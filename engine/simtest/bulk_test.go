@@ -31,7 +31,7 @@ func (b *box) startBulk(t *testing.T, r queue.BulkRequest) queue.BulkID {
 	return op.ID
 }
 
-// finishBulk takes the operation to its end, `most` at a time, and says what came of it.
+// finishBulk takes the operation to its end, `most` at a time, and returns its result.
 func (b *box) finishBulk(t *testing.T, id queue.BulkID, most int) queue.Bulk {
 	t.Helper()
 	for more := true; more; {

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// tick ticks and does in the model what the time demands.
+// tick ticks and runs the timed work in the model.
 func (s *sim) tick() {
 	s.shard.Worker.Tick()
 	err := s.settle()

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// ending is how a write that a gate holds comes to its end.
+// ending is how a write that a gate holds ends.
 type ending uint8
 
 const (

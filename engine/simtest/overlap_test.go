@@ -89,7 +89,7 @@ func parting(one, other string) string {
 func playOverlap(t *testing.T, seed uint64, steps int) (lines string, happened *tally) {
 	watch := time.AfterFunc(5*time.Minute, func() {
 		debug.SetTraceback("all")
-		panic(fmt.Sprintf("overlap seed %d does not come to its end", seed))
+		panic(fmt.Sprintf("overlap seed %d does not end", seed))
 	})
 	defer watch.Stop()
 	synctest.Test(t, func(t *testing.T) {

@@ -239,7 +239,7 @@ type logRoom struct {
 	end  int64    // of the file, in bytes, when it was last looked at
 }
 
-// KeepRoom doubles the log when SQLite has come to its end, until it is as long as when it is copied back. It is called outside of
+// KeepRoom doubles the log when SQLite has filled it, until it is as long as when it is copied back. It is called outside of
 // transactions, on a file that was opened Alone, as SQLite must not write meanwhile. Where there is no room it does nothing: SQLite
 // then makes the log longer by itself.
 func (c *Conn) KeepRoom() {

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A new file out of a damaged one, for engine/repair.
+// Recovers a damaged file into a new one, for engine/repair.
 //
 //	damaged file ─ sqlitedb.Salvage ─► row ─► checksum matches? ─ yes ─► take ─► new file (one transaction)
 //	                    │                            └ no ──► LeftOut ─► the operator

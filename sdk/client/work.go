@@ -83,7 +83,7 @@ func (c *Chunk) Then(n *api.NewSubmission) {
 // chunk is given back without counting an attempt. A handler that returns ErrDraining itself gives its chunk back, too.
 type Handler func(ctx context.Context, chunk *Chunk) (output []byte, err error)
 
-// ChunkError says that what came of a chunk did not count.
+// ChunkError says that the result of a chunk did not count.
 type ChunkError struct {
 	Submission string
 	Index      uint32

@@ -194,7 +194,7 @@ func (w *worker) report(err error) {
 	}
 }
 
-// reportResult tells that what came of a chunk does not count.
+// reportResult reports a result that does not count.
 func (w *worker) reportResult(h *held, result api.Result) {
 	w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: result})
 }

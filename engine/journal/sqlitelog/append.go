@@ -16,7 +16,7 @@ const (
 	trimRows  = 32
 	trimBytes = 1 << 20
 
-	// How long it waits before it tries again when it does not know what came of a try.
+	// How long it waits before it tries again when the outcome of a try is unknown.
 	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 )

@@ -51,7 +51,7 @@ func (p *page) change(fn func(m *machine.Machine, now queue.Time)) error {
 	return err
 }
 
-// note encodes what came of some chunks or submissions, in the batch of what act does with
+// note encodes the results of some chunks or submissions, in the batch of what act does with
 // them; it does nothing if the page is overtaken. The mutex is held. seen is what the page
 // has looked at by then.
 func (p *page) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func() (done, refused int)) {

@@ -24,7 +24,7 @@ type Letters struct {
 
 // Endings are the submissions of the shard that have ended.
 type Endings interface {
-	// EndedRow is what there is of an ended submission, whether the history has it yet or not.
+	// EndedRow is the row of an ended submission, whether the history has it yet or not.
 	EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error)
 }
 

@@ -84,7 +84,7 @@ func (h *dueHeap) pop() {
 	}
 }
 
-// The life-cycle worker does what the time demands. It first looks at what is due,
+// The life-cycle worker runs the timed work. It first looks at what is due,
 // in memory, and then gives commands like any other caller: they are decided under the mutex, go
 // through the group commit, and are looked at again when they are applied. It works in slices of at
 // most tickMost actions, and waits for each to be on the disk before it makes the next, so that

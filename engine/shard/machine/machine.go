@@ -222,7 +222,7 @@ func (m *Machine) concluded(r *Record, slot uint32) {
 	m.drop(r, slot)
 }
 
-// timed measures how long the reservation was held by someone who tells now what came of it.
+// timed measures how long the reservation was held by a consumer that now reports the result.
 func (m *Machine) timed(r *Record, slot uint32) {
 	if h := m.Holds.At(slot); h.Counted {
 		m.Ran.Observe(m.Now.Sub(h.Reserved).Seconds(), 1)

@@ -1,6 +1,6 @@
 package machine
 
-// What a token is worth. Tokens come back at any time: after their deadline, after a restart,
+// How each call responds to a token. Tokens come back at any time: after their deadline, after a restart,
 // twice, or forged. resolve answers from memory alone, in the order of likelihood: the slot that
 // the token names, the reservation of its chunk, the state of its chunk, the last completions
 // (recent), and what has ended.

@@ -181,7 +181,7 @@ func (r *Retention) outlived(ctx context.Context, x *slice) ([]store.Outlived, e
 	return found, err
 }
 
-// conclude notes what came of a slice. The mutex is held.
+// conclude records the result of a slice. The mutex is held.
 func (r *Retention) conclude(m *machine.Machine, x *slice, found []store.Outlived, removed int, err error,
 	now queue.Time) (more bool) {
 	for _, gone := range found[:removed] {

@@ -29,7 +29,7 @@ const (
 	parkedMost    = 10_000 // actions that are parked; beyond it they are tried again and again
 
 	firstPause  = 500 * time.Millisecond
-	longestWait = 5 * time.Second // no kind sleeps longer, whatever it believes
+	longestWait = 5 * time.Second // no kind sleeps longer
 	pauseFactor = 1.5
 	pauseJitter = 0.2
 )
@@ -143,7 +143,7 @@ type Slice struct {
 	Last            machine.Action // that was looked at
 }
 
-// Judge notes what came of a slice of a kind.
+// Judge records the result of a slice of a kind.
 func (b *Book) Judge(kind machine.Kind, s *Slice, err error, now queue.Time) {
 	k := &b.Kinds[kind]
 	switch {

@@ -190,7 +190,7 @@ func (w *Worker) breakOff(m *machine.Machine, done *slice, err error) {
 	done.commit = w.Distrust(err, done.now)
 }
 
-// conclude waits for a slice to be on the disk and notes what came of it.
+// conclude waits for a slice to be on the disk and records its result.
 func (w *Worker) conclude(done *slice) (ok bool) {
 	var err error
 	if done.commit != nil {

@@ -107,7 +107,7 @@ func TestNodes(t *testing.T) {
 func play(t *testing.T, seed uint64) (lines string, happened map[string]int) {
 	watch := time.AfterFunc(40*time.Second, func() {
 		debug.SetTraceback("all")
-		panic(fmt.Sprintf("seed %d does not come to its end", seed))
+		panic(fmt.Sprintf("seed %d does not end", seed))
 	})
 	defer watch.Stop()
 	synctest.Test(t, func(t *testing.T) {

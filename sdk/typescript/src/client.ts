@@ -24,7 +24,7 @@ export interface InsertOptions extends CallOptions {
   trace?: string | undefined
 }
 
-/** What came of a chunk. */
+/** The result of a chunk. */
 export class Output {
   constructor(readonly index: number, readonly wire: WireBytes) {}
   get bytes(): Uint8Array { return decode(this.wire) }

@@ -110,7 +110,7 @@ export class DrainedError extends Error {
   }
 }
 
-/** What `onError` hears when what came of a chunk does not count: the reservation was lost, or the server refused the result (`invalid`). */
+/** What `onError` gets when the result of a chunk does not count: the reservation was lost, or the server refused the result (`invalid`). */
 export class ChunkError extends Error {
   override name = 'ChunkError'
   constructor(readonly submission: string, readonly index: number, readonly result: Result) {

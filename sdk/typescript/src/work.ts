@@ -1,4 +1,4 @@
-// The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
+// The worker: reserves ahead, runs handlers, reports their results, extends what takes long, and drains.
 import { isFinal } from './addresses.js'
 import { type Chunk, type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
@@ -204,7 +204,7 @@ export class Worker {
     await this.#detach()
     await stream
     if (this.#fatal !== undefined) throw this.#fatal
-    if (this.#undelivered > 0) throw new Error(`quern: work: what came of ${this.#undelivered} chunks could not be reported; they come back after their deadline`)
+    if (this.#undelivered > 0) throw new Error(`quern: work: the results of ${this.#undelivered} chunks were not delivered; the server offers these chunks again after their deadline`)
     if (!this.#reached && this.#hellos === 0 && this.#away !== undefined) throw this.#away // it never worked
   }
 
@@ -518,7 +518,7 @@ export class Worker {
     this.#reportResult(h, { status: 'invalid', code: error.code, detail: reason })
   }
 
-  /** Tells that what came of a chunk does not count. */
+  /** Reports a result that does not count. */
   #reportResult(h: Held, result: Result): void {
     this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
   }

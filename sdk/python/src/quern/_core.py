@@ -1,6 +1,6 @@
 """What a call is, step by step, without doing any of it.
 
-Every procedure here is a generator that yields what it needs (an :class:`Effect`) and is sent what came of it. ``_threads`` and
+Every procedure here is a generator that yields what it needs (an :class:`Effect`) and is sent its result. ``_threads`` and
 ``_asyncio`` carry effects out, the one blocking, the other awaiting; so both clients behave the same.
 """
 

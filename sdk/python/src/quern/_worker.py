@@ -334,7 +334,7 @@ class WorkerCore:
     def outcome(self) -> Optional[Error]:
         """What a worker that is over raises."""
         if self.fatal is None and self.undelivered:
-            return Undelivered(f"what came of {self.undelivered} chunks could not be reported; they come back after their deadline")
+            return Undelivered(f"the results of {self.undelivered} chunks were not delivered; the server offers these chunks again after their deadline")
         if self.fatal is None and not self.reached and not self.hellos:
             return self.away  # it never worked
         return self.fatal
@@ -599,7 +599,7 @@ class WorkerCore:
         self._report_result(held, ("invalid", error.code, reason))
 
     def _report_result(self, held: Held, result: Lost) -> None:
-        """Tell that what came of a chunk does not count."""
+        """Report a result that does not count."""
         self.shell.report(ReservationLost(held.chunk.submission, held.chunk.index, *result))
 
 

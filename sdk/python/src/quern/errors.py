@@ -129,7 +129,7 @@ def shown(error: BaseException) -> str:
 
 
 class ReservationLost(Error):
-    """What came of a chunk does not count: another consumer holds or finished it, its submission ended, it was taken back, or the server
+    """The result of a chunk does not count: another consumer holds or finished it, its submission ended, it was taken back, or the server
     refused the result (``status`` is then ``invalid``).
 
     Workers tell it to ``on_error``. ``submission`` and ``index`` name the chunk; ``status`` and ``code`` are the server's.
@@ -166,7 +166,7 @@ class StrategyWithoutEffect(Error):
 
 
 class Undelivered(Error):
-    """A worker ended, and could not report what came of some chunks: they come back after their deadline."""
+    """A worker ended, and could not deliver some results: the server offers their chunks again after the deadline."""
 
 
 LONGEST_PAUSE = 30 * 24 * 3600.0  # seconds: the longest pause that the server gives a chunk
