@@ -264,6 +264,7 @@ func (f *fixture) followAudit(token, last string) func(n int) (targets, ids []st
 func TestAuditStreamEndsWithTheProblem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	f.alone()
 	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
 	const entries = auditBatch + 50
 	for n := range entries {

@@ -75,6 +75,14 @@ func newFixtureOn(t testing.TB, crew *crew, seed uint64, change ...func(*Server)
 	return f
 }
 
+// alone skips a test that looks into the files of a server, or into the server itself.
+func (f *fixture) alone() {
+	f.Helper()
+	if f.crew != nil {
+		f.Skip("it is about the files or the parts of one server")
+	}
+}
+
 // serverOn starts a server on a folder, which is a node of a cluster if that is not nil.
 func (f *fixture) serverOn(dir string, in *engine.Cluster, listener net.Listener, change ...func(*Server)) (*engine.Engine, func()) {
 	f.Helper()

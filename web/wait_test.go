@@ -101,6 +101,7 @@ func TestWaitForManyEnds(t *testing.T) {
 func TestWaitForManyOfADeletedQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	f.alone()
 	f.do("PUT", "/v1/queues/other", "{}", http.StatusCreated, nil)
 	var gone [2]api.Submission
 	for i := range gone {
