@@ -58,7 +58,7 @@ func keptSnapshots(t *testing.T, dir string) []string {
 	return slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == blobsFolder })
 }
 
-// closedWhole closes an engine when no snapshot is under way: a close would cut it off, and leave what there is of it to the next one.
+// closedWhole closes an engine when no snapshot is under way: a close would cut it off, and leave the unfinished file to the next one.
 func closedWhole(t *testing.T, e *Engine) {
 	t.Helper()
 	for _, q := range e.Queues() {

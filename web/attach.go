@@ -1,6 +1,6 @@
 package web
 
-// The stream by which the server knows that a consumer lives. How it ends says what becomes of the
+// The stream by which the server knows that a consumer lives. How it ends says what happens to the
 // consumer's chunks:
 //
 //	the client closes it, or its connection breaks  ─► away; lost after the grace, unless it comes back

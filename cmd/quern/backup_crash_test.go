@@ -63,7 +63,7 @@ func whole(t *testing.T, path string) bool {
 }
 
 // After kill -9 of the server at any moment of a backup there is a whole backup or none, and the server goes on without what was left of
-// it. After kill -9 of a restore no server starts on what there is of it, and the same restore goes on to the end.
+// it. After kill -9 of a restore no server starts on the unfinished directory, and the same restore goes on to the end.
 func TestBackupCrash(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

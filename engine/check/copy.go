@@ -49,7 +49,7 @@ func (o *Options) inCopy(dir string, take, read func(work string) error) (err er
 	return read(work)
 }
 
-// Copy copies what there is of a data directory into another folder.
+// Copy copies the files of a data directory into another folder.
 func (o *Options) Copy(ctx context.Context, from, to string) error { return o.copy(ctx, from, to, "") }
 
 // copy copies the files of a directory whose names begin so. A file system that can share blocks between files does, so that it takes no

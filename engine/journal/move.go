@@ -25,7 +25,7 @@ func (k MoveKind) ofEntries() bool { return k == MoveDelivered || k == MoveStuck
 // enters says that a kind puts chunks into the outbox.
 func (k MoveKind) enters() bool { return k == MoveForward || k == MoveRenumber }
 
-// Move is what becomes of some chunks of one submission without a try (Forward, Discard,
+// Move is what happens to some chunks of one submission without a try (Forward, Discard,
 // Offer), or of entries of the outbox (Delivered, Stuck, Renumber).
 //
 //	dead letter ── Forward ──► outbox, number n ── Delivered ──► gone

@@ -55,7 +55,7 @@ type snapshotter struct {
 	shell.Shell
 	snapshotMeans
 	making sync.Mutex     // held while one is made
-	ended  sync.WaitGroup // a stop ends one that is being made: what there is of it the next one removes
+	ended  sync.WaitGroup // a stop ends one that is being made: the next one removes the unfinished file
 }
 
 // snapshotMeans are the dependencies of snapshots beside the shard.

@@ -1,4 +1,4 @@
-// Package disktest is a disk for tests: it stands below SQLite, writes down what becomes of the databases in one folder, and has writes and
+// Package disktest is a disk for tests: it stands below SQLite, writes down what happens to the databases in one folder, and has writes and
 // syncs fail or wait. From what it wrote down it makes what the disk may hold after the power failed at any moment. It is for tests only.
 //
 //quern:tests processes

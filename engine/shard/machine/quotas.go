@@ -37,7 +37,7 @@ func (p *quotas) Set(group string, quota queue.Quota) {
 // Remove forgets a group that someone created.
 func (p *quotas) Remove(group string) { delete(p.of, group) }
 
-// Use is what there is of a group: applied, and on its way.
+// Use is the open work of a group: applied, and on its way.
 func (p *quotas) Use(group string) queue.Quota {
 	use := p.pending[group]
 	use.Waiting += p.parked[group]

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/schedule"
 )
 
-// Rhythm is when a schedule is due, and what becomes of ticks that come late. It never
+// Rhythm is when a schedule is due, and what happens to late ticks. It never
 // changes, so it is asked outside of the mutex.
 type Rhythm struct {
 	Def   *queue.Schedule
@@ -95,7 +95,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// tickPlan is what becomes of the ticks up to a moment.
+// tickPlan is what happens to the ticks up to a moment.
 type tickPlan struct {
 	ticks        []queue.Time // to be emitted, ascending
 	missed, late uint64       // how many are dropped, by which policy

@@ -91,7 +91,7 @@ func (s *Settings) Deleted(group string) (is bool) {
 	return is
 }
 
-// Use is what there is of a group.
+// Use is the open work of a group.
 func (s *Settings) Use(group string) (use queue.Quota) {
 	s.Look(func(m *machine.Machine) { use = m.Quotas.Use(group) })
 	return use

@@ -109,7 +109,7 @@ class Connection:
             self.socket.close()
 
     def abort(self) -> None:
-        """End a call that another thread makes. The call may have come to its end in this very moment."""
+        """End a call that another thread makes. The call may just have ended."""
         self.aborted = True
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
