@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -37,7 +38,7 @@ func TestSlowHandlersHaveLittleAhead(t *testing.T) {
 		begin <- struct{}{}
 		f.wait(func() bool { return len(f.done) == i+1 })
 	}
-	f.wait(func() bool { return len(f.held) <= at+at/2 }) // it was twice as many as there are handlers
+	f.wait(func() bool { return len(f.held) <= at+at/2 })
 	close(begin)
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -50,29 +51,31 @@ func TestAhead(t *testing.T) {
 		left  int
 		full  bool
 		bytes int
+		quick bool // the call is over before a handler misses it
 	}
-	ranOut := answer{0, true, 0}
+	ranOut := answer{full: true}
 	for name, c := range map[string]struct {
 		o       WorkOptions
 		answers []answer
 		want    int
 	}{
-		"as many as handlers at first":    {WorkOptions{Concurrency: 8}, nil, 8},
-		"doubled":                         {WorkOptions{Concurrency: 8}, []answer{ranOut, ranOut}, 32},
-		"up to a bound":                   {WorkOptions{Concurrency: 600}, []answer{ranOut, ranOut}, mostAhead},
-		"the server has no more":          {WorkOptions{Concurrency: 8}, []answer{{0, false, 0}}, 8},
-		"large answers":                   {WorkOptions{Concurrency: 8}, []answer{{0, true, largeAnswer}}, 8},
-		"an eighth less":                  {WorkOptions{Concurrency: 16}, []answer{{9, true, 0}}, 14},
-		"half was left":                   {WorkOptions{Concurrency: 16}, []answer{{8, true, 0}}, 16},
-		"none, and then one":              {WorkOptions{Concurrency: 1}, []answer{{1, true, 0}, {0, true, 0}}, 1},
-		"as the caller says":              {WorkOptions{Concurrency: 8, Prefetch: 3}, []answer{ranOut, {3, true, 0}}, 3},
+		"none at first":                   {WorkOptions{Concurrency: 8}, nil, 0},
+		"doubled":                         {WorkOptions{Concurrency: 8}, []answer{ranOut, ranOut, ranOut}, 4},
+		"up to a bound":                   {WorkOptions{Concurrency: 600}, slices.Repeat([]answer{ranOut}, 12), mostAhead},
+		"the server has no more":          {WorkOptions{Concurrency: 8}, []answer{{}}, 0},
+		"large answers":                   {WorkOptions{Concurrency: 8}, []answer{{full: true, bytes: largeAnswer}}, 0},
+		"slow handlers":                   {WorkOptions{Concurrency: 8}, []answer{{full: true, quick: true}}, 0},
+		"an eighth less":                  {WorkOptions{Concurrency: 16}, append(slices.Repeat([]answer{ranOut}, 5), answer{left: 9, full: true}), 14},
+		"half was left":                   {WorkOptions{Concurrency: 16}, append(slices.Repeat([]answer{ranOut}, 5), answer{left: 8, full: true}), 16},
+		"one, and then none":              {WorkOptions{Concurrency: 1}, []answer{ranOut, {left: 1, full: true}}, 0},
+		"as the caller says":              {WorkOptions{Concurrency: 8, Prefetch: 3}, []answer{ranOut, {left: 3, full: true}}, 3},
 		"none":                            {WorkOptions{Concurrency: 8, Prefetch: -1}, []answer{ranOut}, 0},
-		"no more than one Work can hold":  {WorkOptions{Concurrency: maxHeld - 5}, []answer{ranOut}, 5},
+		"no more than one Work can hold":  {WorkOptions{Concurrency: maxHeld - 5}, slices.Repeat([]answer{ranOut}, 4), 5},
 		"nothing beside so many handlers": {WorkOptions{Concurrency: maxHeld}, []answer{ranOut}, 0},
 	} {
 		a := newAhead(&c.o)
 		for _, x := range c.answers {
-			a.answered(x.left, x.full, x.bytes)
+			a.answered(x.left, x.full, x.bytes, !x.quick)
 		}
 		if a.n != c.want || a.room() < a.n {
 			t.Errorf("%s: %d ahead of %d, want %d", name, a.n, a.room(), c.want)

@@ -205,11 +205,12 @@ type call struct {
 	out      Exchanged
 	err      error
 	hellos   int // of the attach stream before it began
+	began    time.Time
 }
 
 // startCall takes what is to be reported, as much as fits into one call, and starts it.
 func (w *worker) startCall() {
-	n := &call{hellos: w.attached.hellos}
+	n := &call{hellos: w.attached.hellos, began: time.Now()}
 	cost, inserts := 0, 0
 	for _, h := range w.outcomes {
 		cost += outputCost(h.output) + len(h.reason) + 100

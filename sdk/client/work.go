@@ -21,7 +21,7 @@ type WorkOptions struct {
 	Context     api.Meta // what plugins may know of this consumer
 	Concurrency int      // handlers that run at once; 0 is 1
 	// chunks reserved ahead, beyond those that handlers work on; 0 is as many as handlers finish during a call, at most 1,000, which Work
-	// finds out; negative is none
+	// finds out, beginning with none; negative is none
 	Prefetch int
 	// of a reservation, which is extended while a handler runs: how soon a crashed consumer's work goes on elsewhere; 0
 	// is a minute

@@ -42,6 +42,7 @@ type worker struct {
 	progress progresses
 
 	ahead       ahead
+	answered    time.Time // when the last call ended
 	metas       metaReader
 	calling     int   // 1 while a call is under way
 	asked       int   // chunks that the call under way may bring
@@ -333,14 +334,23 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 	w.extendSince(hellos)
 }
 
+// waited says whether a handler waits for calls a sixteenth of its time or more: how long the call took, by how long a handler works on a
+// chunk, which follows from how many chunks ended since the call before.
+func (w *worker) waited(call *call) bool {
+	now := time.Now()
+	took, since := now.Sub(call.began), now.Sub(w.answered)
+	w.answered = now
+	return 16*took.Seconds()*float64(len(call.outcomes)) >= since.Seconds()*float64(w.o.Concurrency)
+}
+
 // called takes the end of a call.
 func (w *worker) called(call *call) {
-	asked := w.asked
+	asked, waited := w.asked, w.waited(call)
 	w.calling, w.asked = 0, 0
 	if call.err == nil {
 		w.failures, w.contact.reached = 0, true
 		if asked > 0 {
-			w.ahead.answered(len(w.ready), len(call.out.Reservations) == asked, len(call.out.body))
+			w.ahead.answered(len(w.ready), len(call.out.Reservations) == asked, len(call.out.body), waited)
 			w.warn(call.out.Warnings) // an answer to a call that asked for nothing has none, and takes back none
 		}
 		w.settle(call)

@@ -109,6 +109,19 @@ class Whole(unittest.TestCase):
             outputs = {output.index: output.data for output in client.outputs(submission)}
             self.assertEqual(outputs, {0: b"aa", 1: b"\xff\x00\xff\x00", 2: ("é\u2028" * 2).encode()})
 
+    def test_two_slow_workers(self) -> None:
+        """A worker whose handler is slow holds no chunk that another one could work on."""
+        with serving() as server, quern.Client(server.address) as client:
+            submission = client.insert(["a", "b"])
+            both = threading.Barrier(2)  # with one of the chunks reserved ahead, the second handler would never begin
+
+            def slow(chunk: quern.Chunk) -> None:
+                both.wait(60)
+
+            with client.worker()(slow), client.worker()(slow):
+                ended = client.wait(submission, timeout=60)
+            self.assertEqual((ended["state"], ended["done"]), ("completed", 2))
+
     def test_a_unix_socket(self) -> None:
         """Calls, work and asyncio go through a Unix socket, when that is the address; where no server listens they go on."""
         with tempfile.TemporaryDirectory(prefix="quern-python-") as folder:

@@ -1,15 +1,16 @@
-"""The worker's decisions, one by one, without a thread, a clock or a connection."""
+"""The worker's decisions, one by one, without a thread or a connection."""
 
 from __future__ import annotations
 
 import json
+import time
 import unittest
 from typing import Any
 
 import quern
 from quern._core import Core, Event
 from quern._held import Held
-from quern._worker import Exchange, Poll, WorkerCore, WorkerOptions
+from quern._worker import Ahead, Exchange, Poll, WorkerCore, WorkerOptions
 
 
 class Recorder:
@@ -106,6 +107,28 @@ class Worker(unittest.TestCase):
         self.answer(call, "ok")
         self.assertEqual(len(self.shell.polls), 3)
         self.assertEqual(self.shell.polls[-1].room, 1)
+
+    def test_ahead(self) -> None:
+        """It reserves nothing ahead at first, more when handlers waited for calls, and less when much is left."""
+        ahead = Ahead(WorkerOptions(concurrency=2))
+
+        def answered(finished: int, took: float, since: float, left: int, brought: int, size: int = 0) -> int:
+            now = time.monotonic()
+            ahead._answered = now - since
+            call = Exchange([Held(reservation(i), self.shell) for i in range(finished)], [], [], 8, 0, 0)
+            call.answer, call.began, call.size = {"reservations": [None] * brought}, now - took, size
+            ahead.answered(call, left)
+            return ahead.n
+
+        self.assertEqual(ahead.n, 0)
+        self.assertEqual(answered(1, 1, 100, 0, 8), 0)  # a handler works 200 s on a chunk, and missed one
+        self.assertEqual(answered(2, 1, 2, 0, 7), 0)  # the server has no more
+        self.assertEqual(answered(2, 1, 2, 0, 8, 2 << 20), 0)  # a large answer takes long with fewer, too
+        self.assertEqual([answered(2, 1, 2, 0, 8) for _ in range(5)], [1, 2, 4, 8, 16])
+        self.assertEqual([answered(2, 1, 2, 8, 8), answered(2, 1, 2, 9, 8)], [16, 14])
+        self.assertEqual([answered(2, 1, 2, 0, 8) for _ in range(8)][-1], 1000)
+        ahead = Ahead(WorkerOptions(concurrency=2, prefetch=3))
+        self.assertEqual([answered(2, 1, 2, 0, 8), answered(2, 1, 2, 3, 8)], [3, 3])
 
     def test_tick(self) -> None:
         """What has seen two quarters of its timeout is extended once, and again two quarters after the answer."""

@@ -24,7 +24,7 @@ export interface WorkOptions {
   context?: Meta
   /** Handlers that run at once; 1 unless told. */
   concurrency?: number
-  /** Chunks reserved ahead, beyond those that handlers work on; as many as concurrency unless told. */
+  /** Chunks reserved ahead, beyond those that handlers work on; unless told, what keeps handlers from waiting, at most 1,000, which the worker finds out. */
   prefetch?: number
   /** Of a reservation, which is extended while its handler runs: how soon a crashed consumer's work goes on elsewhere if it is not attached. In milliseconds, at least 100; a minute unless told. */
   timeoutMs?: number
@@ -42,7 +42,7 @@ export interface WorkOptions {
   onError?: (error: unknown) => void
 }
 
-type Free = 'strategy' | 'context' | 'graceMs' | 'signal' | 'onError'
+type Free = 'prefetch' | 'strategy' | 'context' | 'graceMs' | 'signal' | 'onError'
 type Settings = Required<Omit<WorkOptions, Free>> & Pick<WorkOptions, Free>
 
 /** How much output goes into one call: well below the server's default limit of 1 MiB for a body. */
@@ -55,6 +55,8 @@ const batchInserts = 10_000
 const maxReserve = 350
 /** The most chunks that one worker holds: a bound on memory, and on what a crash loses. */
 const maxHeld = 100_000
+/** The most chunks that are reserved ahead, unless told. */
+const maxAhead = 1000
 const maxWait = 60_000
 const minTimeout = 100
 /** The longest pause after a poll that brought nothing. */
@@ -111,17 +113,17 @@ export const drawConsumer = (): string => `${host().slice(0, 100)}-${drawKey().s
 /** Fills in what was left out and refuses what cannot be. */
 function settle(o: WorkOptions): Settings {
   const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, signals = [] } = o
-  const { prefetch = concurrency, consumer = drawConsumer() } = o
+  const { consumer = drawConsumer() } = o
   const whole = (name: string, value: number, least: number, most: number) => {
     if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`quern: work: ${name} is ${value}; it must be a whole number from ${least} to ${most}`)
   }
   whole('concurrency', concurrency, 1, maxHeld)
-  whole('prefetch', prefetch, 0, maxHeld - concurrency)
+  whole('prefetch', o.prefetch ?? 0, 0, maxHeld - concurrency)
   whole('timeoutMs', timeoutMs, minTimeout, 86_400_000)
   whole('waitMs', waitMs, 0, maxWait)
   if (o.context) checkMeta('context', o.context)
   if (o.graceMs !== undefined && !(o.graceMs >= 0)) throw new RangeError(`quern: work: graceMs is ${o.graceMs}; it must be 0 or more`)
-  return { ...o, concurrency, prefetch, queue, timeoutMs, waitMs, attach, signals, consumer }
+  return { ...o, concurrency, queue, timeoutMs, waitMs, attach, signals, consumer }
 }
 
 /** One round trip that reports, extends, gives back and reserves. */
@@ -131,6 +133,35 @@ interface Call {
   releases: Held[]
   /** Of the attach stream, before it began. */
   hellos: number
+}
+
+/**
+ * How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and no more,
+ * because nobody else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it begins with
+ * none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was left.
+ */
+class Ahead {
+  n: number
+  #answered = -Infinity // when the last call ended
+
+  constructor(readonly o: Settings) {
+    this.n = o.prefetch ?? 0
+  }
+
+  /**
+   * A call that began at a time ended when `left` chunks were there that no handler had begun. It reported what had finished since the call before;
+   * full: it brought all of the `asked` chunks, so the server has more. A handler had to wait if that is a sixteenth of its time or more: the
+   * length of the call by how long a handler works on a chunk, which follows from how many finished.
+   */
+  answered(began: number, finished: number, left: number, asked: number, full: boolean): void {
+    const now = performance.now()
+    const since = now - this.#answered
+    this.#answered = now
+    if (this.o.prefetch !== undefined || asked === 0) return
+    const waited = 16 * (now - began) * finished >= since * this.o.concurrency
+    if (left === 0 && full && waited) this.n = Math.min(Math.max(2 * this.n, 1), maxAhead, maxHeld - this.o.concurrency)
+    else if (left > this.n / 2) this.n -= Math.max(Math.floor(this.n / 8), 1)
+  }
 }
 
 /** How often a worker makes a call because handlers say how far they are. */
@@ -159,6 +190,7 @@ export class Worker {
   #asked = 0 // chunks that the call under way may bring
   #polling = 0 // chunks that the poll under way may bring; 0: there is none
   #budget = batchBytes
+  readonly #ahead: Ahead
   #failures = 0 // calls in a row that failed
   #pollFailures = 0
   #draining = false
@@ -185,6 +217,7 @@ export class Worker {
 
   constructor(readonly client: Client, readonly connection: Connection, readonly o: Settings, readonly handler: Handler, readonly hook?: Hook) {
     this.#awaited = o.attach
+    this.#ahead = new Ahead(o)
     this.#path = `/v1/queues/${part(o.queue)}/reservations`
     this.#reserve = { ...(o.strategy === undefined ? {} : { strategy: o.strategy }), consumer: o.consumer, timeout_ms: o.timeoutMs, ...(o.context ? { context: o.context } : {}) }
   }
@@ -285,7 +318,7 @@ export class Worker {
   /** How many chunks may be asked for. What is not reported yet still counts, so that a server that takes no results gives no work either; nor does a worker whose hooks are slow. */
   #room(reported: number): number {
     if (this.#draining || this.#awaited) return 0
-    const free = this.o.concurrency + this.o.prefetch - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling - this.#hooks
+    const free = this.o.concurrency + this.#ahead.n - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling - this.#hooks
     return Math.min(Math.max(free, 0), maxReserve)
   }
 
@@ -372,8 +405,10 @@ export class Worker {
   async #make(call: Call): Promise<void> {
     let answer: ExchangeAnswer | undefined
     let failure: unknown
+    let began = 0
     try {
       await this.#giveBack(call)
+      began = performance.now()
       if (call.outcomes.length + call.extends.length > 0 || this.#asked > 0) answer = await this.#exchange(call)
     } catch (error) {
       failure = error
@@ -388,6 +423,7 @@ export class Worker {
         this.#failures = 0
         this.#reached = true
         if (answer) {
+          this.#ahead.answered(began, call.outcomes.length, this.#ready.length - this.#next, asked, answer.reservations.length === asked)
           if (asked > 0) this.#warn(answer) // an answer to a call that asked for nothing has no warnings, and takes back none
           this.#settle(call, answer)
           this.#accept(answer, call.hellos)

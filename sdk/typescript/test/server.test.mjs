@@ -343,6 +343,23 @@ test('a token that is revoked ends the worker with an error of its type, after i
   await secure.stop()
 })
 
+test('a worker whose handler is slow holds no chunk that another one could work on', async () => {
+  const name = await queue('shared')
+  await client.insert(name, { chunks: { count: 2, template: 'x' } })
+  let begun = 0
+  let both
+  const started = new Promise((resolve) => { both = resolve })
+  const end = new AbortController()
+  const handler = async () => {
+    if (++begun === 2) both()
+    await started
+  }
+  const workers = [1, 2].map(() => client.work({ queue: name, signal: end.signal }, handler))
+  await started // with one of them reserved ahead, the second would wait for the first
+  end.abort()
+  await Promise.all(workers)
+})
+
 test('a second SIGTERM at once is the same one, a second SIGINT has its usual effect, and no listener is left', async () => {
   const name = await queue('signalled')
   await client.insert(name, { chunks: { count: 2, template: 'x' } })

@@ -26,6 +26,8 @@ BATCH_BYTES = 700 << 10  # of results in one call: well below the server's defau
 BATCH_ITEMS = 5000
 BATCH_INSERTS = 10_000  # submissions that the completions of one call bring
 MAX_RESERVE = 1000
+MAX_AHEAD = 1000  # chunks reserved ahead, unless told
+LARGE_ANSWER = 1 << 20  # with so many bytes it is not the number of chunks in a call that makes it slow
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
 DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
 PROGRESS_SECONDS = 1.0  # how often a worker makes a call because handlers say how far they are
@@ -48,7 +50,7 @@ class WorkerOptions:
     consumer: str = ""  # name of this consumer, its alone; "" is the host's name with something random
     context: Mapping[str, Union[str, int]] = field(default_factory=dict)  # what plugins may know of this consumer
     concurrency: int = 1  # handlers that run at once
-    prefetch: Optional[int] = None  # chunks reserved ahead, beyond those that handlers work on; None: as many as concurrency
+    prefetch: Optional[int] = None  # chunks reserved ahead, beyond those that handlers work on; None: what keeps handlers from waiting, found out
     timeout: float = 60.0  # seconds of a reservation, which is extended while a handler runs: how soon a crashed worker's work goes on elsewhere
     wait: float = 20.0  # seconds that the server is asked to wait for work, at most 60
     grace: Optional[float] = None  # seconds that handlers may go on after the worker was told to end; None is without limit
@@ -59,9 +61,8 @@ class WorkerOptions:
         """Fill in defaults, and refuse what cannot be."""
         if self.concurrency < 1:
             raise ValueError(f"concurrency is {self.concurrency}; it must be at least 1")
-        if self.prefetch is None:
-            self.prefetch = self.concurrency
-        if self.prefetch < 0 or self.concurrency + self.prefetch > MAX_HELD:
+        prefetch = self.prefetch or 0
+        if prefetch < 0 or self.concurrency + prefetch > MAX_HELD:
             raise ValueError(f"prefetch is {self.prefetch}; it must be at least 0, and with concurrency at most {MAX_HELD}")
         if not 0.1 <= self.timeout <= 86400:
             raise ValueError(f"timeout is {self.timeout}; it must be from 0.1 to 86,400 seconds")
@@ -86,6 +87,8 @@ class Exchange:
     failures: int  # calls in a row that failed before it
     error: Optional[Error] = None
     answer: Any = None
+    began: float = 0.0  # as time.monotonic has it
+    size: int = 0  # bytes of the answer
 
 
 @dataclass
@@ -133,14 +136,42 @@ class Shell(Protocol):
         """Call the hook for a failure that the server has recorded, then :meth:`WorkerCore.hooked`. False: there is no hook."""
 
 
+class Ahead:
+    """How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way,
+    and no more, because nobody else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its
+    window: it begins with none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more
+    than half was left."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self.concurrency = options.concurrency
+        self.fixed = options.prefetch is not None
+        self.n = options.prefetch or 0
+        self.most = self.n if self.fixed else min(MAX_AHEAD, MAX_HELD - options.concurrency)
+        self._answered = -math.inf  # when the last call ended, as time.monotonic has it
+
+    def answered(self, call: Exchange, left: int) -> None:
+        """A call ended when ``left`` chunks were there that no handler had begun. If it brought all that it asked for, the server has more.
+        A handler had to wait if that is a sixteenth of its time or more: the length of the call by how long a handler works on a chunk,
+        which follows from how many chunks ended since the call before."""
+        now = time.monotonic()
+        since, self._answered = now - self._answered, now
+        if self.fixed or not call.asked:
+            return
+        waited = 16 * (now - call.began) * len(call.outcomes) >= since * self.concurrency
+        full = len(call.answer["reservations"]) == call.asked
+        if left <= 0 and full and waited and call.size < LARGE_ANSWER:
+            self.n = min(max(2 * self.n, 1), self.most)
+        elif left > self.n // 2:
+            self.n -= max(self.n // 8, 1)
+
+
 class WorkerCore:
     """One run of a worker. All methods but the procedures are called by one thread at a time."""
 
     def __init__(self, core: Core, options: WorkerOptions, shell: Shell) -> None:
         options.check()
         self.core, self.options, self.shell = core, options, shell
-        assert options.prefetch is not None  # check fills it in
-        self.capacity = options.concurrency + options.prefetch
+        self.ahead = Ahead(options)
         self.timeout_ms = math.ceil(options.timeout * 1000)
         reserve: dict[str, Any] = {"consumer": options.consumer, "timeout_ms": self.timeout_ms}
         if options.strategy is not None:
@@ -198,6 +229,7 @@ class WorkerCore:
         error = call.error
         if error is None:
             self.failures, self.reached = 0, True
+            self.ahead.answered(call, len(self.held) - self.options.concurrency)
             if call.asked:  # an answer to a call that asked for nothing has no warnings, and takes back none
                 self._warn(call.answer)
             self._settle(call)
@@ -363,7 +395,7 @@ class WorkerCore:
         either. So does a failure whose hook runs: a worker whose hooks are slow reserves less."""
         if self.draining or self.awaited:
             return 0
-        free = self.capacity - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling - self.hooks
+        free = self.options.concurrency + self.ahead.n - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling - self.hooks
         return min(max(free, 0), MAX_RESERVE)
 
     def _start_call(self) -> None:
@@ -394,7 +426,9 @@ class WorkerCore:
                 yield from self.core.call(self._request("release", write_json({"items": released}).encode()))
                 call.releases = []  # nothing depends on the results: what is not ours any more needs no giving back
             if call.outcomes or call.extends or call.asked:
+                call.began = time.monotonic()
                 reply = yield from self.core.call(self._request("exchange", self._body(call)))
+                call.size = len(reply.body)
                 call.answer = read_json("exchange", reply.body)
                 for what, items in (("complete", _count(call, False)), ("fail", _count(call, True)), ("extend", len(call.extends))):
                     if len(call.answer[what]) != items:
@@ -471,7 +505,7 @@ class WorkerCore:
             self.leave()
         for raw in answer["reservations"]:
             held = Held(raw, self.shell)
-            if self.draining or len(self.held) >= self.capacity:
+            if self.draining or len(self.held) >= self.options.concurrency + self.ahead.most:
                 self.releases.append(held)
                 continue
             self.held.add(held)
