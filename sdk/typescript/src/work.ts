@@ -137,7 +137,7 @@ interface Call {
 
 /**
  * How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and no more,
- * because nobody else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it begins with
+ * because no one else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it begins with
  * none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was left.
  */
 class Ahead {
