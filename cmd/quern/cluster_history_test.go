@@ -260,7 +260,7 @@ func (c *historyCluster) primaryIsLost() {
 
 // powerIsLost kills all processes at once. The nodes come again under their names, without their disks.
 func (c *historyCluster) powerIsLost() {
-	at, old := c.now(), c.all
+	at, old := c.now(), slices.Clone(c.all) // what leaves is deleted in place
 	for _, n := range old {
 		n.tell(syscall.SIGKILL)
 	}
