@@ -41,7 +41,6 @@ type forwarding struct {
 	log   *slog.Logger
 
 	transport http.RoundTripper
-	links     *links       // for calls with small bodies, without TLS
 	self      http.Handler // answers what this node asks itself
 }
 
@@ -90,8 +89,7 @@ func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 	// The default of 2 idle connections would have most calls dial. A node that does not accept within two seconds
 	// counts as lost for the call.
 	transport.MaxIdleConnsPerHost, transport.DialContext = 256, (&net.Dialer{Timeout: 2 * time.Second}).DialContext
-	return &forwarding{nodes: nodes, auth: a, log: log, transport: transport,
-		links: &links{dial: transport.DialContext, idle: map[string][]*nodeLink{}}}
+	return &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
 }
 
 // elsewhere says which other node is to answer a call; nil: this one does. One that was sent on already is refused: the
@@ -186,11 +184,6 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 		sent.Header["User-Agent"] = []string{""} // else it would get one of Go
 	}
 	sent.Header[headerHop], sent.Header[headerRequestID] = []string{f.auth.hops.seal(&h)}, []string{id}
-	roundTrip := func() (*http.Response, error) { return f.transport.RoundTrip(sent.WithContext(r.Context())) }
-	if to.Scheme == "http" && r.ContentLength >= 0 && r.ContentLength <= smallBody {
-		delete(sent.Header, "Expect") // the body is here already
-		roundTrip = func() (*http.Response, error) { return f.links.call(r.Context(), sent) }
-	}
 	switch {
 	case r.ContentLength == 0:
 		sent.Body = http.NoBody
@@ -205,7 +198,7 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 		sent.Body, _ = sent.GetBody()
 	}
 	defer sent.Body.Close() // the transport may go on reading it after an early answer
-	answer, err := roundTrip()
+	answer, err := f.transport.RoundTrip(sent.WithContext(r.Context()))
 	if err != nil {
 		return f.failed(r, at, err)
 	}
