@@ -377,7 +377,7 @@ func newCopyPace(ctx context.Context, now func() time.Time) *copyPace {
 	return &copyPace{ctx: ctx, now: now, began: now()}
 }
 
-// done says that so many more bytes are copied, and rests when that makes a piece.
+// done says that this many more bytes are copied, and rests when that makes a piece.
 func (p *copyPace) done(bytes int) error {
 	if p.bytes += bytes; p.bytes < copyPiece {
 		return p.ctx.Err()

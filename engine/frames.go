@@ -124,7 +124,7 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	f.last.Store(frame)
 }
 
-// sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out. Those that
+// sampleKeys reads the counters of the values, key by key, until this many were read that the rest has to be left out. Those that
 // metrics show come first, and each may be as large as it likes up to maxShownVisits: an operator asked for them.
 func (q *Queue) sampleKeys(frame *api.KeysFrame, now queue.Time, shown []queue.MetaKey) {
 	keys := q.shard.Values.Keys()

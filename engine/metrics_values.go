@@ -19,7 +19,7 @@ import (
 	shardvalues "github.com/quern-queue/quern/engine/shard/values"
 )
 
-// What is left over under a label that may have only so many values, and strategies that have no name. Neither can be a name.
+// What is left over under a label that may have only this many values, and strategies that have no name. Neither can be a name.
 const (
 	otherShown  = "_other"
 	inlineShown = "_inline"

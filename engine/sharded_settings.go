@@ -47,7 +47,7 @@ func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Setti
 	return nil
 }
 
-// splittable says why a queue cannot have so many shards.
+// splittable says why a queue cannot have this many shards.
 func (x *Sharding) splittable(q *Queue, shards uint8) error {
 	now := q.config.Load().Shards
 	switch {
@@ -114,7 +114,7 @@ func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings)
 	return nil
 }
 
-// join has calls go to a queue of so many shards. The caller holds e.mu, or is the only one with the engine yet.
+// join has calls go to a queue of this many shards. The caller holds e.mu, or is the only one with the engine yet.
 func (x *Sharding) join(s *Sharded, shards int) {
 	s.count.Store(int32(shards))
 	x.sharded[s.name] = s

@@ -195,7 +195,7 @@ func readCursor(list, text string) (uint64, error) {
 	return numbers[0], err
 }
 
-// readCursorOf reads a cursor of numbers that have so many bits.
+// readCursorOf reads a cursor of numbers that have this many bits.
 func readCursorOf(list, text string, bits ...int) (numbers []uint64, err error) {
 	numbers = make([]uint64, len(bits))
 	if text == "" {
@@ -215,7 +215,7 @@ func readCursorOf(list, text string, bits ...int) (numbers []uint64, err error) 
 }
 
 // pageByName is the page of a list by name that begins behind `after`: at most limit items, and no more once they have
-// so many bytes. Its Next is the `after` of the following page.
+// this many bytes. Its Next is the `after` of the following page.
 func pageByName[T any](list []T, after string, limit, most int,
 	of func(*T) (name string, bytes int)) (page Page[T], err error) {
 	if limit, err = validLimit(limit); err != nil {

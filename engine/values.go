@@ -27,7 +27,7 @@ type ValueSettings struct {
 	ETag    string     // names this version; "" when nothing is set
 }
 
-// saturated says that the limit is reached by so many chunks in flight.
+// saturated says that the limit is reached by this many chunks in flight.
 func saturated(inFlight uint64, limit uint32) bool {
 	return limit != queue.NoLimit && strategy.Reached(uint32(inFlight), limit)
 }

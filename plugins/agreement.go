@@ -66,7 +66,7 @@ func overlapOf(a, b []float64, want int) float64 {
 	return float64(common) / float64(most)
 }
 
-// top are the rows that would be taken first, at most so many.
+// top are the rows that would be taken first, at most this many.
 func top(scores []float64, want int) (rows []int) {
 	var r strategy.Ranking
 	r.Reset(scores, 0, 0)

@@ -32,7 +32,7 @@ type Queues interface {
 	// PluginUsers lists the blocks that name a plugin: of stored strategies, and of those that consumers sent lately.
 	PluginUsers(plugin string) []queue.PluginUser
 
-	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns, for a
+	// Candidates gives up to this many candidates of a strategy (its text form), in its order, with these columns, for a
 	// reservation with this context. Nothing is reserved. Errors are *queue.Error.
 	Candidates(ctx context.Context, queueName, inner string, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error)
 }

@@ -42,7 +42,7 @@ type Limits struct {
 
 	LogLines      int // kept per plugin
 	LogsPerSecond int // taken per plugin
-	RecordEvery   int // of so many batches one is recorded
+	RecordEvery   int // of this many batches one is recorded
 	Records       int // recordings kept per plugin: as many of faults and as many of samples
 	RecordBytes   int // of all recordings of a plugin
 	ShadowQueue   int // batches that may wait to be scored by a shadow

@@ -125,7 +125,7 @@ func rankOf(uses []string) int {
 	return math.MaxInt8
 }
 
-// logs keeps the last lines of a plugin, and takes so many a second.
+// logs keeps the last lines of a plugin, and takes this many a second.
 type logs struct {
 	most, rate int
 

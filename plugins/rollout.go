@@ -103,7 +103,7 @@ func (x Rollout) Shadow(ctx context.Context, name string, s api.PluginSelection,
 	})
 }
 
-// Canary lets a version score for so many per cent of the requests; 0 per cent, or an empty version, ends that.
+// Canary lets a version score for this many per cent of the requests; 0 per cent, or an empty version, ends that.
 func (x Rollout) Canary(ctx context.Context, name string, s api.PluginSelection, change Change) (api.Plugin, error) {
 	return x.change("plugin.canary", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
 		if s.Percent < 0 || s.Percent > 100 {

@@ -179,7 +179,7 @@ type recordings struct {
 
 func newRecordings(l *Limits) *recordings { return &recordings{limits: l} }
 
-// consider records a batch that faulted, and one of so many others, by its seed.
+// consider records a batch that faulted, and one of this many others, by its seed.
 func (r *recordings) consider(log *slog.Logger, u *use, b *abi.Batch, scores []float64, err error, now time.Time, every int) {
 	if every == 0 {
 		every = r.limits.RecordEvery

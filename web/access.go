@@ -166,7 +166,7 @@ func (a *asking) Value(key any) any {
 	return &caller
 }
 
-// hold has the answer count for so many bytes.
+// hold has the answer count for this many bytes.
 func (a *asking) hold(bytes int) error {
 	if bytes > access.SmallAnswer {
 		access.Of(a) // which makes the answer

@@ -142,7 +142,7 @@ type Cursor struct {
 	Cursor string `query:"cursor" maxLength:"64" pattern:"^[0-9A-Za-z_.-]*$" doc:"Cursor from the previous page"`
 }
 
-// Paging is Cursor of lists that are asked for so many items; exported like QueuePath.
+// Paging is Cursor of lists that are asked for this many items; exported like QueuePath.
 type Paging struct {
 	Cursor string `query:"cursor" maxLength:"64" doc:"Cursor from the previous page"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`

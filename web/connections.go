@@ -1,6 +1,6 @@
 package web
 
-// Which TCP connections may stay open when there are too many. The server may open only so many
+// Which TCP connections may stay open when there are too many. The server may open only this many
 // files, and a connection takes one. So without rules, a client that opens connections and says
 // nothing shuts all others out, and needs no token for it.
 //

@@ -204,7 +204,7 @@ func (p *ChunkPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 }
 
 // chunkAt reads the id of a submission, which stands at the pointer, and the index of a chunk in it. Whether the
-// submission has so many chunks is checked later, where it is known.
+// submission has this many chunks is checked later, where it is known.
 func chunkAt(pointer, id, index string) (chunk queue.ChunkID, err error) {
 	if chunk.Submission, err = submissionAt(pointer, id); err != nil {
 		return chunk, err

@@ -75,7 +75,7 @@ func queryParam(name, about string, schema *huma.Schema) *huma.Param {
 	return &huma.Param{Name: name, In: "query", Description: about, Schema: schema}
 }
 
-// textParameter is a text of at most so many bytes; 0: of any length.
+// textParameter is a text of at most this many bytes; 0: of any length.
 // The limit is in bytes, as the engine counts. maxLength in the document counts characters, which for names is the
 // same.
 func textParameter[T any](name, about string, most int, field func(*T) *string) parameter[T] {

@@ -103,7 +103,7 @@ func addStats(all, one *api.PluginStats) {
 	}
 }
 
-// mean is that of two means, each of so many values.
+// mean is that of two means, each of this many values.
 func mean(a float64, of uint64, b float64, ofB uint64) float64 {
 	if of+ofB == 0 {
 		return 0

@@ -103,7 +103,7 @@ func (c *clusterBed) killOwners(ctx context.Context, scale clusterScale, b *book
 	return worst, nil
 }
 
-// reserves reserves so many chunks of the backlog, which came first.
+// reserves reserves this many chunks of the backlog, which came first.
 func (c *caller) reserves(ctx context.Context, n int, got *api.ReserveResponse) error {
 	var one api.ReserveResponse
 	if got == nil {

@@ -463,7 +463,7 @@ func (s *serveProcess) inserts(body []byte, chunks int64, more func() bool, coun
 	return s.posts(pathSubmissions, body, chunks, more, count)
 }
 
-// posts sends the same body again and again, each of which counts for so many.
+// posts sends the same body again and again, each of which counts for this many.
 func (s *serveProcess) posts(path string, body []byte, each int64, more func() bool, count *atomic.Int64) error {
 	l, err := s.dial()
 	if err != nil {

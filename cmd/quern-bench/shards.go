@@ -43,7 +43,7 @@ func shardFigures(ctx context.Context, r *run, scale shardScale) error {
 	return reserveShards(ctx, r, scale)
 }
 
-// openShards opens an engine whose default queue has so many shards, with a backlog in every group.
+// openShards opens an engine whose default queue has this many shards, with a backlog in every group.
 func (r *run) openShards(ctx context.Context, shards uint8, scale shardScale) (*bed, error) {
 	b, err := r.open(ctx, fmt.Sprint("shards", shards))
 	if err != nil {

@@ -139,7 +139,7 @@ func singlesLife(ctx context.Context, r *run, n int) error {
 	return nil
 }
 
-// each calls fn for so many numbers, from 64 goroutines.
+// each calls fn for this many numbers, from 64 goroutines.
 func each(n int, fn func(i int) error) error {
 	var next atomic.Int64
 	return parallel(64, func(int) error {

@@ -27,7 +27,7 @@ const (
 	demoSubmissions  = 20                     // submissions they are spread over
 	demoBatch        = 10                     // chunks that a consumer holds at once
 	demoLow          = demoPerCompany / 2     // ready chunks of a company below which it inserts again
-	demoFailEvery    = 200                    // one try in so many fails, to be tried again
+	demoFailEvery    = 200                    // one try in this many fails, to be tried again
 	demoFastest      = 60 * time.Millisecond  // what a batch takes at least
 	demoSlowest      = 160 * time.Millisecond // and at most
 	demoReserveWait  = 5 * time.Second        // long poll of an idle consumer

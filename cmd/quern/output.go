@@ -132,7 +132,7 @@ func printFirst[T any](a *app, list iter.Seq2[T, error], limit limited, header [
 	return limit.sayMore(a)
 }
 
-// collect takes at most so many values of a list; 0: all.
+// collect takes at most this many values of a list; 0: all.
 func collect[T any](list iter.Seq2[T, error], most int) (first []T, err error) {
 	for value, err := range list {
 		if err != nil {

@@ -17,7 +17,7 @@ type Share[K comparable] struct {
 	next int            // of keys, to be looked at
 }
 
-// How many of its own a Share looks at when it is asked for room: so many in any case, so that it keeps small, and more when it is full.
+// How many of its own a Share looks at when it is asked for room: this many in any case, so that it keeps small, and more when it is full.
 const (
 	lookAlways = 2
 	lookFull   = 1000

@@ -88,7 +88,7 @@ func attributeOf(name string) (oid asn1.ObjectIdentifier, err error) {
 // attributeValue reads a value up to the comma or plus sign behind it.
 func attributeValue(text string) (value any, rest string, err error) {
 	var out []byte
-	keep := 0 // so many bytes are no spaces that end the value
+	keep := 0 // this many bytes are no spaces that end the value
 	for i := 0; ; i++ {
 		switch {
 		case i == len(text) || text[i] == ',' || text[i] == '+':

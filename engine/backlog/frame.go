@@ -41,7 +41,7 @@ type frame struct {
 	path      []int    // the arms that lead to this leaf, from the outermost division on
 
 	by       *filter // by whose index submissions are found; nil: all are looked at
-	met      uint32  // building: so many of its terms have all their submissions in
+	met      uint32  // building: this many of its terms have all their submissions in
 	next     uint32  // building: of the next one the shown submissions from here on are in
 	promised uint64  // bytes that it may come to, while it is being built
 }

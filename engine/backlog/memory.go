@@ -194,7 +194,7 @@ func (vs *views) Tick() {
 	vs.ticks.uses[vs.ticks.at] = vs.uses
 }
 
-// idle says that a view was not used since so many calls of Tick.
+// idle says that a view was not used since this many calls of Tick.
 func (vs *views) idle(v *View, since int) bool {
 	n := len(vs.ticks.uses)
 	return since == 0 || v.used <= vs.ticks.uses[(vs.ticks.at+n-since+1)%n]

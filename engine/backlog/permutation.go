@@ -62,7 +62,7 @@ func place(key uint64, n, index uint32) uint32 {
 	return n
 }
 
-// shape is how the mixer sees 0..n-1: as numbers of so many bits. Those of them beyond n-1,
+// shape is how the mixer sees 0..n-1: as numbers of this many bits. Those of them beyond n-1,
 // fewer than n, are what cycle walking steps over. The rounds are as many as it takes for pairs
 // and triples of neighbouring positions to fall evenly: the fewer bits, the less a round does.
 func shape(n uint32) (mask uint64, half uint, rounds int) {

@@ -46,7 +46,7 @@ type rate struct {
 	paces map[*term]*pace
 
 	since   int64 // what it knows nothing of counts as if it had used its burst at this moment; never: as if it had not
-	sweepAt int   // with so many paces it looks for values to forget
+	sweepAt int   // with this many paces it looks for values to forget
 
 	tempo // of the values for which an operator set no other
 }

@@ -9,7 +9,7 @@ import (
 // Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the
 // submission's id as a string. Without HasValue it is the one tenant of all submissions
 // that do not have the key. Each is what one chunk of it is expected to cost: 1, or where
-// time is shared so many seconds; lags are counted in the same.
+// time is shared this many seconds; lags are counted in the same.
 type Tenant struct {
 	Value    queue.MetaValue
 	HasValue bool

@@ -81,7 +81,7 @@ const (
 	mostMeasured = 1000
 	sharePeriod  = 100 * time.Millisecond
 
-	leastShare = 1 << 16 // of so many chunks one at least is measured
+	leastShare = 1 << 16 // of this many chunks one at least is measured
 )
 
 // share decides which chunks are measured: all while they are few, and a random share of many. Each chunk that is measured counts for
@@ -92,7 +92,7 @@ type share struct {
 	longest atomic.Int64 // of all in this half, also of those that are passed over
 
 	// The others belong to the mutex of Kept.
-	every  int64 // one chunk of so many is measured, on average
+	every  int64 // one chunk of this many is measured, on average
 	drawn  int64 // the distance that left began with
 	random uint64
 	begun  queue.Time // of the period

@@ -79,7 +79,7 @@ func (k *Kept) Wait(meta queue.Meta, took time.Duration, n uint64, now queue.Tim
 	k.note(meta, wait, took, n, now)
 }
 
-// Passes spares a busy queue the calls of Wait for so many submissions of an answer, whose slowest chunk waited this long. When it is
+// Passes spares a busy queue the calls of Wait for this many submissions of an answer, whose slowest chunk waited this long. When it is
 // false, Wait is to be called for each of them.
 func (k *Kept) Passes(submissions int, slowest time.Duration) bool {
 	return k == nil || k.shares[wait].passes(int64(submissions), slowest)

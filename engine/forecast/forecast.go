@@ -22,7 +22,7 @@ const (
 // Fast. Zero: nothing was done.
 type Pace struct{ Slow, Middle, Fast float64 }
 
-// Times is the pace of so many places.
+// Times is the pace of this many places.
 func (p Pace) Times(places float64) Pace {
 	return Pace{p.Slow * places, p.Middle * places, p.Fast * places}
 }
@@ -35,7 +35,7 @@ type Paces struct {
 	pace          Pace    // of the windows that have ended
 }
 
-// Note adds what was done within some seconds in so many places.
+// Note adds what was done within some seconds in this many places.
 func (p *Paces) Note(done, places, seconds float64) {
 	p.done += done / places
 	p.seconds += seconds

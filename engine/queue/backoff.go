@@ -78,7 +78,7 @@ func backoffRange(pointer string) (Range, bool) {
 	return r, ok
 }
 
-// Bounds are the shortest and the longest delay after so many attempts.
+// Bounds are the shortest and the longest delay after this many attempts.
 func (b *Backoff) Bounds(attempts int) (least, most time.Duration) {
 	n, delay := float64(max(attempts, 1)), float64(b.Base)
 	switch b.Kind {

@@ -96,7 +96,7 @@ type BulkRequest struct {
 	To       string // of BulkForward: the queue
 	Priority int64  // of BulkReprioritize
 	Actor    string // who asks, as he said; at most MaxActorBytes
-	Limit    uint32 // do it with so many matches, and end; 0: with all
+	Limit    uint32 // do it with this many matches, and end; 0: with all
 	Rate     uint32 // chunks or submissions per second at most; 0: as fast as it goes
 	DryRun   bool   // count what would become of each, and change nothing
 }

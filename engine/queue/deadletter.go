@@ -60,7 +60,7 @@ type DeadFilter struct {
 	Fingerprint string       // "": any
 	DiedBefore  Time         // died earlier than this; 0: at any time
 	DiedAfter   Time         // died at this time or later; a letter of which that is not known did not
-	Oldest      uint32       // only so many, those that died first; 0: all. Until is which those are
+	Oldest      uint32       // only this many, those that died first; 0: all. Until is which those are
 	Until       DeadAge      // died no later than that letter; zero: at any time
 }
 

@@ -17,7 +17,7 @@ type Field[T any] struct {
 	Sentence string   // what it is, without a full stop
 	Range    Range    // of a number
 	Names    []string // of values that have names, by value; "" is a value only where it is the default
-	Length   int      // of a text: at most so many bytes; 0: it has checks of its own
+	Length   int      // of a text: at most this many bytes; 0: it has checks of its own
 	sparse   bool     // rows of the catalogue are without it at its default, as those of versions that did not know it
 	field    field[T]
 }

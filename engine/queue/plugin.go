@@ -84,7 +84,7 @@ var pluginSettings = []*Field[api.PluginSettings]{
 	}, {
 		Name: "record_every", Range: numbers(0, 1<<30, "the server's 10,000"),
 		field:    fieldOf(func(s *api.PluginSettings) *int { return &s.RecordEvery }, 0),
-		Sentence: "One of so many batches is recorded",
+		Sentence: "The plugin records one in this many batches",
 	}, {
 		Name: "log_level", Range: numbers(0, 3), field: fieldOf(func(s *api.PluginSettings) *int { return &s.LogLevel }, 0),
 		Sentence: "Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error",

@@ -232,7 +232,7 @@ func (c *contents) most() int64 { return keptTimes * c.options.CheckpointBytes }
 
 func (c *contents) over() bool { return c.options.Store.Memtable.Bytes() > c.most() }
 
-// room has a caller that brings so many bytes wait for a checkpoint while too much waits
+// room has a caller that brings this many bytes wait for a checkpoint while too much waits
 // for one. Its error is that of the checkpoint: a disk that takes nothing has to be
 // noticed by those who bring more. The mutex is not held.
 func (c *contents) room(bytes int) error {

@@ -54,7 +54,7 @@ type insertCall struct {
 	one      [1]asked       // room for the usual call, which inserts one submission
 	seed     uint64         // for what is drawn
 	atomic   bool
-	repeats  bool            // it repeats inserts of others, and is atomic: what becomes of them decides
+	repeats  bool            // it repeats inserts of others, and is atomic: what happens to them decides
 	ousting  []named         // those whose bytes were put, and that found no one to oust then
 	awaited  *machine.Unique // an insert of another call that has to be applied before this one is decided
 	finishes *completion     // the chunk that it completes in its commit; nil: none
@@ -165,7 +165,7 @@ func (c *insertCall) end() {
 }
 
 // decided decides. It waits before for inserts of others under way that this call may have to
-// replace: what becomes of them has to be known.
+// replace: what happens to them has to be known.
 func (c *insertCall) decided(ctx context.Context) error {
 	for {
 		err := c.inserter.keys.Decide(ctx, c.keys, c.decide)

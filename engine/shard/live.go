@@ -20,7 +20,7 @@ type LiveLimit struct {
 	pending atomic.Int64 // inserts on their way
 }
 
-// NewLiveLimit allows so many open submissions; 0: any number.
+// NewLiveLimit allows this many open submissions; 0: any number.
 func NewLiveLimit(most int64) *LiveLimit { return &LiveLimit{most: most} }
 
 // admit lets inserts in as long as there is room for one. They count until release, which

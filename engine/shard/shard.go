@@ -76,7 +76,7 @@ type Options struct {
 
 	Copies Copies
 
-	// contents and attachments of an insert up to so many go into its batch; default 64 KiB, below 0 none
+	// contents and attachments of an insert up to this many go into its batch; default 64 KiB, below 0 none
 	OpBytes         int
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
 	CheckpointEnded int   // ended submissions that start one; default 20,000

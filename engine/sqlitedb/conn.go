@@ -166,7 +166,7 @@ func (c *Conn) setPages() (err error) {
 	return nil
 }
 
-// limitLog has the log cut to so many bytes when it begins again; -1: it is never cut.
+// limitLog has the log cut to this many bytes when it begins again; -1: it is never cut.
 func (c *Conn) limitLog(bytes int64) error {
 	_, err := c.Int(fmt.Sprintf("PRAGMA journal_size_limit = %d", bytes))
 	return err

@@ -34,8 +34,8 @@ type backCopying struct {
 	own     bool   // it is not left to SQLite
 	busy    bool   // it is being done
 	sealed  bool   // all of the log is in the main file, which says so; the next write has to begin a log
-	least   uint32 // a log of so many frames is long
-	due     uint32 // it is copied back when it has so many frames
+	least   uint32 // a log of this many frames is long
+	due     uint32 // it is copied back when it has this many frames
 	wasOpen bool   // the main file said so before it was opened
 	spared  bool   // it is put off, see spareRoom
 	pin     *Conn  // the reader that keeps the log from being begun again; nil: none

@@ -141,7 +141,7 @@ func short(err error) error {
 // logIndex is the head of the index of a log.
 type logIndex struct {
 	frames uint32
-	copied uint32 // so many of them are in the main file
+	copied uint32 // this many of them are in the main file
 	salt   [8]byte
 }
 

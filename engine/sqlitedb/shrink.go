@@ -22,7 +22,7 @@ func (c *Conn) Usage() (used, free int64, err error) {
 	return (pages - free) * c.pageSize, free * c.pageSize, err
 }
 
-// GiveBack shortens the file by about so many free bytes, in one transaction. A file that holds little is written again, without any free
+// GiveBack shortens the file by about this many free bytes, in one transaction. A file that holds little is written again, without any free
 // pages. A larger one has pages moved from its end into free ones; only a file of a Kind that Shrinks can do that: then more says that
 // another call would give back more.
 func (c *Conn) GiveBack(bytes int64) (more bool, err error) {

@@ -219,7 +219,7 @@ func (c *Catalogue) DeleteQueue(q QueueRow, acts ...queue.Act) error {
 	return err
 }
 
-// Secret is the random key of this name, of so many bytes. The first call draws it from
+// Secret is the random key of this name, of this many bytes. The first call draws it from
 // rnd and stores it durably; from then on it is always the same.
 func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error) {
 	defer c.shared.begin(&c.mu)()

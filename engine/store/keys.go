@@ -283,7 +283,7 @@ func (k *Keys) add(w *writer, n int64, list []checkpoint.Key) (added int, err er
 	return added, err
 }
 
-// Expire removes slots whose keys were all used before a moment: from memory at once, from the file at most so many
+// Expire removes slots whose keys were all used before a moment: from memory at once, from the file at most this many
 // pages. more says that there are more. The pages go before the slot's row, so a crash leaves a slot that is found
 // again at the next open, and expires again.
 func (k *Keys) Expire(ctx context.Context, before queue.Time, most int) (more bool, err error) {

@@ -63,7 +63,7 @@ func appendContentPage(dst []byte, chunks [][]byte) []byte {
 	return dst
 }
 
-// chunkOf finds the i-th chunk of a page; `found` is false when the page has no so many. The lengths are added up on
+// chunkOf finds the i-th chunk of a page; `found` is false when the page has no this many. The lengths are added up on
 // the way, so a chunk of a page is found without unpacking the others.
 func chunkOf(page []byte, i uint32) (chunk []byte, found bool, err error) {
 	d := pageReader{rest: page}

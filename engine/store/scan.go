@@ -22,7 +22,7 @@ type EndedScan struct {
 	Want  func(*checkpoint.Ended) (bool, error)
 	Limit int // of what is listed
 	Bytes int // of what is listed, about; 0: any number
-	Look  int // about so many submissions are read; 0: any number
+	Look  int // about this many submissions are read; 0: any number
 }
 
 // ScanEnded lists ended submissions, the newest id first. All that it is to list from an

@@ -26,7 +26,7 @@ const (
 // Limit admits the submissions whose value of Key has a count below Max; a value with Max or more is gated. Submissions without Key are
 // always admitted. Max is 1 to MaxLimit.
 //
-// A Rate admits at most Max reservations of a value in any interval of Per, at equal distances. With a Burst above 1, so many may come at
+// A Rate admits at most Max reservations of a value in any interval of Per, at equal distances. With a Burst above 1, this many may come at
 // once after a pause, and an interval may have up to Max + Burst - 1. Its Key may be "": then it is about all chunks together.
 type Limit struct {
 	Key   queue.MetaKey

@@ -8,7 +8,7 @@ type Ranking struct {
 	heap   []ranked
 	taken  []bool
 	oldest int    // no row before it is left
-	every  uint64 // each so many emissions the oldest row that is left goes first; 0 never
+	every  uint64 // each this many emissions the oldest row that is left goes first; 0 never
 	count  uint64
 }
 

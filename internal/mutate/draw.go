@@ -43,7 +43,7 @@ func drawAll(files []string, n int, seed uint64) error {
 	return nil
 }
 
-// text is the change in whole lines, with so many before them that they are in the file once.
+// text is the change in whole lines, with this many before them that they are in the file once.
 func (c *change) text(code string) string {
 	from, to := strings.LastIndexByte(code[:c.from], '\n')+1, c.to+strings.IndexByte(code[c.to:], '\n')+1
 	for strings.Count("\n"+code, "\n"+code[from:to]) > 1 && from > 0 {

@@ -29,10 +29,10 @@ func main() {
 	only := flag.String("run", "", "run only the mutants whose name matches")
 	results := flag.String("results", filepath.Join(os.TempDir(), "quern-mutate.json"), "where to note what each mutant came to")
 	again := flag.Bool("again", false, "also run those that the results tell of")
-	most := flag.Int("most", 0, "stop after so many runs; 0: run all")
+	most := flag.Int("most", 0, "stop after this many runs; 0: run all")
 	short := flag.Bool("short", false, "stop after the tests with -short: quicker, and more survive")
 	check := flag.Bool("check", false, "only say which mutants do not fit the code, or do not build")
-	draw := flag.Int("draw", 0, "print so many new mutants of each file given")
+	draw := flag.Int("draw", 0, "print this many new mutants of each file given")
 	seed := flag.Uint64("seed", 1, "for -draw")
 	flag.Parse()
 	err := func() error {

@@ -98,7 +98,7 @@ func (g *generator) local(typ byte) uint32 {
 	return uint32(len(g.locals))
 }
 
-// address sets a local to what the header says is so many bytes behind its beginning.
+// address sets a local to what the header says is this many bytes behind its beginning.
 func (g *generator) address(c *code, offset, local uint32) {
 	c.with(opLocalGet, localBatch)
 	c.with(opLocalGet, localBatch)

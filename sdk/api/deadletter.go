@@ -98,7 +98,7 @@ type RetryGroup struct {
 	NextAt      Time         `json:"next_at,omitzero"`  // Time of the first next try
 }
 
-// RetryTries are the chunks with so many failed attempts.
+// RetryTries are the chunks with this many failed attempts.
 type RetryTries struct {
 	Tries uint32 `json:"tries"` // Failed attempts; 10: that many or more; 0: only deadlines passed
 	Count uint64 `json:"count"` // Chunks

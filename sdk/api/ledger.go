@@ -80,7 +80,7 @@ type ChunkMap struct {
 	From   uint32 `json:"from"`   // Index of the first chunk of the first cell
 	To     uint32 `json:"to"`     // Index after the last chunk of the last cell
 	Each   uint32 `json:"each"`   // Chunks in a cell; the last one may have fewer
-	// The server examined one chunk in so many; the counts below are of the examined chunks. 1: of all chunks
+	// The server examined one chunk in this many; the counts below are of the examined chunks. 1: of all chunks
 	Every    uint32   `json:"every"`
 	Ready    []uint32 `json:"ready" limit:"..MaxCells"`    // Chunks of each cell that are ready
 	Waiting  []uint32 `json:"waiting" limit:"..MaxCells"`  // Chunks of each cell that are waiting

@@ -29,7 +29,7 @@ type ScheduleDefinition struct {
 	// The submission of each tick: at most 64 KiB of attachment, template and inline bytes
 	Template     ScheduleTemplate `json:"template"`
 	Missed       string           `json:"missed,omitempty"`        // once (default), skip or all
-	CatchupLimit uint32           `json:"catchup_limit,omitempty"` // with all: at most so many, default 100
+	CatchupLimit uint32           `json:"catchup_limit,omitempty"` // with all: the most ticks that it makes up for, default 100
 	// with all: not older than this, default an hour
 	CatchupWindowMS int64  `json:"catchup_window_ms,omitempty"`
 	Overlap         string `json:"overlap,omitempty"` // allow (default), skip or buffer_one

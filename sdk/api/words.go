@@ -1,6 +1,6 @@
 package api
 
-// What becomes of a chunk whose attempts are over.
+// What happens to a chunk whose attempts are over.
 const (
 	ExhaustedDeadLetter     = "dead_letter"     // it is kept among the dead letters
 	ExhaustedFailSubmission = "fail_submission" // its submission fails, and the other chunks are skipped

@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// Backup has the server make a backup of everything it keeps, and returns it as a stream of so many bytes: a tar, which `quern restore`
+// Backup has the server make a backup of everything it keeps, and returns it as a stream of this many bytes: a tar, which `quern restore`
 // makes a data directory of. The server copies its files before the first byte comes, which takes a while with much data, so there is no
 // limit of time but that of ctx. Read it to its end, without a long pause, and close it: until then the server has no other backup made.
 // A stream that ends with an error, or with fewer bytes, is not a backup.

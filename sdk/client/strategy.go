@@ -134,7 +134,7 @@ func (c *Client) Views(ctx context.Context, queue string) (*api.Views, error) {
 }
 
 // ChunkMap tells where the chunks of a submission stand, from one up to another (not included; 0: the end), in at
-// most so many cells (1 to 1000).
+// most this many cells (1 to 1000).
 func (c *Client) ChunkMap(ctx context.Context, submission string, from, to uint32, cells int) (*api.ChunkMap, error) {
 	query := given("cells", strconv.Itoa(cells), "from", positive(from), "to", positive(to))
 	return get[api.ChunkMap](ctx, c, "chunk map", queried(submissionPath(submission, "/map"), query))

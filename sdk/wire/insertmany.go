@@ -20,7 +20,7 @@ var insertManyRequest = object[InsertManyRequest]{
 	{name: "atomic", read: func(s *scanner, r *InsertManyRequest) { r.Atomic = s.bool() }},
 }
 
-// raws appends the entries of an array as they are, at most so many in all.
+// raws appends the entries of an array as they are, at most this many in all.
 func (s *scanner) raws(dst [][]byte, most int) [][]byte {
 	s.open('[', arrayDetail)
 	for s.element() {

@@ -209,7 +209,7 @@ const (
 	entryBytes   = 100
 )
 
-// codeBytes estimates the memory of a module as machine code of so many bytes. It is at most 10 % less than was measured: Go guests,
+// codeBytes estimates the memory of a module as machine code of this many bytes. It is at most 10 % less than was measured: Go guests,
 // thousands of small functions, globals, exports, segments (TestCodeBytes).
 func codeBytes(module []byte, code int64) int64 {
 	return code + 2*int64(len(module)) + entryBytes*entries(module) + runtimeBytes

@@ -29,7 +29,7 @@ type MemoryUse struct {
 	Denied    uint64 // times that there was no room
 }
 
-// NewMemory is a budget of so many bytes.
+// NewMemory is a budget of this many bytes.
 func NewMemory(most int64) *Memory {
 	return &Memory{use: MemoryUse{Most: most}, versions: map[*Version]struct{}{}}
 }

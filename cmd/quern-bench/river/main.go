@@ -53,7 +53,7 @@ type args struct {
 // Kind implements river.JobArgs.
 func (args) Kind() string { return "bench" }
 
-// measure inserts jobs, and works them off: so many were completed per second from the start of the client on.
+// measure inserts jobs, and works them off: this many were completed per second from the start of the client on.
 func measure(ctx context.Context, url string, jobs int) (rate float64, err error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

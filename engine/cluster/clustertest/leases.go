@@ -24,7 +24,7 @@ func exerciseLeases(t *testing.T, m Medium) {
 		{"a beat is seen by all nodes, and takes the place of the one before", beats},
 		{"a beat that comes late does not take the place of a newer one of the same process", lateBeats},
 		{"nodes that cannot be are refused, and leave nothing", badNodes},
-		{"there are so many nodes and no more", manyNodes},
+		{"there are this many nodes and no more", manyNodes},
 		{"an owner only gives way to a newer epoch", owners},
 		{"of many who claim at once the newest stays", claims},
 		{"a context that has ended does nothing", ended},

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// What one statement of a Read takes: at most so many rows, and no further one once these have so many bytes.
+// What one statement of a Read takes: at most this many rows, and no further one once these have this many bytes.
 const (
 	readRows  = 256
 	readBytes = 1 << 20

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// What one statement trims: at most so many rows, and no further one once these have so many bytes.
+// What one statement trims: at most this many rows, and no further one once these have this many bytes.
 const (
 	trimRows  = 64
 	trimBytes = 8 << 20

@@ -37,7 +37,7 @@ func New(weights []int64) *System {
 	return g
 }
 
-// Add gives a tenant so many chunks more.
+// Add gives a tenant this many chunks more.
 func (g *System) Add(i int, chunks float64) {
 	f := &g.tenants[i]
 	if !f.isActive {

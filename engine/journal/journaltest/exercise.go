@@ -26,7 +26,7 @@ type Medium struct {
 	// Rewind takes the last batches from a journal, so that it ends at `to`: a copy that
 	// takes its place may lack them. Its handles do not know.
 	Rewind func(t *testing.T, dir string, to journal.Position)
-	// Fail has so many tries of the next appends of a handle end without its knowing how.
+	// Fail has this many tries of the next appends of a handle end without its knowing how.
 	// It calls made within each, if that is not nil.
 	Fail func(j journal.Journal, o Outcome, tries int, made func())
 }

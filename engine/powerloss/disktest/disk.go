@@ -87,7 +87,7 @@ func End() Trace {
 // Never is a number of writes or syncs that no test makes.
 const Never = -1
 
-// Fail has all writes and all syncs fail after so many of each that pass: writes as on a full disk. Never: none fails.
+// Fail has all writes and all syncs fail after this many of each that pass: writes as on a full disk. Never: none fails.
 func Fail(writes, syncs int) { C.disk_fail(C.long(writes), 1, C.long(syncs)) }
 
 // Refuse has all writes fail after so many that pass, and no sync: as on a file system that has become read-only, and where files may not

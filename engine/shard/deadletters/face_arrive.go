@@ -16,7 +16,7 @@ import (
 type Intake struct {
 	// Room waits until there is room for the bytes. It fails while the disk is full.
 	Room func(list []queue.Delivery) error
-	// Admit lets so many submissions in, unless too many are open. They count until release.
+	// Admit lets this many submissions in, unless too many are open. They count until release.
 	Admit   func(n int) error
 	Release func(n int)
 	// Pack makes the op that carries the bytes of a submission, which shares its batch with as many

@@ -180,9 +180,9 @@ func (x *replaced) room(key uint64, size int) string {
 	old, there := x.of[key]
 	switch {
 	case !there && len(x.of) >= queue.MaxReplaced:
-		return "so many chunks of this queue have a changed content already"
+		return "this many chunks of this queue have a changed content already"
 	case x.bytes-len(old.content)+size > queue.MaxReplacedBytes:
-		return "the changed contents of this queue have so many bytes already"
+		return "the changed contents of this queue have this many bytes already"
 	}
 	return ""
 }

@@ -65,13 +65,13 @@ func (h *Holder) Take(indexes []uint32) (taken []uint32) {
 	return taken
 }
 
-// Fate is what becomes of dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
+// Fate is what happens to dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
 type Fate struct {
 	Action queue.BulkAction
 	To     string
 }
 
-// Decide encodes what becomes of dead letters that were taken.
+// Decide encodes what happens to dead letters that were taken.
 func (h *Holder) Decide(fate Fate, indexes []uint32, now queue.Time) {
 	switch m, r := h.p.m, h.r; fate.Action {
 	case queue.BulkRedrive:

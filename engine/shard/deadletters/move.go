@@ -1,6 +1,6 @@
 package deadletters
 
-// What is done to dead letters, as ops. An op names a submission, the indexes, and what becomes of them. It passes
+// What is done to dead letters, as ops. An op names a submission, the indexes, and what happens to them. It passes
 // over a chunk that is no longer dead, because another op may have come first in the same batch.
 //
 //	redrive   dead ─► ready, attempts 0         a submission that has ended opens again

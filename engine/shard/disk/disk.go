@@ -1,4 +1,4 @@
-// Package disk is what becomes of writes to the files of a shard: room that is kept back
+// Package disk is what happens to writes to the files of a shard: room that is kept back
 // for completions, writes that fail again and again, and a failed sync, after which no one
 // knows what the disk holds.
 package disk
@@ -85,5 +85,5 @@ func (k *Streak) Note(err error) {
 // failingAfter is how many writes have failed in a row when the next one is not expected to come through.
 const failingAfter = 3
 
-// Degraded says that so many writes failed that the next one is not expected to come through.
+// Degraded says that this many writes failed that the next one is not expected to come through.
 func (k *Streak) Degraded() bool { return k.failed.Load() >= failingAfter }

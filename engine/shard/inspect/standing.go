@@ -151,7 +151,7 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 }
 
 // othersBefore is about how many chunks the other tenants of a Fair block get before one
-// that has so many of its own tenant before it: by the time that its tenant is due those
+// that has this many of its own tenant before it: by the time that its tenant is due those
 // and half of it, each of the others has got what it is due, or all it has.
 // It assumes that all go on as now: the same weights, no new work, no limit reached on the way. "About" in the
 // answer says so.
@@ -224,7 +224,7 @@ func (p *place) countTurn(x *backlog.Submission, before bool) {
 	t.before = t.before || before
 }
 
-// turnsBefore is about how many chunks other values get until that of the chunk has so many in flight that it is its
+// turnsBefore is about how many chunks other values get until that of the chunk has this many in flight that it is its
 // turn: as many as they have less, and one more if they come first among equals. Of Random half of them do. It assumes
 // that nothing in flight ends on the way. Without the key nothing ever counts as in flight, so all of that comes
 // first.

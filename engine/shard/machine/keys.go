@@ -19,7 +19,7 @@ type Keyed struct {
 	Fate
 }
 
-// Fate is what becomes of an insert that others with the same key wait for.
+// Fate is what happens to an insert that others with the same key wait for.
 type Fate struct {
 	// done when Commit is set or the insert failed; nil when it is from the journal or the store
 	Published *commit.Commit

@@ -77,7 +77,7 @@ func (p *quotas) Room(n *queue.NewSubmission, leaving *Record) error {
 	return nil
 }
 
-// full is the refusal of so many more.
+// full is the refusal of this many more.
 func full(group, what string, current, more, most uint64) error {
 	advice := "Send this again when some are done, or have the limit raised."
 	if more > most {

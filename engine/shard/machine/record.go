@@ -274,7 +274,7 @@ func (t *Try) Died() queue.Time {
 	return 0
 }
 
-// Begun is when the first chunk of a submission was reserved: so many steps after its
+// Begun is when the first chunk of a submission was reserved: this many steps after its
 // insert, the first one being 1. It is in memory only, as reservations are: of a
 // submission that was read from the disk it is not known.
 type Begun uint32

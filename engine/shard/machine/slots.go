@@ -35,7 +35,7 @@ func (s *slots) rose(held uint64, now queue.Time) {
 // gone notes that a slot went with its consumer: its reservation ended by itself.
 func (s *slots) gone() { s.n = max(s.n-1, 0) }
 
-// live is the estimate when so many are held now.
+// live is the estimate when this many are held now.
 func (s *slots) live(reserved uint64, now queue.Time) float64 {
 	held := float64(reserved)
 	if s.n > held+slotsLeast {

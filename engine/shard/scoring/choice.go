@@ -35,14 +35,14 @@ func (c *Choice) Begin(spread bool) {
 	}
 }
 
-// Explores says whether, after so many chunks of a branch, the next is of the oldest
+// Explores says whether, after this many chunks of a branch, the next is of the oldest
 // candidate, whatever its score.
 func Explores(br *strategy.Branch, emitted uint64) bool {
 	return br.Scored.Explore > 0 && (emitted+1)%uint64(br.Scored.Explore) == 0
 }
 
 // Next is the row of the candidate that the next chunk is taken of: the best, or to explore the
-// oldest, that is left and not skipped. -1: there is none. What came of it is told to took or gone.
+// oldest, that is left and not skipped. -1: there is none. The caller tells took or gone what happened.
 func (c *Choice) Next(explore bool) int {
 	if explore {
 		return c.nextOldest()

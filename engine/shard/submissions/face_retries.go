@@ -89,7 +89,7 @@ func (k *kinds) list() []api.RetryGroup {
 }
 
 // Failing groups the chunks that failed and wait for their next try by the kind of their last error,
-// the largest group first. It looks at so many of the newest submissions and chunks, in slices, and
+// the largest group first. It looks at this many of the newest submissions and chunks, in slices, and
 // says how many chunks these were.
 func (s *Submissions) Failing(ctx context.Context, f machine.Filter) (out api.RetryGroups, err error) {
 	found := kinds{of: map[string]*kind{}}

@@ -93,7 +93,7 @@ func (k *Kind) Narrow(looked int) (blamed bool) {
 	return k.alone > ParkAfter
 }
 
-// Pass notes a slice that came through with so many actions looked at. When nothing is
+// Pass notes a slice that came through with this many actions looked at. When nothing is
 // left the search for what fails is over.
 func (k *Kind) Pass(now queue.Time, looked int) {
 	if looked < k.Most() {

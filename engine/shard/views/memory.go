@@ -16,7 +16,7 @@ const DefaultMemory = 1 << 30
 // no room for it and none that is idle can go for it. The methods are safe for concurrent use.
 type Memory struct{ views, asked budget }
 
-// NewMemory bounds the views to so many bytes, and those of questions to a quarter of that beyond it.
+// NewMemory bounds the views to this many bytes, and those of questions to a quarter of that beyond it.
 func NewMemory(most uint64) *Memory {
 	m := &Memory{}
 	m.views.most, m.asked.most = int64(most), int64(most/4)

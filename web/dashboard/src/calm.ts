@@ -5,10 +5,10 @@ const mostPoints = 200
 const [minute, hour] = [60, 3600]
 const steps = [1, 2, 5, 10, 30, minute, 2 * minute, 5 * minute, 10 * minute, 30 * minute, hour, 2 * hour, 4 * hour]
 
-/** Over how many seconds the points of a line are averaged that shows so many. */
+/** Over how many seconds the points of a line are averaged that shows this many. */
 export const calmStep = (span: number) => steps.find((s) => s >= span / mostPoints) ?? 24 * hour
 
-/** Averages over steps of so many seconds. They begin at the same moments whenever they are taken, so that a line moves and does not flicker. */
+/** Averages over steps of this many seconds. They begin at the same moments whenever they are taken, so that a line moves and does not flicker. */
 export function averaged(of: Series, seconds: number): Series {
   const step = (i: number) => Math.floor(of.at[i]! / 1000 / seconds)
   const firsts = of.at.flatMap((_, i) => (i === 0 || step(i) !== step(i - 1) ? [i] : []))

@@ -13,7 +13,7 @@ const most = 50
 /** How many of them the chart's foot names. */
 const told = 3
 
-/** The changes of this queue, or of one target in it, within so many seconds, the latest first. Without the scope for the audit log there are none. */
+/** The changes of this queue, or of one target in it, within this many seconds, the latest first. Without the scope for the audit log there are none. */
 export function useChanges(within: number, target?: string): AuditEntry[] {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const since = new Date((Math.floor(now / 60_000) - Math.ceil(within / 60)) * 60_000).toISOString() // whole minutes, so that the address changes seldom

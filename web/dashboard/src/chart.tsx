@@ -39,7 +39,7 @@ function drawMarks(u: uPlot, marks: number[]) {
   ctx.restore()
 }
 
-/** A moment as an axis that shows so many seconds has it. */
+/** A moment as an axis that shows this many seconds has it. */
 const [day, minute, second] = [dates({ day: 'numeric', month: 'short' }), dates({ hour: '2-digit', minute: '2-digit' }), dates({ hour: '2-digit', minute: '2-digit', second: '2-digit' })]
 const clock = (at: number, span: number) => (span > 2 * 86_400 ? day : span < 300 ? second : minute)(at * 1000)
 

@@ -17,7 +17,7 @@ export interface Live<T> {
 const coming = signal(0)
 
 /**
- * Reads a path, and again every so many frames of the stream (0: never). There is never more than one request under way, and none
+ * Reads a path, and again every this many frames of the stream (0: never). There is never more than one request under way, and none
  * while the stream stands still. What was read before stays until the new answer is there; with another path only if both are `of` the same, such as
  * the last hour, whose path changes with time.
  */

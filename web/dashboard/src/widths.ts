@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { RefObject } from 'preact'
 
-/** From so many rows on, the browser skips those that are out of view. */
+/** From this many rows on, the browser skips those that are out of view. */
 const long = 200
 
 /**

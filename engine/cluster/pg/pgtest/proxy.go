@@ -64,7 +64,7 @@ func (p *Proxy) URL(others ...*Proxy) string {
 	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", at)
 }
 
-// Fail has the next appends end without an answer: so many, with this outcome. It calls made in each one, if that is not nil.
+// Fail has the next appends end without an answer: this many, with this outcome. It calls made in each one, if that is not nil.
 func (p *Proxy) Fail(o journaltest.Outcome, tries int, made func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,7 +52,7 @@ type Share struct {
 	Count       int64
 }
 
-// New keeps at most so many groups.
+// New keeps at most this many groups.
 func New(most int) *Groups {
 	return &Groups{Most: most, Of: map[string]*Group{}, Loose: map[queue.SubmissionID]struct{}{}}
 }
@@ -116,7 +116,7 @@ func (g *Groups) part(fingerprint string, x *Group, id queue.SubmissionID) {
 	}
 }
 
-// Drop takes out all letters of a submission, which are so many.
+// Drop takes out all letters of a submission, which are this many.
 func (g *Groups) Drop(id queue.SubmissionID, letters uint32) {
 	left := int64(letters)
 	for fingerprint, x := range g.Of {

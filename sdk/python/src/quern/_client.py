@@ -300,7 +300,7 @@ class Client(Calls):
         The content of a chunk is the JSON of the arguments, which are read as the type of the first parameter: a dataclass, a model of
         pydantic, or what JSON has. A content that does not fit fails its chunk for good; fields that a dataclass does not have are left out.
 
-        With ``concurrency`` the kind has so many handlers of its own, beside those of the other kinds, and is a consumer of its own. After
+        With ``concurrency`` the kind has this many handlers of its own, beside those of the other kinds, and is a consumer of its own. After
         ``timeout`` seconds ``chunk.check`` and ``chunk.sleep`` raise :class:`HandlerTimeout`; a handler that goes on is not ended.
         ``retry(chunk, error)`` says of an exception after how many seconds the chunk is tried again, or None: not at all. It is not asked
         about :class:`Permanent`, :class:`RetryAfter` and :class:`Snooze`. Without it that is up to the submission or the queue, whose limit of

@@ -137,7 +137,7 @@ class Core:
         self.notices = Notices()
 
     def backoff(self, tries: int, error: Optional[BaseException]) -> float:
-        """The pause after so many tries before: a draw from 0 to 0.1 s times 2^tries, on top of what the server asked for."""
+        """The pause after this many tries before: a draw from 0 to 0.1 s times 2^tries, on top of what the server asked for."""
         pause = self.random.uniform(0.0, min(BACKOFF_BASE * 2 ** min(tries, 10), BACKOFF_CAP))
         if isinstance(error, Refused):
             pause += min(error.retry_after, MAX_RETRY_AFTER)
@@ -200,7 +200,7 @@ class Core:
         return read_json(request.what, reply.body)
 
     def wait(self, submission: str, timeout: Optional[float]) -> Procedure[Any]:
-        """Ask until a submission has ended, at most for so many seconds."""
+        """Ask until a submission has ended, at most for this many seconds."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             left = 30 if until is None else int(min(max(until - time.monotonic(), 0.0), 30.0)) or 1

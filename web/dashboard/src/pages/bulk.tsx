@@ -120,7 +120,7 @@ function usePaces(items: BulkOperation[]): Map<string, number> {
   return out
 }
 
-/** Operations, each with how far it got and what came of it. */
+/** Operations, each with how far it got and with which result. */
 export function BulkList({ name, items, scope, done, keys }: { name: string; items: BulkOperation[]; scope: string; done: () => void; keys?: boolean }) {
   const paces = usePaces(items)
   const pace = (b: BulkOperation) => {

@@ -47,7 +47,7 @@ export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefin
   )
 }
 
-/** What becomes of a tick, in plain words. */
+/** What happens to a tick, in plain words. */
 function words(d: ScheduleDefinition): string {
   const out: string[] = []
   if (d.jitter_ms) out.push(`Each tick comes up to ${duration(d.jitter_ms / 1000)} late. A given tick always has the same delay.`)

@@ -78,7 +78,7 @@ function Rotate({ t, made }: { t: Token; made: (t: Token) => void }) {
   const body = { overlap_seconds: overlap }
   return (
     <Confirm name="Rotate" label={`Rotate ${t.name}`} question={`Rotate the secret of ${t.name}?`} run={async () => { made(await call<Token>('POST', `${one(t.id)}/rotate`, body)); say(`${t.name} has a new secret`) }}>
-      The new text is shown once. Who has the old one is refused when its time is over.{' '}
+      The new text is shown once. The server refuses the old one when its time is over.{' '}
       <label class="field">The old secret stays valid <select value={String(overlap)} onChange={(e) => setOverlap(Number(e.currentTarget.value))}>{overlaps.map(([name, n]) => <option key={n} value={String(n)}>{name}</option>)}</select></label>
       <CopyAs cli={quern('token', 'rotate', t.id, '--overlap', `${overlap}s`)} curl={curl('POST', `${one(t.id)}/rotate`, body)} />
     </Confirm>
