@@ -76,7 +76,17 @@ func (p *Paces) ended() Pace {
 	if means[len(means)-1] == 0 {
 		return Pace{}
 	}
-	slices.Sort(means)
+	since := means // as long as it has not stood still
+	for i, mean := range means {
+		if mean == 0 {
+			since = means[i+1:]
+		}
+	}
+	since = slices.Clone(since)
+	if slices.Sort(means); means[len(means)/2] == 0 { // it stood still for most of the time, which does not say how fast it is now
+		means = since
+		slices.Sort(means)
+	}
 	at := func(share float64) float64 { return means[int(share*float64(len(means)-1)+0.5)] }
 	pace := around(at(0.5))
 	return Pace{min(pace.Slow, at(0.1)), pace.Middle, max(pace.Fast, at(0.9))}

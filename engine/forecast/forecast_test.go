@@ -27,6 +27,10 @@ func TestPaces(t *testing.T) {
 	if stopped := seen(2, 2, 2, 0, 0, 0, 0, 0, 0).Pace(); stopped != (Pace{}) {
 		t.Errorf("stopped: %+v", stopped)
 	}
+	idle := make([]float64, kept-2)
+	if begun := seen(append(idle, 6, 6)...).Pace(); begun.Middle < 1 || begun.Slow <= 0 { // two of the six windows of the newest mean
+		t.Errorf("work that has just begun after a long time in which no one worked: %+v", begun)
+	}
 	var p Paces
 	if p.Pace() != (Pace{}) {
 		t.Error("nothing was seen, and there is a pace")

@@ -7,7 +7,7 @@
 //		return fmt.Errorf("the submission ended as %s: %s", s.State, s.Failure)
 //	}
 //
-// Inserts of many goroutines share calls by themselves. If you have many submissions at hand, use InsertMany. A consumer
+// Inserts from many goroutines share calls automatically. If you have many submissions at hand, use InsertMany. A consumer
 // needs Work. It reserves ahead, extends long work, reports the results, and drains when its context ends:
 //
 //	err = c.Work(ctx, client.WorkOptions{Concurrency: 8}, func(ctx context.Context, chunk *client.Chunk) ([]byte, error) {

@@ -318,7 +318,11 @@ test('when a submission is done: what is paused is no progress, and is named apa
     const { reservations } = await reserve(quern.url, { max: 10, strategy })
     await call(quern.url, 'POST', '/v1/queues/default/reservations/complete', { items: reservations.map((r) => ({ token: r.token })) })
   }
-  await eventually(async () => { await work(); assert.match(await timeline.textContent(), /in about/) })
+  await eventually(async () => {
+    await work()
+    const says = await timeline.textContent()
+    assert.match(says, /in about/, `${says}: ${JSON.stringify(await call(quern.url, 'GET', `/v1/submissions/${id}/diagnosis`))}`)
+  })
   const rule = await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { submission: id }, reason: 'x' })
   await t.page.getByText(/not while .+ chunks are paused/).waitFor()
   await t.page.getByRole('link', { name: 'Chunks 99800 to 99999: 200 paused' }).waitFor() // on the map
