@@ -630,7 +630,7 @@ class _ChunkMapRequired(TypedDict):
     done: list[int]
     #: Chunks in a cell; the last one may have fewer
     each: int
-    #: The server examined one chunk in so many; the counts below are of the examined chunks. 1: of all chunks
+    #: The server examined one chunk in this many; the counts below are of the examined chunks. 1: of all chunks
     every: int
     #: Chunks of each cell that are ready
     ready: list[int]
@@ -2446,7 +2446,7 @@ class PluginSettings(TypedDict, total=False):
     hold: Literal["", "open", "closed"]
     #: Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error
     log_level: int
-    #: One of so many batches is recorded; 0: the server's 10,000
+    #: The plugin records one in this many batches; 0: the server's 10,000
     record_every: int
 
 

@@ -309,7 +309,7 @@ export type ChunkMap = {
   done: number[]
   /** Chunks in a cell; the last one may have fewer */
   each: number
-  /** The server examined one chunk in so many; the counts below are of the examined chunks. 1: of all chunks */
+  /** The server examined one chunk in this many; the counts below are of the examined chunks. 1: of all chunks */
   every: number
   /** Index of the first chunk of the first cell */
   from: number
@@ -1801,7 +1801,7 @@ export type PluginSettings = {
   hold?: "" | "open" | "closed"
   /** Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error */
   log_level?: number
-  /** One of so many batches is recorded; 0: the server's 10,000 */
+  /** The plugin records one in this many batches; 0: the server's 10,000 */
   record_every?: number
 }
 
