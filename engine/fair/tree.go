@@ -2,7 +2,7 @@ package fair
 
 // The tenants that compete are a search tree by deadline, of equal deadlines by who joined first, in which every node knows the
 // least tag below it: so the first deadline among the eligible, whose tags are not after virtual time, is found on one way
-// down, and no pick has to move tenants from not yet eligible to eligible, who tend to become this many at once. The tree is a treap: a hash
+// down, and no pick has to move tenants from not yet eligible to eligible, who tend to become many at once. The tree is a treap: a hash
 // of the number is the rank, so that its shape depends on nothing but who is in it. Nodes are named by number + 1; 0 is none.
 
 type node = uint32

@@ -40,7 +40,7 @@ func Child(arg string) []string {
 	return []string{"/usr/bin/env", "GORACE=" + os.Getenv("GORACE"), self, arg}
 }
 
-// SlowStart is Scorer with a quern_init that counts to this many rounds first, some ten units of fuel each: its sandbox takes long to start.
+// SlowStart is Scorer with a quern_init that counts this many rounds first, some ten units of fuel each: its sandbox takes long to start.
 func SlowStart(rounds int32) []byte {
 	b := Base()
 	b.Export("quern_init", Function, b.Function(b.Type([]byte{I32, I32}, []byte{I32}), []byte{I32},

@@ -302,8 +302,8 @@ func (r *dying) Applied(*Machine) { r.Dying-- }
 
 func (r *dying) Undo(*Machine) { r.Dying-- }
 
-// backoff draws until when a chunk waits after this many tries; 0: it does not wait. A draw of 0 waits a millisecond, so
-// that the delay is in the future.
+// backoff draws until when a chunk waits after this many tries; 0: it does not wait. A draw of 0 waits a millisecond,
+// so that the delay is in the future.
 func backoff(b *queue.Backoff, tries int, now queue.Time, rnd *rand.Rand) queue.Time {
 	least, most := b.Bounds(tries)
 	if most <= 0 {
