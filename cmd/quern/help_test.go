@@ -22,16 +22,16 @@ func TestHelpSaysTrueDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]string{
-			"durability":          "full|relaxed full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments (default full)",
-			"max-attempts":        "uint16 attempts per chunk: 0 (no limit) to 1000 (default 10)",
-			"draining":            " whether the queue refuses inserts; consumers finish the work that it has",
-			"suspect-share":       "float the share of the consumers' slots for chunks whose deadline passed, while there is other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
-			"reservation-timeout": "duration how long a consumer may hold a chunk, unless its reserve says otherwise: 100ms to --max-reservation (at most 24h) (default 10m)",
-			"restart-grace":       "duration how long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first: 0s (none) to 10m (default: none)",
-			"retention":           "duration how long ended submissions are kept, as long as they have no dead letters: 0s (for ever) to 87600h (default 168h)",
-			"retry-backoff":       "[KIND:]BASE[,FACTOR[,CAP]][,jitter=JITTER] the pause after a failed attempt, unless the consumer chose one, such as 1s,2,5m or fixed:30s,jitter=none; 0: none (default 1s,2,10m)",
-			"expiry-backoff":      "[KIND:]BASE[,FACTOR[,CAP]][,jitter=JITTER] the pause after an attempt that expired or was lost, such as 1s,2,5m or fixed:30s,jitter=none; 0: none (default 1s,2,5m)",
-			"dead-letter-queue":   "string the queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself",
+			"durability":          "full|relaxed full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments (default full)",
+			"max-attempts":        "uint16 how many attempts a chunk gets: 0 (no limit) to 1000 (default 10)",
+			"draining":            " whether the queue refuses inserts, while consumers finish its work",
+			"suspect-share":       "float the share of the consumers' slots that chunks whose deadline passed may have while there is other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
+			"reservation-timeout": "duration how long a consumer may hold a chunk, unless its reserve call says otherwise: 100ms to --max-reservation (at most 24h) (default 10m)",
+			"restart-grace":       "duration how long after a start the queue hands out no chunk that a limit counts, so that consumers can extend first; in a cluster, new queues have 30 s: 0s (none) to 10m (default: none)",
+			"retention":           "duration how long the server keeps ended submissions; those with dead letters stay: 0s (for ever) to 87600h (default 168h)",
+			"retry-backoff":       "[KIND:]BASE[,FACTOR[,CAP]][,jitter=JITTER] the pause after a failed attempt, unless the consumer chooses one, such as 1s,2,5m or fixed:30s,jitter=none; 0: none (default 1s,2,10m)",
+			"expiry-backoff":      "[KIND:]BASE[,FACTOR[,CAP]][,jitter=JITTER] the pause after an attempt whose deadline passed or whose consumer was lost, such as 1s,2,5m or fixed:30s,jitter=none; 0: none (default 1s,2,5m)",
+			"dead-letter-queue":   "string the queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself",
 		} {
 			if sub == "set" {
 				want = regexp.MustCompile(` \(default[^)]*\)`).ReplaceAllString(want, "")

@@ -213,7 +213,7 @@ func TestDemo(t *testing.T) {
 	empty(t, tmp)
 }
 
-// A consumer that is told to end finishes what it runs and gives back what it holds beyond that.
+// A consumer that is told to end finishes what it runs and reserves nothing more.
 func TestWorkDrains(t *testing.T) {
 	t.Parallel()
 	program, dir := quernProgram(t), t.TempDir()
@@ -223,10 +223,10 @@ func TestWorkDrains(t *testing.T) {
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Every command waits until the gate has a writer; with two at a time and two reserved ahead four are held.
+	// Every command waits until the gate has a writer: two are held, as nothing is reserved ahead for slow commands.
 	work := launch(t, dir, program, "work", "--server", url, "--concurrency", "2", "--",
 		"sh", "-c", `echo > "$0.$$.begun"; read line < "$0"; echo done`, gate)
-	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 4 })
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 2 })
 	begun := func() int {
 		files, err := filepath.Glob(gate + ".*.begun")
 		if err != nil {

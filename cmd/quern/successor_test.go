@@ -32,7 +32,7 @@ func TestSuccessorOfAKilledWorker(t *testing.T) {
 			}
 			const chunks = 8
 			b.submit(chunks, "x")
-			command := append([]string{b.server.process.Path, "work", "--server", b.server.url, "--concurrency", "4"},
+			command := append([]string{b.server.process.Path, "work", "--server", b.server.url, "--concurrency", "8"},
 				one.consumer...)
 			command = append(command, "--timeout", "1h", "--", "sleep", "3600")
 			for attempt := range uint32(3) {
