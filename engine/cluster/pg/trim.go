@@ -47,10 +47,10 @@ func (l *log) Delete(ctx context.Context, upTo, tail journal.Position, sum journ
 	return low, nil
 }
 
-// deleteSQL deletes a journal. Its row in the table journal goes first: an append that is under way commits before it, or finds no row.
 // endedSQL leaves a row that has grown meanwhile.
 const endedSQL = "DELETE FROM journal WHERE id = $1 AND tail = $2 AND sum = $3"
 
+// deleteSQL deletes a journal. Its row in the table journal goes first: an append that is under way commits before it, or finds no row.
 var deleteSQL = []string{
 	"DELETE FROM journal WHERE id = $1", "DELETE FROM batch WHERE journal = $1", "DELETE FROM trimmed WHERE journal = $1",
 }

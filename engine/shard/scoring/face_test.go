@@ -237,6 +237,34 @@ func TestSkippedDoNotStarveOthers(t *testing.T) {
 	}
 }
 
+// A sweep goes on also behind a stretch in which no submission is of the branch.
+func TestSweepPassesWhatIsNotOfTheBranch(t *testing.T) {
+	t.Parallel()
+	g := open(t, byRank(func(rank int64) float64 {
+		if rank == 3 {
+			return math.NaN()
+		}
+		return float64(rank)
+	}))
+	g.scorer.most = 16
+	for range 5 * 16 {
+		g.insert(1, 3) // skipped, and more than the windows have
+	}
+	for range strategy.MaxWindow + 1000 {
+		g.insert(1, 2) // of the other company
+	}
+	g.insert(1, 11)
+	for calls := 0; ; calls++ {
+		got, err := g.pick(`Plugin("p", SelectOnly("company", 1, OldestFirst))`, 1)
+		if err != nil || calls == 10 {
+			t.Fatalf("nothing in %d calls, %v", calls, err)
+		}
+		if len(got) > 0 {
+			break
+		}
+	}
+}
+
 // While nothing changes in the views, one frame serves many calls, and counts in how many windows a candidate was passed over.
 func TestFrameStays(t *testing.T) {
 	t.Parallel()

@@ -120,6 +120,9 @@ func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
 	f.Views = append(f.Views[:0], views...)
 	if f.sweep {
 		f.Frame, f.next = part.Sweep(f.Kept, f.br, views, f.scorer.Reads(), f.rows, f.Seen)
+		if len(f.Frame.Rows) == 0 { // nothing of the branch stood there, so nothing is taken that would say so
+			f.Kept.swept = f.next
+		}
 	} else {
 		f.Frame = part.Frame(f.Kept, f.br, views, f.scorer, f.rows, f.Seen)
 	}
