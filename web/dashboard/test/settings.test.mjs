@@ -1,7 +1,10 @@
 // What a queue and the server are set to, and a change of it.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { browser, call, eventually, open, server } from './harness.mjs'
+
+const declared = JSON.parse(readFileSync(new URL('../src/settings.json', import.meta.url))).queue
 
 let quern, chromium
 before(async () => {
@@ -19,7 +22,8 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.go('#/settings')
   await t.page.getByRole('button', { name: 'Change…' }).click()
   await eventually(async () => assert.ok(await t.page.getByRole('button', { name: 'Nothing changed' }).isDisabled()))
-  await t.page.getByText('Attempts per chunk: 0 (no limit) to 1000').waitFor() // as the server declares it
+  const attempts = declared.find(setting => setting.name === 'max_attempts')
+  await t.page.getByText(`${attempts.sentence}: ${attempts.range}`).waitFor() // as the server declares it
   await t.page.getByLabel('max_attempts').fill('2000')
   await t.page.getByRole('button', { name: 'Change 1' }).click()
   await t.page.locator('dd', { has: t.page.getByLabel('max_attempts') }).getByRole('alert').waitFor()
