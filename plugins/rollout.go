@@ -20,7 +20,7 @@ type Change struct {
 	By        queue.Who // who changes it
 	Force     bool      // of a deletion: also what stored strategies name, which then go on without it
 
-	Users []queue.PluginUser // of a deletion: the blocks of queues of other nodes that name the plugin
+	Users []queue.PluginUser // of a deletion or an activation: the blocks of queues of other nodes that name the plugin
 }
 
 // holds says whether the condition is met by a plugin at this revision.
@@ -47,7 +47,7 @@ func (x Rollout) Activate(ctx context.Context, name string, s api.PluginSelectio
 			return err
 		}
 		if !s.Force {
-			if err := x.refusesNone(ctx, p, x.known.of(use.SHA256)); err != nil {
+			if err := x.refusesNone(ctx, p, x.known.of(use.SHA256), change.Users); err != nil {
 				return err
 			}
 		}
@@ -139,6 +139,13 @@ func (x Rollout) Reset(name string, change Change) (api.Plugin, error) {
 		x.scorers.resetBreakers(p)
 		return nil
 	})
+}
+
+// CloseBreakers is what Reset does, without a record of it: another node of the cluster has recorded it.
+func (x Rollout) CloseBreakers(name string) {
+	if p := x.known.named(name); p != nil {
+		x.scorers.resetBreakers(p)
+	}
 }
 
 // selected opens what a selection asks for.
@@ -292,14 +299,14 @@ const maxTried = 32
 
 // refusesNone says that a version takes what strategies in use send, or lists what it refuses. What it takes is open afterwards, so that
 // the first reserve finds it ready.
-func (x Rollout) refusesNone(ctx context.Context, p *plugin, v *version) error {
+func (x Rollout) refusesNone(ctx context.Context, p *plugin, v *version, others []queue.PluginUser) error {
 	type sent struct {
 		config string
 		window int
 	}
 	tried := map[sent]string{}
 	var refused []string
-	for _, u := range x.known.usersOf(p.name) {
+	for _, u := range append(x.known.usersOf(p.name), others...) {
 		about := sent{u.Config, u.Window}
 		if u.Version != "" || about == (sent{}) {
 			continue

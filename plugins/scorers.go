@@ -73,8 +73,11 @@ func (x *scorers) Check(ctx context.Context, b *strategy.Scored) (*strategy.Unav
 		u.asked.Store(x.now().UnixNano())
 		return p.resting(b, u, x.now), nil
 	}
-	if record, _ := p.state(); keyOf(&record.Active) == key {
-		return resting(b, starting), nil // by the catalogue
+	if record, _ := p.state(); keyOf(&record.Active) == key { // the catalogue opens it
+		if now := p.now.Load(); now != nil && b.Version == "" && b.Config == nil { // what was active before still scores (Reload)
+			return p.resting(b, now.scorer.active.use, x.now), nil
+		}
+		return resting(b, starting), nil
 	}
 	if err := x.open.openAsked(ctx, p, v, config); err != nil {
 		return resting(b, whyNotOpen(v, err)), nil

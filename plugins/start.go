@@ -46,6 +46,7 @@ func (c *Catalogue) Start(ctx context.Context) {
 		case later(err):
 			left[next.key] = true
 			c.open.starved(next.plugin, err)
+			c.scorers.swap(next.plugin) // what was active before makes room
 			continue
 		default:
 			c.log.Error("a plugin cannot be opened and is quarantined", "plugin", next.plugin.name, "as",
@@ -95,7 +96,8 @@ func (c *Catalogue) Started() api.Check {
 }
 
 // Reload takes over what another node of the cluster has changed in the store: plugins and versions that came or went, and what is in use
-// of them. Start opens what is new in use; what is not in use any more stops being used at once.
+// of them. Start opens what is new in use. Until then the version that was active goes on scoring, so that a change is as smooth on this
+// node as on the one that made it.
 func (c *Catalogue) Reload() error {
 	c.known.changes.Lock()
 	defer c.known.changes.Unlock()
@@ -119,7 +121,9 @@ func (c *Catalogue) Reload() error {
 				continue
 			}
 			c.known.restore(&records[i])
-			c.scorers.swap(p)
+			if !c.open.isStarting(&records[i].Active) {
+				c.scorers.swap(p)
+			}
 		}
 	}
 	return err

@@ -305,7 +305,9 @@ func (f *forwarding) freshActs(ctx context.Context, filter engine.AuditFilter, c
 	if err != nil {
 		return nil, err
 	}
-	return askOthers[engine.FreshActs](ctx, f, freshActsPath+"?question="+url.QueryEscape(string(question))), nil
+	fresh, _ := askOthers[engine.FreshActs](ctx, f, http.MethodGet, freshActsPath+"?question="+
+		url.QueryEscape(string(question)))
+	return fresh, nil
 }
 
 // auditOverlap is how far back a stream of the audit log looks each time: entries of different

@@ -41,6 +41,11 @@ func (s *scene) settle() {
 		if err := e.CatchUp(s.Context()); err != nil {
 			s.Fatalf("catching up at %s: %v", s.now(), err)
 		}
+		if s.crew != nil {
+			if err := e.Nodes().CatchUp(); err != nil {
+				s.Fatalf("following the catalogue: %v", err)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/cluster/pg"
 	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // With -nodes=3, the behaviours and the scripts, as they stand, run against a cluster of three nodes on PostgreSQL. Each call goes to a node
@@ -106,14 +109,22 @@ func (c *crew) start(one startNode) *engine.Engine {
 		c.add(one)
 		c.settled()
 	}
+	return c.owner().engine
+}
+
+// owner is the node that serves the default queue.
+func (c *crew) owner() *crewNode {
+	c.Helper()
 	for _, n := range c.list {
 		if n.engine.Nodes().Elsewhere(engine.DefaultQueue) == nil {
-			return n.engine
+			return n
 		}
 	}
 	c.Fatal("no node serves the default queue")
 	return nil
 }
+
+func (n *crewNode) host() string { return strings.TrimPrefix(n.url, "http://") }
 
 // add starts a node.
 func (c *crew) add(one startNode) {
@@ -206,20 +217,57 @@ func (c *crew) engines() (list []*engine.Engine) {
 	return list
 }
 
-// RoundTrip sends a call to any node.
+// RoundTrip sends a call to any node. What each node has of its own comes from the node that serves the default queue.
 func (c *crew) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	at := c.list[c.draws.IntN(len(c.list))]
 	c.mu.Unlock()
+	if ofOneNode(r.URL.Path) {
+		at = c.owner()
+	}
 	r = r.Clone(r.Context())
-	r.URL.Host = strings.TrimPrefix(at.url, "http://")
+	r.URL.Host = at.host()
 	response, err := c.next.RoundTrip(r)
 	if err == nil && r.Method != http.MethodGet && ofTheCatalogue(r.URL.Path) {
-		for _, e := range c.engines() { // within a second each node follows by itself
-			err = errors.Join(err, e.Nodes().CatchUp())
-		}
+		err = c.follow(r)
 	}
 	return response, err
+}
+
+// follow returns when all nodes have followed a change, and what is in use of plugins scores on all of them: each node does so within a
+// second by itself.
+func (c *crew) follow(r *http.Request) error {
+	for _, e := range c.engines() {
+		if err := e.Nodes().CatchUp(); err != nil {
+			return err
+		}
+	}
+	for strings.HasPrefix(r.URL.Path, "/v1/plugins") {
+		ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, c.list[0].url+"/v1/plugins", nil)
+		if err != nil {
+			return err
+		}
+		ask.Header = r.Header.Clone()
+		said, err := c.next.RoundTrip(ask)
+		if err != nil {
+			return err
+		}
+		var all api.Page[api.Plugin]
+		err = json.NewDecoder(said.Body).Decode(&all)
+		if err := errors.Join(err, said.Body.Close()); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all.Items, func(p api.Plugin) bool { return p.State == api.BreakerStarting }) {
+			break
+		}
+	}
+	return nil
+}
+
+// ofOneNode says that a node answers only for itself.
+func ofOneNode(path string) bool {
+	return path == "/metrics" || strings.HasPrefix(path, "/v1/plugins/") &&
+		(strings.Contains(path, "/recordings") || strings.HasSuffix(path, "/scores") || strings.HasSuffix(path, "/dry-run"))
 }
 
 // ofTheCatalogue says that a call changes what all nodes follow.

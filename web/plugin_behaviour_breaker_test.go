@@ -26,6 +26,7 @@ func (s *pluginScene) fault() {
 	s.Helper()
 	before := s.pluginStats("moody").Faults["fuel"]
 	s.wantTexts(orElse("moody"), 1, "bad")
+	s.settle() // all nodes learn of a quarantine
 	if got := s.pluginStats("moody").Faults["fuel"]; got != before+1 {
 		s.Fatalf("the plugin has failed %d times, want %d", got, before+1)
 	}

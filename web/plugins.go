@@ -31,9 +31,11 @@ const (
 	dryRunAbout = "Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the " +
 		"present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the " +
 		"difference to the order without it. `recording` scores a recorded batch again and compares the scores bit " +
-		"for bit. " + releaseAbout
+		"for bit. A recording is on one node of a cluster: name it with `node`. " + releaseAbout
 	nodesSaw = "In a cluster the answer is about all nodes, unless `node` names one; `missing` names those that did " +
 		"not answer."
+	nodesBreak = "Each node of a cluster has a breaker of its own. The state is that of the breaker that needs " +
+		"attention most, and `breaker.node` names its node. A plugin is `active` when it scores on all nodes."
 	scoresAbout = "One entry per open version and configuration, those in use first: its batches and " +
 		"failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The " +
 		"sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers " +
@@ -111,9 +113,10 @@ func registerPlugin[I, O any](r *router, x pluginHandlers, op operation,
 
 // Names are the order and the cursor: a plugin that is uploaded between two pages is in the second or in none, and no
 // other one comes twice.
-func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *Paging) (*output[api.Page[api.Plugin]], error) {
+func (x pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *Paging) (*output[api.Page[api.Plugin]],
+	error) {
 	list, more := c.Plugins.List(in.Cursor, in.Limit)
-	items, next, err := pageOf(list, more, func(p *api.Plugin) string { return p.Name }, asIs)
+	items, next, err := pageOf(list, more, func(p *api.Plugin) string { return p.Name }, x.onNode)
 	return answered(api.Page[api.Plugin]{Items: items, Next: next}, err, asIs)
 }
 
@@ -125,8 +128,9 @@ func pluginAnswer(p api.Plugin, err error) (*pluginOutput, error) {
 	return answeredTagged(p, p.ETag, err)
 }
 
-func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*pluginOutput, error) {
-	return pluginAnswer(c.Plugins.Get(in.Name))
+func (x pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*pluginOutput, error) {
+	p, err := c.Plugins.Get(in.Name)
+	return pluginAnswer(x.onNode(&p), err)
 }
 
 func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue,
@@ -163,6 +167,17 @@ func (in *selectInput) selected() api.PluginSelection {
 	return chosen
 }
 
+// chosen puts a version to a use. By force it also ends what keeps the version out of use: on all nodes.
+func (x pluginHandlers) chosen(ctx context.Context,
+	use func(context.Context, string, api.PluginSelection, plugins.Change) (api.Plugin, error),
+	in *selectInput, change plugins.Change) (api.Plugin, error) {
+	p, err := use(ctx, in.Name, in.selected(), change)
+	if in.Body.value.Force {
+		return x.closed(ctx, p, err)
+	}
+	return p, err
+}
+
 // registerChange adds an operation that changes a plugin: the handler is given the condition, and answers with the
 // plugin as it is then.
 func registerChange[I any, P interface {
@@ -181,24 +196,28 @@ func registerChange[I any, P interface {
 
 // activate answers when the version scores. Before that, the server tries the configurations that are in use with it,
 // so the call may take a while. A rollback does not: that version has worked with them.
-func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput,
+func (x pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput,
 	change plugins.Change) (api.Plugin, error) {
 	// Only here: an empty version ends a shadow or a canary, and a plugin is deactivated by a call of its own.
 	if in.Body.value.Version == "" {
 		return api.Plugin{}, queue.Invalid("/version", "is missing: which version is to be activated?")
 	}
-	return c.Rollout.Activate(ctx, in.Name, in.selected(), change)
+	change, err := x.withUsers(ctx, change, in.Name, in.Body.value.Force)
+	if err != nil {
+		return api.Plugin{}, err
+	}
+	return x.chosen(ctx, c.Rollout.Activate, in, change)
 }
 
-func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *selectInput,
+func (x pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *selectInput,
 	change plugins.Change) (api.Plugin, error) {
-	return c.Rollout.Shadow(ctx, in.Name, in.selected(), change)
+	return x.chosen(ctx, c.Rollout.Shadow, in, change)
 }
 
 // The share is drawn by the seed of each reserve, so a recorded call with its seed gets the same version again.
-func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput,
+func (x pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput,
 	change plugins.Change) (api.Plugin, error) {
-	return c.Rollout.Canary(ctx, in.Name, in.selected(), change)
+	return x.chosen(ctx, c.Rollout.Canary, in, change)
 }
 
 type changePluginInput struct {
@@ -216,9 +235,10 @@ func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue, in *ch
 	return c.Rollout.Rollback(ctx, in.Name, change)
 }
 
-func (pluginHandlers) reset(_ context.Context, c *plugins.Catalogue, in *changePluginInput,
+func (x pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *changePluginInput,
 	change plugins.Change) (api.Plugin, error) {
-	return c.Rollout.Reset(in.Name, change)
+	p, err := c.Rollout.Reset(in.Name, change)
+	return x.closed(ctx, p, err)
 }
 
 // Forced is the wish to delete what stored strategies name.
@@ -233,15 +253,27 @@ type deletePluginInput struct {
 	Forced
 }
 
-// deletion is the change of a call that deletes. In a cluster the strategies of a queue are known to the node that
-// serves it, so the others are asked. With `force` no node is asked: what they would say does not matter, and one of
-// them may be away.
+// withUsers is the change with the strategies that need the plugin. In a cluster the strategies of a queue are known to
+// the node that serves it, so the others are asked. With `force` no node is asked: what they would say does not matter,
+// and one of them may be away.
+func (x pluginHandlers) withUsers(ctx context.Context, change plugins.Change, name string, force bool) (plugins.Change,
+	error) {
+	if force {
+		return change, nil
+	}
+	var err error
+	change.Users, err = x.nodes.pluginUsers(ctx, name)
+	return change, err
+}
+
+// deletion is the change of a call that deletes.
 func (x pluginHandlers) deletion(ctx context.Context, name string, when *Revision, force bool) (plugins.Change, error) {
 	change, err := when.change(ctx)
-	if change.Force = force; err == nil && !force {
-		change.Users, err = x.nodes.pluginUsers(ctx, name)
+	if err != nil {
+		return change, err
 	}
-	return change, err
+	change.Force = force
+	return x.withUsers(ctx, change, name, force)
 }
 
 func (x pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *deletePluginInput) (*struct{}, error) {
@@ -280,6 +312,7 @@ func (pluginHandlers) putSettings(_ context.Context, c *plugins.Catalogue, in *s
 
 type dryRunInput struct {
 	PluginVersionPath
+	Node string `query:"node" maxLength:"64" doc:"Name of the node whose recording to score"`
 	Body decoded[api.PluginDryRun]
 }
 
@@ -370,11 +403,12 @@ func (x pluginHandlers) routes(r *router) {
 		"version": "Version text, or 8 or more digits of the sha256", "id": "Number of the recording"}
 
 	registerPlugin(r, x, operation{id: "list-plugins", method: "GET", path: base, scope: scopeRead, tag: tagPlugins,
-		compress: true, summary: "List the plugins by name"}, x.list)
+		compress: true, spread: x.listOfAll, summary: "List the plugins by name", about: nodesBreak}, x.list)
 	r.raw(operation{id: "upload-plugin", act: act{"plugin.upload", ""}, brings: true, method: "POST", path: base,
 		scope: scopePlugins, tag: tagPlugins,
 		summary: "Upload a version of a plugin", about: uploadAbout}, uploadShape, x.upload)
 	registerPlugin(r, x, operation{id: "get-plugin", method: "GET", path: one, scope: scopeRead, tag: tagPlugins,
+		spread: x.getOfAll, about: nodesBreak,
 		summary: "Read a plugin, with its versions in use and the state of its breaker"}, x.get)
 	// Deleting takes two steps, to deactivate and to delete, so that one slip does not change what consumers get.
 	registerPlugin(r, x, operation{id: "delete-plugin", act: act{"plugin.delete", "plugin {name}"}, method: "DELETE",

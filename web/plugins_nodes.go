@@ -16,6 +16,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -54,6 +55,69 @@ func seen[T any](f *forwarding, c echo.Context) (parts []T, missing []string, do
 	return parts, missing, false, nil
 }
 
+// getOfAll is a plugin as all nodes see it.
+func (x pluginHandlers) getOfAll(c echo.Context) (bool, error) {
+	parts, missing, done, err := seen[api.Plugin](x.nodes, c)
+	if done {
+		return c.Response().Committed, err
+	}
+	all := seenPlugin(parts)
+	all.Missing = missing
+	c.Response().Header().Set("ETag", all.ETag)
+	return true, c.JSON(http.StatusOK, all)
+}
+
+// listOfAll is a page of the plugins that this node knows, each as all nodes see it.
+func (x pluginHandlers) listOfAll(c echo.Context) (bool, error) {
+	pages, missing, done, err := seen[api.Page[api.Plugin]](x.nodes, c)
+	if done {
+		return c.Response().Committed, err
+	}
+	for i := range pages[0].Items {
+		p := &pages[0].Items[i]
+		var parts []api.Plugin
+		for _, page := range pages {
+			if at := slices.IndexFunc(page.Items, func(one api.Plugin) bool { return one.Name == p.Name }); at >= 0 {
+				parts = append(parts, page.Items[at])
+			}
+		}
+		*p = seenPlugin(parts)
+		p.Missing = missing
+	}
+	return true, c.JSON(http.StatusOK, pages[0])
+}
+
+// breakerStates begin with the one that an operator needs to see least.
+var breakerStates = []string{api.BreakerClosed, api.BreakerStarting, api.BreakerHalfOpen, api.BreakerThrottled,
+	api.BreakerOpen, api.BreakerHeld, api.BreakerQuarantined}
+
+// seenPlugin makes one plugin of what the nodes say of it. Each node has a breaker of its own, as the sandbox fails
+// where its queue is served. The plugin has the state of the breaker that needs attention most. So a plugin is active
+// only when it scores on all nodes. A node that has not followed the last change yet counts as starting.
+func seenPlugin(parts []api.Plugin) api.Plugin {
+	all := slices.MaxFunc(parts, func(a, b api.Plugin) int { return cmp.Compare(a.Revision, b.Revision) })
+	if all.Active == nil {
+		return all
+	}
+	for i := range parts {
+		b := parts[i].Breaker
+		if parts[i].Revision < all.Revision {
+			b = api.PluginBreaker{State: api.BreakerStarting, Node: b.Node,
+				Reason: "the node follows the last change soon"}
+		}
+		if slices.Index(breakerStates, b.State) > slices.Index(breakerStates, all.Breaker.State) {
+			all.Breaker, all.State = b, b.State
+		}
+	}
+	return all
+}
+
+// onNode says whose breaker it is, in a cluster.
+func (x pluginHandlers) onNode(p *api.Plugin) api.Plugin {
+	p.Breaker.Node = x.nodes.name()
+	return *p
+}
+
 // statsOfAll adds the numbers of all nodes up. Means are weighted by what they are means of.
 func (x pluginHandlers) statsOfAll(c echo.Context) (bool, error) {
 	parts, missing, done, err := seen[api.PluginStats](x.nodes, c)
@@ -87,7 +151,7 @@ func addStats(all, one *api.PluginStats) {
 	all.MemoryPages = max(all.MemoryPages, one.MemoryPages)
 	all.Instances += one.Instances
 	all.LogsDropped += one.LogsDropped
-	if all.Breaker.State == "closed" { // the first one that is not: an operator looks for those
+	if slices.Index(breakerStates, one.Breaker.State) > slices.Index(breakerStates, all.Breaker.State) {
 		all.Breaker = one.Breaker
 	}
 	// Nodes may shadow different versions while a change is on its way to them. Their figures would mix
@@ -218,7 +282,8 @@ func logCursor(places map[string]uint64) string {
 	return strings.Join(entries, ",")
 }
 
-// Before a node deletes a plugin, or a version of one, it asks the others which strategies of their queues name it.
+// Before a node deletes a plugin or a version of one, or activates a version, it asks the others which strategies of
+// their queues name the plugin.
 // Only nodes can ask: a call needs a sealed hop. The path is no part of the API.
 const pluginUsersPath = "/cluster/plugin-users/"
 
@@ -248,7 +313,8 @@ func (f *forwarding) pluginUsers(ctx context.Context, name string) (users []queu
 	for _, own := range f.nodes.Served() {
 		looked[own] = true
 	}
-	for _, one := range askOthers[pluginUsers](ctx, f, pluginUsersPath+url.PathEscape(name)) {
+	others, _ := askOthers[pluginUsers](ctx, f, http.MethodGet, pluginUsersPath+url.PathEscape(name))
+	for _, one := range others {
 		users = append(users, one.Users...)
 		for _, name := range one.Served {
 			looked[name] = true
@@ -260,8 +326,38 @@ func (f *forwarding) pluginUsers(ctx context.Context, name string) (users []queu
 		if !looked[at.Queue] {
 			return nil, &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Whether strategies of the queue "+
 				"%q name the plugin cannot be seen now: its node does not answer. Send this again in a moment, or "+
-				"delete with force.", at.Queue)}
+				"with force.", at.Queue)}
 		}
 	}
 	return users, nil
+}
+
+// A change that closes breakers tells the other nodes, as breakers are not in the catalogue. Only nodes call this
+// path. It is no part of the API.
+const pluginBreakersPath = "/cluster/plugin-breakers/"
+
+// pluginBreakersRoute closes the breakers of a plugin on this node. A plugin that it does not know yet has none.
+func pluginBreakersRoute(e *echo.Echo, known *plugins.Catalogue, sealed *hops) {
+	e.POST(pluginBreakersPath+":name", func(c echo.Context) error {
+		if sealed.of(c.Request()) == nil {
+			return newProblem(codeForbidden, "Only nodes of this cluster ask this.")
+		}
+		if known != nil {
+			known.Rollout.CloseBreakers(c.Param("name"))
+		}
+		return c.JSON(http.StatusOK, struct{}{})
+	})
+}
+
+// closed has the other nodes close the breakers of a plugin, after this node did.
+func (x pluginHandlers) closed(ctx context.Context, p api.Plugin, err error) (api.Plugin, error) {
+	if err != nil || x.nodes.nodes == nil {
+		return p, err
+	}
+	_, silent := askOthers[struct{}](ctx, x.nodes, http.MethodPost, pluginBreakersPath+url.PathEscape(p.Name))
+	if len(silent) > 0 {
+		return p, &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("The plugin was changed, but its breakers "+
+			"may still be open on %s, which did not answer. Send this again in a moment.", strings.Join(silent, ", "))}
+	}
+	return p, nil
 }

@@ -3,11 +3,14 @@ package web
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
 // The lines of several nodes are merged by their times. Those of one node stay in their order although its clock goes back, and none is
@@ -80,5 +83,92 @@ func TestAddedPluginStats(t *testing.T) {
 		all.LastFault != "x" || all.Breaker.State != "open" || all.MemoryPages != 3 || all.Instances != 1 ||
 		all.Shadow == nil || all.Shadow.Batches != 4 || all.Shadow.Overlap != 0.625 {
 		t.Errorf("added up: %+v, shadow %+v", all, all.Shadow)
+	}
+}
+
+// TestSeenPlugin: the breaker that needs attention most gives the state, whichever node answers first.
+func TestSeenPlugin(t *testing.T) {
+	t.Parallel()
+	part := func(node string, revision uint64, state string) api.Plugin {
+		p := api.Plugin{Name: "p", Revision: revision, Active: &api.PluginUse{Version: "1.0.0"}, State: state,
+			Breaker: api.PluginBreaker{State: state, Node: node}}
+		if state == api.BreakerClosed {
+			p.State = api.PluginActive
+		}
+		return p
+	}
+	for _, c := range []struct {
+		parts             []api.Plugin
+		state, node       string
+		revision          uint64
+		reasonOfFollowing bool
+	}{
+		{[]api.Plugin{part("a", 1, "closed")}, "active", "a", 1, false},
+		{[]api.Plugin{part("a", 1, "closed"), part("b", 1, "closed")}, "active", "a", 1, false},
+		{[]api.Plugin{part("a", 1, "closed"), part("b", 1, "open"), part("c", 1, "starting")}, "open", "b", 1, false},
+		{[]api.Plugin{part("a", 1, "half_open"), part("b", 1, "throttled")}, "throttled", "b", 1, false},
+		{[]api.Plugin{part("a", 1, "quarantined"), part("b", 1, "open")}, "quarantined", "a", 1, false},
+		{[]api.Plugin{part("a", 1, "open"), part("b", 2, "closed")}, "starting", "a", 2, true},
+		{[]api.Plugin{part("a", 2, "open"), part("b", 1, "quarantined")}, "open", "a", 2, false},
+		{[]api.Plugin{{Name: "p", Revision: 3, State: "inactive"}, part("b", 2, "open")}, "inactive", "", 3, false},
+	} {
+		got := seenPlugin(c.parts)
+		if got.State != c.state || got.Breaker.Node != c.node || got.Revision != c.revision ||
+			(got.Breaker.Reason != "") != c.reasonOfFollowing {
+			t.Errorf("%+v: got %+v", c.parts, got)
+		}
+	}
+}
+
+// TestCrewPluginIsSeenByAllNodes: any node answers for the breakers and the strategies of the node that serves the queue.
+func TestCrewPluginIsSeenByAllNodes(t *testing.T) {
+	t.Parallel()
+	if *nodeCount == 0 {
+		t.Skip("it needs a cluster: -args -nodes 3")
+	}
+	s, _ := moodyScene(t, 100)
+	narrow := strings.Replace(declared("moody", "2.0.0", "priority", "limit:none"), `"max":1024`, `"max":16`, 1)
+	s.upload(wasmtest.Scorer(), narrow)
+	owner := s.crew.owner()
+	asks := func(n *crewNode, method, path, body string) answer {
+		t.Helper()
+		got := send(s, &http.Client{Transport: s.crew.next}, n.host(), call{method: method, path: "/v1/plugins/moody" + path, body: body})
+		s.settle()
+		return got
+	}
+	opened := func() {
+		t.Helper()
+		for range 3 {
+			s.fault()
+		}
+		for _, n := range s.crew.list {
+			var p api.Plugin
+			asks(n, "GET", "", "").decode(s, &p)
+			if p.State != api.BreakerOpen || p.Breaker.Node != owner.engine.Nodes().Self() {
+				t.Fatalf("%s: got %+v, want it open on the owner", n.url, p)
+			}
+		}
+	}
+	for _, n := range s.crew.list {
+		opened()
+		if got := asks(n, "POST", "/reset", ""); got.status != 200 {
+			t.Fatalf("reset at %s: %d %s", n.url, got.status, got.body)
+		}
+		if p := s.plugin("moody"); p.State != api.PluginActive {
+			t.Errorf("after a reset at %s: got %+v, want it active", n.url, p)
+		}
+		opened()
+		if got := asks(n, "POST", "/activate", `{"version":"1.0.0","force":true}`); got.status != 200 {
+			t.Fatalf("activate at %s: %d %s", n.url, got.status, got.body)
+		}
+		if p := s.plugin("moody"); p.State != api.PluginActive {
+			t.Errorf("after an activation by force at %s: got %+v, want it active", n.url, p)
+		}
+		// The owner alone knows what consumers sent.
+		s.reserve("", request(`OrElse(Plugin("moody", window=512, OldestFirst), OldestFirst)`, 1))
+		if got := asks(n, "POST", "/activate", `{"version":"2.0.0"}`); got.status != 409 || !strings.Contains(string(got.body), "window") {
+			t.Errorf("activating at %s what refuses a window in use: %d %s, want 409", n.url, got.status, got.body)
+		}
+		asks(n, "POST", "/reset", "") // that reserve was a fault as well
 	}
 }

@@ -43,7 +43,7 @@ func reaches() []struct {
 		{"/v1/bulk-operations/{id}", ofBulk},
 		{"/v1/bulk-operations", inQueryOrBody},
 		{"/v1/events", ofEvents},
-		{"/v1/plugins/{name}/versions/{version}/dry-run", inQueryOrBody},
+		{"/v1/plugins/{name}/versions/{version}/dry-run", ofNodeOrBody},
 		{"/v1/plugins/{name}/logs", ofNode},
 		{"/v1/plugins/{name}/stats", ofNode},
 		{"/v1/plugins/{name}/scores", ofNode},
@@ -81,6 +81,14 @@ func ofNode(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 		return nil, nil
 	}
 	return n.Named(name)
+}
+
+// ofNodeOrBody is the node that the query names, else the one that serves the queue of the body.
+func ofNodeOrBody(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	if c.QueryParams().Has("node") {
+		return ofNode(n, c)
+	}
+	return inQueryOrBody(n, c)
 }
 
 // inPath is the node that serves the queue that the path names; a new one is created by the coordinator. One node

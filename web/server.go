@@ -174,6 +174,7 @@ func New(o Options) (*Server, error) {
 	if s.auth.hops != nil {
 		lettersRoutes(s.echo, o.Engine, s.auth.hops)
 		pluginUsersRoute(s.echo, o.Engine, s.auth.hops)
+		pluginBreakersRoute(s.echo, o.Plugins, s.auth.hops)
 		freshActsRoute(s.echo, o.Engine, s.auth.hops)
 		farSessionsRoute(s.echo, s.auth)
 	}

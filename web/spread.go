@@ -158,32 +158,37 @@ func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
 	return refused
 }
 
-// askOthers is what the other nodes say at a path that only nodes ask for. It lacks those that do not answer in time.
-func askOthers[T any](ctx context.Context, f *forwarding, path string) (said []T) {
+// askOthers is what the other nodes say at a path that only nodes call, and the names of those that do not answer in
+// time.
+func askOthers[T any](ctx context.Context, f *forwarding, method, path string) (said []T, silent []string) {
 	ctx, done := context.WithTimeout(ctx, askMost)
 	defer done()
 	others := f.nodes.Others()
-	answers := make(chan *T, len(others))
-	for _, at := range others {
-		go func() {
+	answers := make([]*T, len(others))
+	var asked sync.WaitGroup
+	for i, at := range others {
+		asked.Go(func() {
 			one := new(T)
-			text, err := farLetterbox{f, ""}.call(ctx, http.MethodGet, at.URL+path, nil)
+			text, err := farLetterbox{f, ""}.call(ctx, method, at.URL+path, nil)
 			if err == nil {
 				err = json.Unmarshal(text, one)
 			}
 			if err != nil {
 				f.warn(&part{at: at, err: err})
-				one = nil
+				return
 			}
-			answers <- one
-		}()
+			answers[i] = one
+		})
 	}
-	for range others {
-		if one := <-answers; one != nil {
+	asked.Wait()
+	for i, one := range answers {
+		if one == nil {
+			silent = append(silent, others[i].Node)
+		} else {
 			said = append(said, *one)
 		}
 	}
-	return said
+	return said, silent
 }
 
 // whole says that a call came from a client, so that its answer is about the queues of all nodes, and not only a

@@ -30,6 +30,8 @@ type Plugin struct {
 	// Time of the last change of active, shadow or canary
 	ChangedAt Time   `json:"changed_at,omitzero"`
 	ChangedBy string `json:"changed_by,omitempty"` // Caller that made that change, if known
+	// Nodes of the cluster that did not answer: the state does not count theirs
+	Missing []string `json:"missing,omitempty"`
 }
 
 // PluginUse is a version with a configuration.
@@ -46,6 +48,7 @@ type PluginBreaker struct {
 	State  string `json:"state" names:"breakers"`
 	Reason string `json:"reason,omitempty"` // Reason for not being closed
 	Until  Time   `json:"until,omitzero"`   // Time when the server tries one batch
+	Node   string `json:"node,omitempty"`   // Node of the cluster whose breaker this is
 }
 
 // PluginSettings are what an operator may set for a plugin; zeroes are the server's defaults.

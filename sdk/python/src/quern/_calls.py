@@ -257,13 +257,14 @@ class Calls:
         found: types.Consumer = self._fetch(_request("drain consumer", "POST", path("/v1/queues/{}/consumers/{}/drain", queue, consumer), safe=True))
         return found
 
-    def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun) -> types.PluginTried:
+    def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun, *, node: Optional[str] = None) -> types.PluginTried:
         """Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the
         present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the difference to
-        the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. Name a version by its
-        version text (the newest with that text) or by the first 8 or more digits of its sha256.
+        the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. A recording is on one
+        node of a cluster: name it with `node`. Name a version by its version text (the newest with that text) or by the first 8
+        or more digits of its sha256.
         """
-        found: types.PluginTried = self._fetch(_request("dry run plugin", "POST", path("/v1/plugins/{}/versions/{}/dry-run", name, version), body, safe=True))
+        found: types.PluginTried = self._fetch(_request("dry run plugin", "POST", query(path("/v1/plugins/{}/versions/{}/dry-run", name, version), {"node": node}), body, safe=True))
         return found
 
     def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeAnswer:
@@ -383,7 +384,10 @@ class Calls:
         return found
 
     def get_plugin(self, name: str) -> types.Plugin:
-        """Read a plugin, with its versions in use and the state of its breaker."""
+        """Read a plugin, with its versions in use and the state of its breaker. Each node of a cluster has a breaker of its own. The
+        state is that of the breaker that needs attention most, and `breaker.node` names its node. A plugin is `active` when it
+        scores on all nodes.
+        """
         found: types.Plugin = self._fetch(_request("get plugin", "GET", path("/v1/plugins/{}", name), safe=True))
         return found
 
@@ -586,7 +590,9 @@ class Calls:
         return self._pages("list plugin versions", path("/v1/plugins/{}/versions", name), {})
 
     def list_plugins(self, *, limit: Optional[int] = None) -> Iterator[types.Plugin]:
-        """List the plugins by name."""
+        """List the plugins by name. Each node of a cluster has a breaker of its own. The state is that of the breaker that needs
+        attention most, and `breaker.node` names its node. A plugin is `active` when it scores on all nodes.
+        """
         return self._pages("list plugins", path("/v1/plugins"), {"limit": limit})
 
     def list_queues(self) -> Iterator[types.Queue]:
@@ -1203,13 +1209,14 @@ class AsyncCalls:
         found: types.Consumer = await self._fetch(_request("drain consumer", "POST", path("/v1/queues/{}/consumers/{}/drain", queue, consumer), safe=True))
         return found
 
-    async def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun) -> types.PluginTried:
+    async def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun, *, node: Optional[str] = None) -> types.PluginTried:
         """Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the
         present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the difference to
-        the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. Name a version by its
-        version text (the newest with that text) or by the first 8 or more digits of its sha256.
+        the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. A recording is on one
+        node of a cluster: name it with `node`. Name a version by its version text (the newest with that text) or by the first 8
+        or more digits of its sha256.
         """
-        found: types.PluginTried = await self._fetch(_request("dry run plugin", "POST", path("/v1/plugins/{}/versions/{}/dry-run", name, version), body, safe=True))
+        found: types.PluginTried = await self._fetch(_request("dry run plugin", "POST", query(path("/v1/plugins/{}/versions/{}/dry-run", name, version), {"node": node}), body, safe=True))
         return found
 
     async def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeAnswer:
@@ -1329,7 +1336,10 @@ class AsyncCalls:
         return found
 
     async def get_plugin(self, name: str) -> types.Plugin:
-        """Read a plugin, with its versions in use and the state of its breaker."""
+        """Read a plugin, with its versions in use and the state of its breaker. Each node of a cluster has a breaker of its own. The
+        state is that of the breaker that needs attention most, and `breaker.node` names its node. A plugin is `active` when it
+        scores on all nodes.
+        """
         found: types.Plugin = await self._fetch(_request("get plugin", "GET", path("/v1/plugins/{}", name), safe=True))
         return found
 
@@ -1532,7 +1542,9 @@ class AsyncCalls:
         return self._pages("list plugin versions", path("/v1/plugins/{}/versions", name), {})
 
     def list_plugins(self, *, limit: Optional[int] = None) -> AsyncIterator[types.Plugin]:
-        """List the plugins by name."""
+        """List the plugins by name. Each node of a cluster has a breaker of its own. The state is that of the breaker that needs
+        attention most, and `breaker.node` names its node. A plugin is `active` when it scores on all nodes.
+        """
         return self._pages("list plugins", path("/v1/plugins"), {"limit": limit})
 
     def list_queues(self) -> AsyncIterator[types.Queue]:

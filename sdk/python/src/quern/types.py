@@ -2183,6 +2183,8 @@ class Plugin(_PluginRequired, total=False):
     changed_by: str
     #: sha256 of the latest version
     latest: str
+    #: Nodes of the cluster that did not answer: the state does not count theirs
+    missing: list[str]
     #: The previously active version, which a rollback activates
     previous: PluginUse
     #: The version that scores beside it without deciding
@@ -2228,6 +2230,8 @@ class _PluginBreakerRequired(TypedDict):
 
 class PluginBreaker(_PluginBreakerRequired, total=False):
     """PluginBreaker: see the server's OpenAPI document."""
+    #: Node of the cluster whose breaker this is
+    node: str
     #: Reason for not being closed
     reason: str
     #: Time when the server tries one batch

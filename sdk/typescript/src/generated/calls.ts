@@ -100,7 +100,7 @@ export class Calls {
     return pages(() => this.connection.json<PageNode>({ what: "list nodes", method: "GET", path: `/v1/nodes`, safe: true, signal: options.signal }))
   }
 
-  /** List the plugins by name. Needs the scope read. */
+  /** List the plugins by name. Each node of a cluster has a breaker of its own. The state is that of the breaker that needs attention most, and `breaker.node` names its node. A plugin is `active` when it scores on all nodes. Needs the scope read. */
   listPlugins(options: CallOptions & {
     /** Most items */
     limit?: number
@@ -123,7 +123,7 @@ export class Calls {
     return this.connection.json<void>({ what: "delete plugin", method: "DELETE", path: `/v1/plugins/${part(name)}`, safe: false, signal: options.signal, query: { force: options.force }, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read a plugin, with its versions in use and the state of its breaker. Needs the scope read. */
+  /** Read a plugin, with its versions in use and the state of its breaker. Each node of a cluster has a breaker of its own. The state is that of the breaker that needs attention most, and `breaker.node` names its node. A plugin is `active` when it scores on all nodes. Needs the scope read. */
   getPlugin(name: string, options: CallOptions = {}): Promise<Plugin> {
     return this.connection.json<Plugin>({ what: "get plugin", method: "GET", path: `/v1/plugins/${part(name)}`, safe: true, signal: options.signal })
   }
@@ -247,9 +247,12 @@ export class Calls {
     return this.connection.json<PluginVersion>({ what: "get plugin version", method: "GET", path: `/v1/plugins/${part(name)}/versions/${part(version)}`, safe: true, signal: options.signal })
   }
 
-  /** Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the difference to the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
-  dryRunPlugin(name: string, version: string, body: PluginDryRun, options: CallOptions = {}): Promise<PluginTried> {
-    return this.connection.json<PluginTried>({ what: "dry run plugin", method: "POST", path: `/v1/plugins/${part(name)}/versions/${part(version)}/dry-run`, safe: true, signal: options.signal, body: jsonBody(body) })
+  /** Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the difference to the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. A recording is on one node of a cluster: name it with `node`. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  dryRunPlugin(name: string, version: string, body: PluginDryRun, options: CallOptions & {
+    /** Name of the node whose recording to score */
+    node?: string
+  } = {}): Promise<PluginTried> {
+    return this.connection.json<PluginTried>({ what: "dry run plugin", method: "POST", path: `/v1/plugins/${part(name)}/versions/${part(version)}/dry-run`, safe: true, signal: options.signal, query: { node: options.node }, body: jsonBody(body) })
   }
 
   /** Download a version's module. Needs the scope plugins. */

@@ -1566,6 +1566,8 @@ export type Plugin = {
   etag: string
   /** sha256 of the latest version */
   latest?: string
+  /** Nodes of the cluster that did not answer: the state does not count theirs */
+  missing?: string[]
   /** Name: 1 to 64 lower-case letters, digits and '-', a letter first */
   name: string
   /** The previously active version, which a rollback activates */
@@ -1610,6 +1612,8 @@ export type PluginBlock = {
 }
 
 export type PluginBreaker = {
+  /** Node of the cluster whose breaker this is */
+  node?: string
   /** Reason for not being closed */
   reason?: string
   /** closed: it scores. starting: its sandbox is not ready, and requests continue without it. half_open: the server tries one batch */
