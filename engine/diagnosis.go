@@ -47,6 +47,9 @@ func (d *Diagnosis) cause(c *Cause) api.Cause {
 		Until: c.Until.API()}
 	if c.Limit.Key != "" {
 		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
+		if of, lack := queue.LackedBy(c.Limit.Key); lack {
+			out.Key, out.Value = of, nil
+		}
 		if c.Obstacle != queue.ObstacleGrace && c.Obstacle != queue.ObstacleRate {
 			out.InFlight = &c.InFlight
 		}
@@ -348,6 +351,9 @@ func entryText(entry queue.MetaEntry) string {
 		if _, err := strconv.ParseInt(bare, 10, 64); err != nil {
 			text = bare
 		}
+	}
+	if of, lack := queue.LackedBy(entry.Key); lack {
+		return of + "=(none)"
 	}
 	return entry.Key + "=" + text
 }

@@ -110,6 +110,7 @@ func enumSources(t *testing.T) map[string][]string {
 		"LifecycleKind.kind":          named[machine.Kind](),
 		"StrategyWarning.kind":        constants(t, "../engine/strategy")("Warn"),
 		"cost":                        named[strategy.Cost](),
+		"missing":                     named[strategy.Missing](),
 		"Tenant.state":                named[fair.State](),
 		"LedgerTenant.state":          without(named[fair.State](), fair.Idle.String()), // what has nothing and owes nothing is no tenant
 		"PluginBreaker.state":         breaker,

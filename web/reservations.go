@@ -317,8 +317,9 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 			out.HasRetryAfter, out.RetryAfterMS = true, max(1, result.RetryAfter.Milliseconds())
 		}
 		for _, v := range result.Limited {
-			out.Limited = append(out.Limited, wire.Saturated{Key: v.Key, Value: v.Value, InFlight: v.InFlight,
-				Limit: v.Limit})
+			key, missing := queue.LackedBy(v.Key)
+			out.Limited = append(out.Limited, wire.Saturated{Key: key, Value: v.Value, InFlight: v.InFlight,
+				Limit: v.Limit, Missing: missing})
 		}
 	}
 	return scratch

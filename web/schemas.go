@@ -286,6 +286,12 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 	case strategy.FieldCost:
 		return &huma.Schema{Type: huma.TypeString, Enum: []any{strategy.ByChunk.String(), strategy.ByTime.String()},
 			Description: "What is shared out: the number of chunks, or the time that they are held"}
+	case strategy.FieldMissing:
+		ways := []any{strategy.MissingUnlimited.String(), strategy.MissingOne.String(),
+			strategy.MissingNever.String()}
+		return &huma.Schema{Type: huma.TypeString, Enum: ways,
+			Description: "How submissions without the key are treated: the block does not limit them (the " +
+				"default), it limits them together as if they had one value, or it never offers them"}
 	case strategy.FieldPlugin:
 		return text("Name of the plugin")
 	case strategy.FieldVersion:

@@ -121,7 +121,11 @@ func emptyText(got *api.ReserveResponse) string {
 func limitedText(limited []api.Saturated) string {
 	parts := make([]string, len(limited))
 	for i, v := range limited {
-		parts[i] = fmt.Sprintf("%s=%s %d/%d", v.Key, metaText(v.Value), v.InFlight, v.Limit)
+		value := metaText(v.Value)
+		if v.Missing {
+			value = "(none)"
+		}
+		parts[i] = fmt.Sprintf("%s=%s %d/%d", v.Key, value, v.InFlight, v.Limit)
 	}
 	if len(parts) == 0 {
 		return ""

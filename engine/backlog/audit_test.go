@@ -30,7 +30,7 @@ func (m *model) audit() {
 			for _, x := range m.subs {
 				if x.shown && x.count(free) > 0 && x.own == queue.Unruled && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
 					value, has := x.spec.Meta.Find(f.Key)
-					return (has && slices.Contains(f.Values, value)) == f.Except
+					return (has && slices.Contains(f.Values, value)) == f.Except || f.Has && !has
 				}) {
 					want++
 				}
@@ -125,6 +125,19 @@ func (m *model) auditTerms() {
 			return true
 		})
 	}
+	lacked := 0
+	for name, key := range m.b.Values.keys {
+		if key.of == nil {
+			continue
+		}
+		lacked++
+		if n, want := m.b.Values.Counts(name, queue.MetaValue{})[strategy.Simultaneous], m.inFlight(name, queue.MetaValue{}); n != want {
+			m.fatalf("%d chunks are counted as in flight of %s, want %d", n, name, want)
+		}
+	}
+	if lacked != len(m.b.Values.lacked) {
+		m.fatalf("%d keys are counted that submissions lack, want %d", len(m.b.Values.lacked), lacked)
+	}
 	if got != len(want) {
 		m.fatalf("%d values are counted, want %d", got, len(want))
 	}
@@ -210,6 +223,11 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 	}
 	for _, p := range m.b.Values.Rates.due {
 		uses[p.term]++
+	}
+	for _, t := range m.b.Values.lacked {
+		if t.key.limits > 0 {
+			uses[t]++
+		}
 	}
 	for _, v := range m.b.frames.list {
 		if v == nil {

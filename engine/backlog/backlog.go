@@ -158,6 +158,7 @@ func (b *Backlog) Remove(s *Submission) {
 	if s.own != queue.Unruled {
 		b.Rules.own--
 	}
+	b.landed(s, s.inFlight)
 	for _, ref := range s.refs() {
 		t := b.Values.list[ref.term]
 		b.Values.landed(t, s.inFlight)

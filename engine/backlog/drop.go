@@ -172,15 +172,16 @@ func (vs *views) forget(f *frame) {
 		vs.Values.releaseFilter(x)
 	}
 	if f.fewest != nil {
-		f.fewest.key.limits--
-		vs.Values.releaseKey(f.fewest.key)
+		vs.Values.unlimit(f.fewest.key)
+		if f.fewest.without != nil {
+			vs.Values.unlimit(f.fewest.without)
+		}
 	}
 	for _, l := range f.limits {
 		if l.of >= strategy.Measures {
 			vs.Values.released(vs.Values.Rates.list[l.of-strategy.Measures])
 		}
-		l.key.limits--
-		vs.Values.releaseKey(l.key)
+		vs.Values.unlimit(l.key)
 	}
 	vs.frames.remove(f)
 	*f = frame{dropped: true}

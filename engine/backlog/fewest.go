@@ -23,8 +23,9 @@ import (
 type fewest struct {
 	of      *frame
 	key     *metaKey
+	without *metaKey          // stands for the lack of it; nil: submissions without the key are not counted together
 	turns   []turn            // by group
-	groupOf map[uint32]uint32 // by the number of the term; group 0 is the submissions without the key
+	groupOf map[uint32]uint32 // by the number of the term; group 0 is the submissions without one
 	heap    []uint32          // groups that offer something; not under Random
 	levels  map[uint32]*level // by count
 	least   []*level
@@ -49,16 +50,27 @@ type level struct {
 // groupRef marks the number of a group in gateRef.gate.
 const groupRef = 1 << 30
 
-func newFewest(f *frame, name queue.MetaKey) *fewest {
-	w := &fewest{of: f, key: f.Values.internKey(name), turns: []turn{{place: none}},
+func newFewest(f *frame, br *strategy.Branch) *fewest {
+	w := &fewest{of: f, key: f.Values.limitBy(br.Fewest), turns: []turn{{place: none}},
 		groupOf: map[uint32]uint32{}, levels: map[uint32]*level{}}
-	w.key.limits++
+	if br.FewestOne {
+		w.without = f.Values.limitBy(queue.Without(br.Fewest))
+	}
 	return w
+}
+
+// termOf is the term by whose count the submission is ranked; nil: as if nothing were in flight.
+func (w *fewest) termOf(s *Submission) *term {
+	t := s.termOf(w.key)
+	if t == nil && w.without != nil {
+		return s.termOf(w.without)
+	}
+	return t
 }
 
 // group is the one that the submission belongs to; made when there is none, and kept as long as the term.
 func (w *fewest) group(s *Submission) (number uint32) {
-	t := s.termOf(w.key)
+	t := w.termOf(s)
 	if t == nil {
 		return 0
 	}

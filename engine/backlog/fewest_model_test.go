@@ -20,7 +20,13 @@ func fewestBranches() []strategy.Branch {
 	slow, all := rateOf("a", 2, time.Second, 1), rateOf("", 5, time.Second, 2)
 	narrow := limited(strategy.Random, limit("c", 2))
 	narrow.Filters = []strategy.Filter{equals("b", 1)}
+	one := func(br strategy.Branch) strategy.Branch {
+		br.FewestOne = true
+		return br
+	}
 	return []strategy.Branch{
+		one(by("a", filtered(strategy.Random))), one(by("a", filtered(strategy.OldestFirst))), one(by("b", limited(strategy.NewestFirst, limit("a", 3)))),
+		one(by("a", limited(strategy.OldestFirst, limit("a", 3), limit("a!", 2)))),
 		by("a", filtered(strategy.Random)), by("a", filtered(strategy.OldestFirst)), by("b", filtered(strategy.CustomPriority)),
 		by("c", filtered(strategy.NewestFirst)), by("z", filtered(strategy.Random)), by("a", filtered(strategy.OldestFirst, equals("a", 1))),
 		by("a", filtered(strategy.Random, equals("b", 2))), by("a", narrow), by("a", limited(strategy.Random, limit("a", 2))),
@@ -35,6 +41,8 @@ func fewestBranches() []strategy.Branch {
 func (m *model) flight(br *strategy.Branch, x *modelSub) uint32 {
 	if v, has := x.spec.Meta.Find(br.Fewest); has && br.Fewest != "" {
 		return m.inFlight(br.Fewest, v)
+	} else if !has && br.FewestOne {
+		return m.inFlight(br.Fewest+"!", v)
 	}
 	return 0
 }

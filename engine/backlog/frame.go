@@ -66,8 +66,7 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 		}
 	}
 	for _, l := range br.Limits {
-		k, of := vs.Values.internKey(l.Key), l.Of
-		k.limits++
+		k, of := vs.Values.limitBy(l.Key), l.Of
 		if of == strategy.Rate {
 			of = vs.Values.acquire(l).slot
 		}
@@ -77,7 +76,7 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 		f.cells = newCells(f)
 	}
 	if br.Fewest != "" {
-		f.fewest = newFewest(f, br.Fewest)
+		f.fewest = newFewest(f, br)
 	}
 	vs.frames.attach(f)
 	f.next = uint32(len(f.list()))

@@ -51,7 +51,7 @@ func (b *Backlog) Head(v *View, rnd *rand.Rand) (h Head, ok bool) {
 func (f *frame) headOf(s *Submission) Head {
 	h := Head{Priority: s.priority, ID: s.id}
 	if f.fewest != nil {
-		if t := s.termOf(f.fewest.key); t != nil {
+		if t := f.fewest.termOf(s); t != nil {
 			h.Flight = t.inFlight()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -82,11 +83,20 @@ func (x *modelSub) pick(r *rand.Rand, state chunkState) (uint32, bool) {
 
 func (m *model) inFlight(key string, value queue.MetaValue) (n uint32) {
 	for _, x := range m.subs {
-		if v, ok := x.spec.Meta.Find(key); ok && v == value {
+		if v, ok := x.find(key); ok && v == value {
 			n += uint32(x.count(held))
 		}
 	}
 	return n
+}
+
+// find is the value of a key. A key with "!" behind it is the lack of it.
+func (x *modelSub) find(key string) (value queue.MetaValue, has bool) {
+	if of, lack := strings.CutSuffix(key, "!"); lack {
+		_, has = x.spec.Meta.Find(of)
+		return value, !has
+	}
+	return x.spec.Meta.Find(key)
 }
 
 // admitted says whether a branch may take from x right now.
@@ -103,12 +113,12 @@ func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admitted(leaf, x) })
 	}
 	for _, f := range br.Filters {
-		if v, ok := x.spec.Meta.Find(f.Key); (ok && slices.Contains(f.Values, v)) == f.Except {
+		if v, ok := x.spec.Meta.Find(f.Key); (ok && slices.Contains(f.Values, v)) == f.Except || f.Has && !ok {
 			return false
 		}
 	}
 	for _, l := range br.Limits {
-		v, ok := x.spec.Meta.Find(l.Key)
+		v, ok := x.find(l.Key)
 		if l.Of == strategy.Rate {
 			if (ok || l.Key == "") && !m.admits(l, v) {
 				return false
@@ -192,6 +202,10 @@ func modelBranches() []strategy.Branch {
 	any.Values = append(any.Values, queue.IntValue(2), queue.StringValue("1"))
 	except.Except = true
 	branches = append(branches, filtered(strategy.Random, any), filtered(strategy.OldestFirst, except), filtered(strategy.NewestFirst, any, except))
+	aOne := []strategy.Limit{{Key: "a", Max: 2}, {Key: "a!", Max: 2}}
+	branches = append(branches, limited(strategy.Random, aOne...), limited(strategy.OldestFirst, aOne...), limited(strategy.NewestFirst, aOne[1]),
+		limited(strategy.CustomPriority, a(2), b(1), strategy.Limit{Key: "b!", Max: 3}), filtered(strategy.Random, strategy.With("b")),
+		limited(strategy.Random, strategy.Limit{Key: "z!", Max: 3}))
 	both := limited(strategy.Random, a(2), c(3))
 	both.Filters = []strategy.Filter{equals("b", 1)}
 	more := limited(strategy.CustomPriority, a(1))
@@ -213,6 +227,7 @@ func fairBranches() []strategy.Branch {
 	narrow := limited(strategy.Random, limit("c", 2))
 	narrow.Filters = []strategy.Filter{equals("b", 1)}
 	return []strategy.Branch{
+		fairly("b", limited(strategy.OldestFirst, limit("a", 2), limit("a!", 1))), fairly("a", limited(strategy.Random, limit("a", 2), limit("a!", 2))),
 		fairly("a", filtered(strategy.OldestFirst)), fairly("a", filtered(strategy.Random)), fairly("b", filtered(strategy.CustomPriority)),
 		fairly("$submission", filtered(strategy.NewestFirst)), fairly("$submission", limited(strategy.Random, limit("a", 2))),
 		fairly("a", filtered(strategy.OldestFirst, equals("b", 2))), fairly("a", filtered(strategy.Random, equals("a", 1), equals("a", 2))),

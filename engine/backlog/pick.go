@@ -167,6 +167,12 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 	}
 	if flight {
 		s.inFlight++
+		b.subs.flying++
+		for _, t := range b.Values.lacked {
+			if s.termOf(t.key) != nil {
+				b.Values.taken(t)
+			}
+		}
 	}
 	for _, ref := range s.refs() {
 		t := b.Values.list[ref.term]
@@ -235,8 +241,19 @@ func (b *Backlog) Land(s *Submission) {
 	}
 	b.Recount.Changing(s)
 	s.inFlight--
+	b.landed(s, 1)
 	for _, ref := range s.refs() {
 		b.Values.landed(b.Values.list[ref.term], 1)
+	}
+}
+
+// landed counts chunks of a submission as no longer in flight, but for its own number and its values.
+func (b *Backlog) landed(s *Submission, chunks uint32) {
+	b.subs.flying -= uint64(chunks)
+	for _, t := range b.Values.lacked {
+		if s.termOf(t.key) != nil {
+			b.Values.landed(t, chunks)
+		}
 	}
 }
 

@@ -343,6 +343,11 @@ func (v *values) paced(s *Submission, x *trail) {
 	for _, ref := range s.refs() {
 		v.pacedValue(v.list[ref.term], x)
 	}
+	for _, t := range v.lacked {
+		if s.termOf(t.key) != nil {
+			v.pacedValue(t, x)
+		}
+	}
 	if v.Rates.all != nil {
 		v.pacedValue(v.Rates.all, x)
 	}

@@ -31,6 +31,7 @@ func rateBranches() []strategy.Branch {
 	both := limited(strategy.OldestFirst, slow)
 	both.Filters = []strategy.Filter{equals("b", 1)}
 	return []strategy.Branch{
+		limited(strategy.Random, slow, rateOf("a!", 1, time.Second, 1)), limited(strategy.OldestFirst, rateOf("b!", 4, time.Second, 3)),
 		limited(strategy.Random, slow), limited(strategy.OldestFirst, slow), limited(strategy.CustomPriority, fast), both,
 		limited(strategy.Random, all), limited(strategy.NewestFirst, all), limited(strategy.Random, slow, of), limited(strategy.OldestFirst, all, fast),
 		limited(strategy.Random, a(3), slow), limited(strategy.OldestFirst, a(2), of), limited(strategy.NewestFirst, slow, fast, of),
@@ -115,7 +116,7 @@ func (m *model) taken(x *modelSub) {
 			continue
 		}
 		l := r.limit
-		value, has := x.spec.Meta.Find(l.Key)
+		value, has := x.find(l.Key)
 		if !has && l.Key != "" {
 			continue
 		}

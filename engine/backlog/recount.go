@@ -36,6 +36,7 @@ type recount struct {
 	at, end uint32   // slots that the walk has yet to look at
 	each    func(*Submission)
 	totals  Sums
+	lacked  []*term               // as the recount began: those that come later are not compared
 	sums    []*[sumsPage]valueSum // by number of the term; a nil page: none of them was met
 	mixed   bool                  // a sum is of two terms, which cannot be: those of values are worth nothing
 }
@@ -76,6 +77,10 @@ func (r *recount) Begin(each func(*Submission)) {
 	*r = recount{subs: r.subs, values: r.values, rules: r.rules, running: true, seen: seen,
 		end: uint32(len(r.subs.list)), each: each,
 		sums: make([]*[sumsPage]valueSum, (len(r.values.list)+sumsPage-1)/sumsPage)}
+	r.lacked = slices.Clone(r.values.lacked)
+	for _, t := range r.lacked {
+		r.sumOf(t)
+	}
 	t := &r.totals
 	t.Available = -int64(r.subs.available)
 	for book := range t.Chunks {
@@ -135,6 +140,11 @@ func (r *recount) meet(s *Submission) {
 			if ruling != queue.Unruled {
 				sum.Covered[book][ruling-queue.PausedByRule] += available
 			}
+		}
+	}
+	for _, t := range r.lacked {
+		if r.values.list[t.number] == t && s.termOf(t.key) != nil {
+			r.sumOf(t).InFlight += int64(s.inFlight)
 		}
 	}
 	r.each(s)
@@ -198,7 +208,7 @@ func (r *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (n
 				d.Covered[book] = [2]int64{-int64(covered[0]), -int64(covered[1])}
 			}
 		}
-		if t == nil {
+		if t == nil || t.key.of != nil && !slices.Contains(r.lacked, t) {
 			continue
 		}
 		if looked++; d != (ValueSums{}) {
@@ -306,6 +316,7 @@ func (s *Submission) stands(m member, exp uint8) bool {
 // values stays as it is.
 func (b *Backlog) SetInFlight(s *Submission, n uint32) {
 	b.Recount.Changing(s)
+	b.subs.flying += uint64(n) - uint64(s.inFlight)
 	s.inFlight = n
 }
 

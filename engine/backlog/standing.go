@@ -44,6 +44,9 @@ func (s *Submission) Count(l strategy.Limit) (value queue.MetaValue, count uint3
 			return t.value, t.counters[l.Of].count, true
 		}
 	}
+	if of, lack := queue.LackedBy(l.Key); lack {
+		return s.countLacked(of, l)
+	}
 	return value, 0, false
 }
 

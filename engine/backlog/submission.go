@@ -154,8 +154,11 @@ func (s *Submission) termOf(key *metaKey) *term {
 			return t
 		}
 	}
-	if key.name == "" {
+	switch {
+	case key.name == "":
 		return s.home.Rates.all
+	case key.of != nil:
+		return s.lacks(key)
 	}
 	return nil
 }

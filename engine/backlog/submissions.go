@@ -19,6 +19,7 @@ type submissions struct {
 
 	shown     []uint32 // slots of the shown submissions, in no useful order
 	available uint64   // chunks of shown submissions
+	flying    uint64   // chunks of all submissions that are in flight
 }
 
 // add gives a submission a slot, behind all others.

@@ -10,10 +10,11 @@ type metaKey struct {
 	name    queue.MetaKey
 	byValue map[queue.MetaValue]*term
 	terms   []*term // the same, in an order that depends on the calls only
-	limits  int     // views that limit it or share by it
+	limits  int     // views that limit it or share by it, and keys that stand for the lack of it
 	rates   []*rate // that count by it
 	values  *values
-	left    uint64 // how often a term went, and another one may have taken its place
+	of      *metaKey // the key for whose lack this one stands; nil: it is one that submissions have
+	left    uint64   // how often a term went, and another one may have taken its place
 }
 
 // term is a key with a value that some submission has, some view filters by or some share
@@ -57,9 +58,10 @@ type values struct {
 	moved    []gateRef // scratch: gates whose counters passed a number of their bands
 	settings map[queue.MetaEntry]queue.ValueSettings
 	defaults map[queue.MetaKey]queue.ValueSettings
-	limited  int    // values and defaults that have a limit: an operator's, or that of a rule
-	room     uint64 // how often an operator's limit may have got room
-	Rates    rates  // that limit reservations per time
+	limited  int     // values and defaults that have a limit: an operator's, or that of a rule
+	room     uint64  // how often an operator's limit may have got room
+	Rates    rates   // that limit reservations per time
+	lacked   []*term // that count submissions for the lack of a key
 }
 
 func newValues(subs *submissions, rules *rulings, frames *frames) values {
@@ -99,6 +101,10 @@ func (v *values) internKey(name queue.MetaKey) *metaKey {
 	if key == nil {
 		key = &metaKey{name: name, values: v, byValue: map[queue.MetaValue]*term{}}
 		v.keys[name] = key
+		if of, lack := queue.LackedBy(name); lack {
+			key.of = v.internKey(of)
+			key.of.limits++
+		}
 	}
 	return key
 }
@@ -115,6 +121,9 @@ func (v *values) release(t *term) {
 		}
 	}
 	v.dropPaces(t)
+	if t.key.of != nil {
+		v.lackedGone(t)
+	}
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
 	t.key.terms[t.place] = last
@@ -142,6 +151,11 @@ func (v *values) dropGroups(t *term) {
 func (v *values) releaseKey(key *metaKey) {
 	if len(key.terms) == 0 && key.limits == 0 && len(key.rates) == 0 {
 		delete(v.keys, key.name)
+		if of := key.of; of != nil {
+			key.of = nil
+			of.limits--
+			v.releaseKey(of)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func (v *values) Having(entry queue.MetaEntry) int {
 // particular order. fn must not change the backlog.
 func (v *values) Keys(fn func(queue.MetaKey)) {
 	for key := range v.keys {
-		if key != "" { // what rates without a key count
+		if _, lack := queue.LackedBy(key); key != "" && !lack { // "" is what rates without a key count
 			fn(key)
 		}
 	}

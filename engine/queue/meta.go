@@ -28,6 +28,16 @@ type MetaEntry struct {
 	Value MetaValue
 }
 
+// lacked ends the name that Without gives; no key has it.
+const lacked = "!"
+
+// Without is the key that stands for the submissions without another key: a limit on it counts all of these together.
+// Its one value is the empty string. It stands beside the other key in sorted lists.
+func Without(key MetaKey) MetaKey { return key + lacked }
+
+// LackedBy is the key of which Without is this one.
+func LackedBy(without MetaKey) (key MetaKey, is bool) { return strings.CutSuffix(without, lacked) }
+
 // Meta is a submission's strategic metadata: what strategies, rules and filters may see. It is sorted by key and holds a
 // key once (NewMeta makes it so).
 type Meta []MetaEntry

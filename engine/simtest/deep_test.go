@@ -55,11 +55,19 @@ func (s *sim) drawBlock(depth int) string {
 		}
 		return fmt.Sprintf("OrElse(%s, %s)", inner, other)
 	case 3, 4:
-		return fmt.Sprintf("PreferDistinct(%q, %d, %s)", key, 1+s.r.IntN(3), inner)
+		return fmt.Sprintf("PreferDistinct(%q, %d, %s%s)", key, 1+s.r.IntN(3), s.drawMissing(), inner)
 	case 5, 6:
-		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.r.IntN(5), inner)
+		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s%s)", key, 1+s.r.IntN(5), s.drawMissing(), inner)
 	}
 	return fmt.Sprintf("Fair(%q, %s%s)", pickOf(s, "a", "b", "c", "$submission"), pickOf(s, "", "", "time, "), inner)
+}
+
+// drawMissing draws how submissions without the key are treated; not where seeds have to draw what they drew before.
+func (s *sim) drawMissing() string {
+	if s.lists == nil {
+		return ""
+	}
+	return []string{"", "", "missing=one, ", "missing=never, "}[s.lists.IntN(4)]
 }
 
 // The deep strategies of some simulations have every block, Fair inside of Fair among them, and nest as deeply as they should.
@@ -67,7 +75,7 @@ func TestDeepStrategies(t *testing.T) {
 	t.Parallel()
 	most, seen := 0, map[string]int{}
 	for seed := range uint64(40) {
-		s := &sim{r: newRand(seed, 9)}
+		s := &sim{r: newRand(seed, 9), lists: newRand(seed, 10)}
 		for range 8 {
 			text := s.drawDeep()
 			depth := 0
@@ -80,7 +88,7 @@ func TestDeepStrategies(t *testing.T) {
 				}
 				most = max(most, depth)
 			}
-			for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "OrElse(", "PreferDistinct(", "MaxSimultaneous(", "Fair(", "time, "} {
+			for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "OrElse(", "PreferDistinct(", "MaxSimultaneous(", "Fair(", "time, ", "missing=one", "missing=never"} {
 				if strings.Contains(text, block) {
 					seen[block]++
 				}
@@ -93,7 +101,7 @@ func TestDeepStrategies(t *testing.T) {
 	if most != deepest {
 		t.Errorf("the deepest of 320 nests %d deep, want %d", most, deepest)
 	}
-	if len(seen) != 11 {
+	if len(seen) != 13 {
 		t.Errorf("got only %v", seen)
 	}
 	for block, n := range seen {

@@ -214,9 +214,16 @@ func (x *modelSub) content(index uint32) queue.Content {
 	return queue.Content{Bytes: []byte(c.Prefix + number), IsKey: true}
 }
 
+// find is the value of a key; that of a key with "!" behind it is the empty one of all that lack the key.
+func (x *modelSub) find(key queue.MetaKey) (value queue.MetaValue, has bool) {
+	of, lack := strings.CutSuffix(key, "!")
+	value, has = x.asked.Meta.Find(of)
+	return value, has != lack
+}
+
 func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
 	for _, x := range m.subs {
-		if v, there := x.asked.Meta.Find(key); x.state == queue.Open && there && v == value {
+		if v, there := x.find(key); x.state == queue.Open && there && v == value {
 			n += x.count(queue.ChunkReserved)
 		}
 	}
@@ -256,7 +263,7 @@ func (x *modelSub) matches(br *strategy.Branch) bool {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !x.matches(leaf) })
 	}
 	for _, f := range br.Filters {
-		if v, there := x.asked.Meta.Find(f.Key); (there && slices.Contains(f.Values, v)) == f.Except {
+		if v, there := x.asked.Meta.Find(f.Key); (there && slices.Contains(f.Values, v)) == f.Except || f.Has && !there {
 			return false
 		}
 	}
@@ -276,7 +283,7 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 		return false
 	}
 	for _, l := range br.Limits {
-		if v, there := x.asked.Meta.Find(l.Key); there && (m.grace != 0 || m.inFlight(l.Key, v) >= l.Max) {
+		if v, there := x.find(l.Key); there && (m.grace != 0 || m.inFlight(l.Key, v) >= l.Max) {
 			return false
 		}
 	}
@@ -334,6 +341,8 @@ func sameTenant(key queue.MetaKey, x, y *modelSub) bool {
 func (m *model) flight(br *strategy.Branch, x *modelSub) uint32 {
 	if v, has := x.asked.Meta.Find(br.Fewest); has && br.Fewest != "" {
 		return m.inFlight(br.Fewest, v)
+	} else if !has && br.FewestOne {
+		return m.inFlight(br.Fewest+"!", v)
 	}
 	return 0
 }

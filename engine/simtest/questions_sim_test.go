@@ -126,7 +126,7 @@ func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) queue.Obstacle {
 		return queue.ObstacleFilter
 	}
 	for _, l := range leaf.Limits {
-		if v, there := x.asked.Meta.Find(l.Key); there && s.m.inFlight(l.Key, v) >= l.Max {
+		if v, there := x.find(l.Key); there && s.m.inFlight(l.Key, v) >= l.Max {
 			return queue.ObstacleLimit
 		}
 	}
@@ -225,7 +225,7 @@ func (s *sim) turnsBefore(p *strategy.Plan, leaf *strategy.Leaf, x *modelSub, mo
 		return 0
 	}
 	until, ties := 0, 0
-	if _, keyed := x.asked.Meta.Find(leaf.Fewest); keyed { // otherwise nothing counts in flight
+	if _, keyed := x.asked.Meta.Find(leaf.Fewest); keyed || leaf.FewestOne { // otherwise nothing counts in flight
 		until = int(s.m.flight(leaf.Branch, x)) + more
 	}
 	type value struct { // 1 and "1" are two
@@ -246,7 +246,7 @@ func (s *sim) turnsBefore(p *strategy.Plan, leaf *strategy.Leaf, x *modelSub, mo
 			left += int(y.count(queue.ChunkReady))
 			before = before || precedes(leaf.Order, y, x)
 		}
-		for ; left > 0 && (flight < until || !has && until > 0); left-- {
+		for ; left > 0 && (flight < until || !has && !leaf.FewestOne && until > 0); left-- {
 			flight++
 			given++
 		}

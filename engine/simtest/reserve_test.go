@@ -27,11 +27,11 @@ func (s *sim) drawStrategy(depth int) string {
 	case 2:
 		number, text := 1+s.r.IntN(3), inner()
 		if s.lists != nil && s.lists.IntN(3) == 0 {
-			return fmt.Sprintf("PreferDistinct(%q, %s)", key, s.drawOne())
+			return fmt.Sprintf("PreferDistinct(%q, %s%s)", key, s.drawMissing(), s.drawOne())
 		}
-		return fmt.Sprintf("PreferDistinct(%q, %d, %s)", key, number, text)
+		return fmt.Sprintf("PreferDistinct(%q, %d, %s%s)", key, number, s.drawMissing(), text)
 	case 3:
-		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.r.IntN(5), inner())
+		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s%s)", key, 1+s.r.IntN(5), s.drawMissing(), inner())
 	case 4:
 		key, cost := pickOf(s, "a", "b", "$submission"), pickOf(s, "", "", "time, ")
 		switch s.r.IntN(6) {
@@ -54,7 +54,7 @@ func (s *sim) drawOne() string {
 	case 0:
 		return fmt.Sprintf("SelectOnly(%q, %d, %s)", key, s.lists.IntN(2), order)
 	case 1:
-		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.lists.IntN(4), order)
+		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s%s)", key, 1+s.lists.IntN(4), s.drawMissing(), order)
 	}
 	return order
 }
@@ -246,7 +246,7 @@ func (s *sim) checkNamed(q *machine.Request, got *machine.Reserved) {
 	}
 	for _, named := range got.Limited {
 		holds := slices.ContainsFunc(s.m.subs, func(x *modelSub) bool {
-			value, has := x.asked.Meta.Find(named.Key)
+			value, has := x.find(named.Key)
 			return has && value == named.Value && x.offered() && s.m.ruling(x) == queue.Unruled &&
 				slices.ContainsFunc(q.Plan.Branches, func(br strategy.Branch) bool { return x.matches(&br) })
 		})

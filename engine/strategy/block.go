@@ -65,6 +65,7 @@ const (
 	valuesParameter                        // a list of meta values
 	maxParameter                           // 1 to MaxLimit
 	costParameter                          // a Cost by its name
+	missingParameter                       // a Missing by its name, in text behind the parameter's name and "="
 	durationParameter                      // a time, a string as "1m"
 	pluginParameter                        // the name of a plugin and maybe a version, one string in text and two fields in JSON
 	configParameter                        // a JSON object
@@ -89,13 +90,14 @@ type parameter struct {
 
 // argument is the value of one parameter; which field counts is a matter of the parameter's kind.
 type argument struct {
-	key    queue.MetaKey
-	value  queue.MetaValue
-	values []queue.MetaValue // sorted, each once
-	max    uint32
-	per    time.Duration
-	cost   Cost
-	blocks []block // one for blockParameter
+	key     queue.MetaKey
+	value   queue.MetaValue
+	values  []queue.MetaValue // sorted, each once
+	max     uint32
+	per     time.Duration
+	cost    Cost
+	missing Missing
+	blocks  []block // one for blockParameter
 
 	name, version string // of a plugin
 	config        string // canonical JSON
@@ -144,7 +146,7 @@ func (d *definition) fields() string {
 
 // leftOut says whether the canonical forms do without this argument.
 func (p parameter) leftOut(arg argument) bool {
-	return p.optional && arg.key == "" && arg.cost == 0 && arg.config == "" && !arg.given &&
+	return p.optional && arg.key == "" && arg.cost == 0 && arg.missing == 0 && arg.config == "" && !arg.given &&
 		(p.kind != maxParameter || arg.max == 0)
 }
 

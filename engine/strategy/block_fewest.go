@@ -8,16 +8,17 @@ import (
 
 // preferFewest is PreferDistinct without a number: it offers what underlying offers, the values of the key with the fewest chunks in
 // flight first. It is what PreferDistinct(key, 1, PreferDistinct(key, 2, PreferDistinct(key, 3, ...))) would be with all numbers there
-// are, in one branch. Submissions without the key count as a value with nothing in flight, as they do there.
+// are, in one branch. Submissions without the key count as a value with nothing in flight, as they do there, unless missing says otherwise.
 type preferFewest struct {
 	key        queue.MetaKey
+	missing    Missing
 	underlying block
 }
 
 func (p *preferFewest) definition() *definition { return &preferDistinctDefinition }
 
 func (p *preferFewest) arguments() []argument {
-	return []argument{{key: p.key}, {}, {blocks: []block{p.underlying}}}
+	return []argument{{key: p.key}, {}, {missing: p.missing}, {blocks: []block{p.underlying}}}
 }
 
 // branches hands the key down to the order, as limits are. There has to be one order: of several, the first would have to give what
@@ -27,7 +28,8 @@ func (p *preferFewest) branches(within demands) ([]Branch, error) {
 		return nil, invalid(pointer, "has a PreferDistinct without a number inside of another one, which is not supported; "+
 			"give the outer one a number, as in PreferDistinct(%q, 1, ...)", within.fewest)
 	}
-	within.fewest = p.key
+	within = p.missing.filtered(within, p.key)
+	within.fewest, within.missing = p.key, p.missing
 	inner, err := p.underlying.branches(within)
 	switch {
 	case err != nil:
@@ -42,11 +44,17 @@ func (p *preferFewest) branches(within demands) ([]Branch, error) {
 	return through(0, inner), nil
 }
 
-func (p *preferFewest) note(n *Node) { n.Text += "(" + p.key + ")" }
+func (p *preferFewest) note(n *Node) {
+	if p.missing == MissingNever {
+		n.Filter = With(p.key)
+	}
+	n.Text += string(append(p.missing.appendText(append([]byte("("), p.key...)), ')'))
+}
 
 func (p *preferFewest) warn(f *finder, path string, within demands, before []Branch) error {
-	one := Limit{Key: p.key, Max: 1}
-	if min(one.bound(within.limits), one.boundInside(p.underlying)) <= 1 {
+	outer, inner := p.missing.bounds(within, Limit{Key: p.key, Max: 1}, p.underlying)
+	within = p.missing.filtered(within, p.key)
+	if min(outer, inner) <= 1 {
 		f.add(WarnNoPreference, path, "prefers nothing: a MaxSimultaneous of 1 holds every value of %s back that has more in flight "+
 			"than another", named(p.key))
 	} else if err := f.oneValue(p.underlying, p.key, within, WarnNoPreference, path, "prefers nothing"); err != nil {
@@ -66,8 +74,8 @@ func checkFewest(branches []Branch) (err error) {
 			case b.Fair != "" || slices.ContainsFunc(b.Inner, func(inner Branch) bool { return inner.Fair != "" }):
 				err = invalid(pointer, "has a PreferDistinct without a number inside of Fair, which is not supported; use one of the two")
 			case leaf.Order == Random && len(leaf.Limits) > 1:
-				err = invalid(pointer, "has Random inside of a PreferDistinct without a number and of %d limits; at most one is "+
-					"supported there. Use another order, such as OldestFirst", len(leaf.Limits))
+				err = invalid(pointer, "has Random inside of a PreferDistinct without a number and of %d limits (missing=one makes "+
+					"two of one); at most one is supported there. Use another order, such as OldestFirst", len(leaf.Limits))
 			}
 			return err == nil
 		})

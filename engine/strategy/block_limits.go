@@ -1,14 +1,16 @@
 package strategy
 
+import "slices"
+
 var (
 	maxSimultaneousDefinition = hardLimitDefinition("MaxSimultaneous", "max_simultaneous", Simultaneous)
 	preferDistinctDefinition  = definition{
 		name:       "PreferDistinct",
 		snake:      "prefer_distinct",
-		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", optional: true}, underlying},
+		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", optional: true}, ofMissing, underlying},
 		build: func(a []argument) block {
 			if a[1].max == 0 {
-				return &preferFewest{a[0].key, a[2].blocks[0]}
+				return &preferFewest{a[0].key, a[2].missing, a[3].blocks[0]}
 			}
 			return &preferDistinct{limiting(a, Simultaneous)}
 		},
@@ -19,26 +21,31 @@ var (
 var limitParameters = []parameter{
 	ofKey,
 	{kind: maxParameter, caption: "max", field: "max"},
+	ofMissing,
 	underlying,
 }
 
 // limited is what these blocks have in common.
 type limited struct {
 	limit      Limit
+	missing    Missing
 	underlying block
 }
 
 func limiting(a []argument, of Measure) limited {
-	return limited{Limit{Key: a[0].key, Max: a[1].max, Of: of}, a[2].blocks[0]}
+	return limited{Limit{Key: a[0].key, Max: a[1].max, Of: of}, a[2].missing, a[3].blocks[0]}
 }
 
 func (l *limited) arguments() []argument {
-	return []argument{{key: l.limit.Key}, {max: l.limit.Max}, {blocks: []block{l.underlying}}}
+	return []argument{{key: l.limit.Key}, {max: l.limit.Max}, {missing: l.missing}, {blocks: []block{l.underlying}}}
 }
 
 func (l *limited) note(n *Node) {
-	n.Limit = l.limit
-	n.Text += "(" + string(l.limit.appendText(nil)) + ")"
+	n.Limits = l.missing.limits(l.limit)
+	if l.missing == MissingNever {
+		n.Filter = With(l.limit.Key)
+	}
+	n.Text += "(" + string(l.missing.appendText(l.limit.appendText(nil))) + ")"
 }
 
 // hardLimit offers what underlying offers, but nothing of a value that is at the limit.
@@ -65,21 +72,22 @@ func (h *hardLimit) arguments() []argument {
 }
 
 func (h *hardLimit) branches(within demands) ([]Branch, error) {
-	if err := h.limit.check(); err != nil {
+	if err := h.check(); err != nil {
 		return nil, err
 	}
-	inner, err := h.underlying.branches(within.limited(h.limit))
+	inner, err := h.underlying.branches(h.missing.demand(within, h.limit))
 	return through(0, inner), err
 }
 
 func (h *hardLimit) warn(f *finder, path string, within demands, before []Branch) error {
 	key, most := named(h.limit.Key), uint64(h.limit.Max)
-	if outer := h.limit.bound(within.limits); outer <= most {
+	outer, inner := h.missing.bounds(within, h.limit, h.underlying)
+	if outer <= most {
 		f.add(WarnLimitNeverBind, path, "never binds: a %s of %d around it holds %s back first", h.name, outer, key)
-	} else if inner := h.limit.boundInside(h.underlying); inner < most {
+	} else if inner < most {
 		f.add(WarnLimitNeverBind, path, "never binds: a %s of at most %d inside of it holds %s back first", h.name, inner, key)
 	}
-	return f.underlying(h.underlying, path, within.limited(h.limit), before)
+	return f.underlying(h.underlying, path, h.missing.demand(within, h.limit), before)
 }
 
 // boundInside is the loosest number of the hard limits inside a block that count the same as this one. Each of its leaves has its
@@ -92,7 +100,7 @@ func (l Limit) boundInside(b block) uint64 {
 	if leaf {
 		return unbound
 	}
-	if h, ok := b.(*hardLimit); ok && h.limit.same(l) {
+	if h, ok := b.(*hardLimit); ok && slices.ContainsFunc(h.missing.limits(h.limit), l.same) {
 		return min(loosest, uint64(h.limit.Max))
 	}
 	return loosest
@@ -110,14 +118,14 @@ func (p *preferDistinct) note(n *Node) {
 
 // branches asks underlying once and limits the copies, rather than asking twice: nested blocks would ask 2^depth times.
 func (p *preferDistinct) branches(within demands) ([]Branch, error) {
-	all, err := p.underlying.branches(within)
+	all, err := p.underlying.branches(p.missing.filtered(within, p.limit.Key))
 	if err != nil {
 		return nil, err
 	}
 	var list branchList
 	preferred := make([]Branch, len(all))
 	for i := range all {
-		preferred[i] = all[i].limited(p.limit)
+		preferred[i] = all[i].limited(p.missing.limits(p.limit)...)
 	}
 	for _, branches := range [][]Branch{through(withinSoftLimit, preferred), through(beyondSoftLimit, all)} {
 		for i := range branches {
@@ -131,7 +139,9 @@ func (p *preferDistinct) branches(within demands) ([]Branch, error) {
 
 func (p *preferDistinct) warn(f *finder, path string, within demands, before []Branch) error {
 	key := p.limit.Key
-	if hard := min(p.limit.bound(within.limits), p.limit.boundInside(p.underlying)); hard <= uint64(p.limit.Max) {
+	outer, inner := p.missing.bounds(within, p.limit, p.underlying)
+	within = p.missing.filtered(within, key)
+	if hard := min(outer, inner); hard <= uint64(p.limit.Max) {
 		f.add(WarnNoPreference, path, "prefers nothing: a MaxSimultaneous of %d holds every value of %s back that it "+
 			"would put last", hard, named(key))
 	} else if err := f.oneValue(p.underlying, key, within, WarnNoPreference, path, "prefers nothing"); err != nil {

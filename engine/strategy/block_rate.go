@@ -8,6 +8,7 @@ var maxRateDefinition = definition{
 		{kind: maxParameter, caption: "max", field: "max"},
 		{kind: durationParameter, caption: "per", field: "per"},
 		{kind: settingParameter, caption: "burst", field: "burst", low: 1, high: MaxLimit, usual: 1, optional: true},
+		ofMissing,
 		underlying,
 	},
 	build: func(a []argument) block {
@@ -15,21 +16,26 @@ var maxRateDefinition = definition{
 		if a[3].given {
 			limit.Burst = a[3].max
 		}
-		return &hardLimit{limited{limit, a[4].blocks[0]}, "MaxRate"}
+		return &hardLimit{limited{limit, a[4].missing, a[5].blocks[0]}, "MaxRate"}
 	},
 }
 
 // rateArguments are those of a MaxRate.
 func (l *limited) rateArguments() []argument {
 	burst := argument{max: l.limit.Burst, given: l.limit.Burst > 1}
-	return []argument{{key: l.limit.Key}, {max: l.limit.Max}, {per: l.limit.Per}, burst, {blocks: []block{l.underlying}}}
+	return []argument{
+		{key: l.limit.Key}, {max: l.limit.Max}, {per: l.limit.Per}, burst, {missing: l.missing}, {blocks: []block{l.underlying}},
+	}
 }
 
-// check says what is wrong with a limit whose numbers do not go together.
-func (l Limit) check() error {
-	if l.Of == Rate && l.Burst > l.Max {
+// check says what is wrong with a block whose arguments do not go together.
+func (l *limited) check() error {
+	switch limit := l.limit; {
+	case limit.Of == Rate && limit.Burst > limit.Max:
 		return invalid(pointer, "has a MaxRate with a burst of %d, which is more than its max of %d; "+
-			"a burst may be as large as max", l.Burst, l.Max)
+			"a burst may be as large as max", limit.Burst, limit.Max)
+	case limit.Key == "" && l.missing != MissingUnlimited:
+		return invalid(pointer, "has a MaxRate with missing=%s, but without a key; give a key, or leave missing out", l.missing)
 	}
 	return nil
 }

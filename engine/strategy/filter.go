@@ -11,12 +11,13 @@ import (
 const MaxSelected = 64
 
 // Filter admits submissions by the value that their meta has for Key: those with one of Values, or with Except all that have none of
-// them, submissions without the key included. Another kind of filter says here what it admits, how it is written, by which values a view
-// finds what it admits, and how it goes together with others: nothing else looks inside.
+// them, submissions without the key included unless Has says otherwise. Another kind of filter says here what it admits, how it is
+// written, by which values a view finds what it admits, and how it goes together with others: nothing else looks inside.
 type Filter struct {
 	Key    queue.MetaKey
-	Values []queue.MetaValue // sorted, each once, never none; shared and not to be changed
+	Values []queue.MetaValue // sorted, each once, none only with Has; shared and not to be changed
 	Except bool
+	Has    bool // with Except: submissions without the key are refused, too
 }
 
 // Select is the filter that admits one value of a key.
@@ -24,9 +25,12 @@ func Select(key queue.MetaKey, value queue.MetaValue) Filter {
 	return Filter{Key: key, Values: []queue.MetaValue{value}}
 }
 
+// With is the filter that admits whatever has a value for the key.
+func With(key queue.MetaKey) Filter { return Filter{Key: key, Except: true, Has: true} }
+
 // Admits says whether the filter lets a submission through that has this value for Key, or none.
 func (f *Filter) Admits(value queue.MetaValue, has bool) bool {
-	return (has && f.lists(value)) != f.Except
+	return (has && f.lists(value)) != f.Except && (has || !f.Has)
 }
 
 // lists says whether the value is one of those that the filter names.
@@ -49,7 +53,8 @@ func (f *Filter) implies(other *Filter) bool {
 		return false
 	}
 	if f.Except {
-		return other.Except && !slices.ContainsFunc(other.Values, func(v queue.MetaValue) bool { return !f.lists(v) })
+		return other.Except && (f.Has || !other.Has) &&
+			!slices.ContainsFunc(other.Values, func(v queue.MetaValue) bool { return !f.lists(v) })
 	}
 	return !slices.ContainsFunc(f.Values, func(v queue.MetaValue) bool { return !other.Admits(v, true) })
 }
@@ -65,7 +70,8 @@ func (f *Filter) only() (value queue.MetaValue, one bool) {
 // and is the filter that admits what both admit. It is not possible when that is nothing.
 func (f *Filter) and(other *Filter) (both Filter, possible bool) {
 	if f.Except && other.Except {
-		return Filter{Key: f.Key, Values: distinct(append(slices.Clone(f.Values), other.Values...)), Except: true}, true
+		values := distinct(append(slices.Clone(f.Values), other.Values...))
+		return Filter{Key: f.Key, Values: values, Except: true, Has: f.Has || other.Has}, true
 	}
 	if f.Except {
 		f, other = other, f
@@ -81,13 +87,19 @@ func distinct(values []queue.MetaValue) []queue.MetaValue {
 	return slices.Compact(values)
 }
 
-// String is the filter as plans show it: kind="a", kind in ["a", "b"], kind not in ["a"].
+// String is the filter as plans show it: kind="a", kind in ["a", "b"], kind not in ["a"]; of With, has kind, has kind not in ["a"].
 func (f *Filter) String() string { return string(f.appendText(nil)) }
 
 func (f *Filter) appendText(dst []byte) []byte {
+	if f.Has {
+		dst = append(dst, "has "...)
+	}
 	dst = append(dst, f.Key...)
 	if value, one := f.only(); one {
 		return appendValue(append(dst, '='), value)
+	}
+	if f.Has && len(f.Values) == 0 {
+		return dst
 	}
 	if f.Except {
 		dst = append(dst, " not"...)

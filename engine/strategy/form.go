@@ -33,6 +33,7 @@ const (
 	FieldValues                      // a list of meta values
 	FieldNumber                      // a whole number
 	FieldCost                        // what is shared out: the name of a Cost
+	FieldMissing                     // how submissions without the key are treated: the name of a Missing
 	FieldPlugin                      // the name of a plugin
 	FieldVersion                     // of a plugin
 	FieldConfig                      // an object for a plugin
@@ -71,6 +72,8 @@ func (p parameter) formFields() []Field {
 		f.Kind, f.Low, f.High = FieldNumber, p.low, p.high
 	case costParameter:
 		f.Kind = FieldCost
+	case missingParameter:
+		f.Kind = FieldMissing
 	case pluginParameter:
 		f.Kind = FieldPlugin
 		return []Field{f, {Name: p.pair[0], Kind: FieldVersion, Optional: true}}

@@ -51,6 +51,8 @@ func appendJSON(dst []byte, b block) []byte {
 			dst = appendValues(appendField(dst, p.field), arg.values, ",")
 		case p.kind == costParameter:
 			dst = appendQuoted(appendField(dst, p.field), arg.cost.String())
+		case p.kind == missingParameter:
+			dst = appendQuoted(appendField(dst, p.field), arg.missing.String())
 		case p.kind == formulaParameter:
 			dst = appendQuoted(appendField(dst, p.field), arg.formula.String())
 		case p.kind == settingParameter:
@@ -99,6 +101,8 @@ func (p parameter) append(dst []byte, arg argument) []byte {
 		return strconv.AppendUint(dst, uint64(arg.max), 10)
 	case costParameter:
 		return append(dst, arg.cost.String()...)
+	case missingParameter:
+		return append(append(append(dst, p.field...), '='), arg.missing.String()...)
 	case durationParameter:
 		return append(appendDuration(append(dst, '"'), arg.per), '"')
 	case formulaParameter:

@@ -36,6 +36,18 @@ var (
 	})
 )
 
+// anyMissing draws the usual way more often than the others.
+var anyMissing = rapid.SampledFrom([]Missing{MissingUnlimited, MissingUnlimited, MissingOne, MissingNever})
+
+// rateOf draws what a MaxRate has; missing needs a key.
+func rateOf(t *rapid.T, underlying block) limited {
+	l := limited{limit: anyRate.Draw(t, "limit"), underlying: underlying}
+	if l.limit.Key != "" {
+		l.missing = anyMissing.Draw(t, "missing")
+	}
+	return l
+}
+
 // anyBlock draws a tree of at most the given depth, at most three alternatives wide.
 func anyBlock(depth int) *rapid.Generator[block] { return anyTree(depth, 10) }
 
@@ -58,14 +70,14 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 			return &selects{name, f, anyBlock(depth-1).Draw(t, "underlying")}
 		case 5:
 			if most == 10 && rapid.Bool().Draw(t, "without a number") {
-				return &preferFewest{anyKey.Draw(t, "key"), anyOne(depth-1).Draw(t, "underlying")}
+				return &preferFewest{anyKey.Draw(t, "key"), anyMissing.Draw(t, "missing"), anyOne(depth-1).Draw(t, "underlying")}
 			}
-			return &preferDistinct{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
+			return &preferDistinct{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyMissing.Draw(t, "missing"), anyBlock(depth-1).Draw(t, "underlying")}}
 		case 6:
 			if rapid.Bool().Draw(t, "rate") {
-				return &hardLimit{limited{anyRate.Draw(t, "limit"), anyBlock(depth-1).Draw(t, "underlying")}, "MaxRate"}
+				return &hardLimit{rateOf(t, anyBlock(depth-1).Draw(t, "underlying")), "MaxRate"}
 			}
-			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
+			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyMissing.Draw(t, "missing"), anyBlock(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
 		case 7:
 			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
 		case 8:
@@ -93,9 +105,9 @@ func anyOne(depth int) *rapid.Generator[block] {
 			f := Select(anyKey.Draw(t, "key"), anyValue.Draw(t, "value"))
 			return &selects{"SelectOnly", f, anyOne(depth-1).Draw(t, "underlying")}
 		case 2:
-			return &hardLimit{limited{anyRate.Draw(t, "limit"), anyOne(depth-1).Draw(t, "underlying")}, "MaxRate"}
+			return &hardLimit{rateOf(t, anyOne(depth-1).Draw(t, "underlying")), "MaxRate"}
 		case 3:
-			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyOne(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
+			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyMissing.Draw(t, "missing"), anyOne(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
 		default:
 			return orderBlock{rapid.SampledFrom([]Order{OldestFirst, NewestFirst, CustomPriority}).Draw(t, "order")}
 		}
@@ -213,6 +225,8 @@ func spellJSON(t *rapid.T, b block) string {
 			}
 		case p.kind == costParameter:
 			fields = append(fields, spellString(t, p.field)+":"+spellString(t, arg.cost.String()))
+		case p.kind == missingParameter:
+			fields = append(fields, spellString(t, p.field)+":"+spellString(t, arg.missing.String()))
 		default:
 			fields = append(fields, spellString(t, p.field)+":"+space()+spellArgument(t, p, arg)+space())
 		}

@@ -24,7 +24,7 @@ const (
 )
 
 // Limit admits the submissions whose value of Key has a count below Max; a value with Max or more is gated. Submissions without Key are
-// always admitted. Max is 1 to MaxLimit.
+// always admitted; they are what counts where Key is queue.Without of another one. Max is 1 to MaxLimit.
 //
 // A Rate admits at most Max reservations of a value in any interval of Per, at equal distances. With a Burst above 1, this many may come at
 // once after a pause, and an interval may have up to Max + Burst - 1. Its Key may be "": then it is about all chunks together.
@@ -85,9 +85,14 @@ func compareLimits(a, b Limit) int {
 	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Per, b.Per), cmp.Compare(a.Burst, b.Burst))
 }
 
-// appendText writes company<5, and rates as company 100/1m burst 10, or without a key as 100/1m.
+// appendText writes company<5, and rates as company 100/1m burst 10, or without a key as 100/1m; of submissions without the key
+// it writes without company<5.
 func (l Limit) appendText(dst []byte) []byte {
-	dst = append(dst, l.Key...)
+	if of, without := queue.LackedBy(l.Key); without {
+		dst = append(append(dst, "without "...), of...)
+	} else {
+		dst = append(dst, l.Key...)
+	}
 	if l.Of != Rate {
 		return strconv.AppendUint(append(dst, '<'), uint64(l.Max), 10)
 	}
@@ -177,7 +182,9 @@ func (b *Branch) restrained() Branch {
 				limits[i].Max = 0
 			}
 		}
-		tighter := demands{b.Filters, limits, b.Fewest}.branch(b.Order)
+		within := b.demands()
+		within.limits = limits
+		tighter := within.branch(b.Order)
 		tighter.ways = b.ways
 		return tighter
 	}

@@ -43,6 +43,7 @@ type demands struct {
 	filters []Filter
 	limits  []Limit
 	fewest  queue.MetaKey
+	missing Missing // of fewest
 }
 
 // filtered adds a filter. It is not possible when the demands contradict it.
@@ -63,9 +64,19 @@ func (d demands) limited(l Limit) demands {
 }
 
 func (d demands) branch(order Order) Branch {
-	b := Branch{Filters: slices.Clip(d.filters), Limits: slices.Clip(d.limits), Order: order, Fewest: d.fewest}
+	b := Branch{Filters: slices.Clip(d.filters), Limits: slices.Clip(d.limits), Order: order,
+		Fewest: d.fewest, FewestOne: d.missing == MissingOne}
 	b.key = b.makeKey()
 	return b
+}
+
+// demands are what the branch demands, so that it can be made again with more.
+func (b *Branch) demands() demands {
+	d := demands{filters: b.Filters, limits: b.Limits, fewest: b.Fewest}
+	if b.FewestOne {
+		d.missing = MissingOne
+	}
+	return d
 }
 
 // fairBranch makes branches the alternatives of one whose service is shared between the values of a key.
@@ -82,16 +93,20 @@ func scoredBranch(scored *Scored, inner []Branch) Branch {
 	return b
 }
 
-// limited is the branch with one limit more. Of one that holds others, which may become alike by that, some may go.
-func (b *Branch) limited(l Limit) Branch {
+// limited is the branch with more limits. Of one that holds others, which may become alike by that, some may go.
+func (b *Branch) limited(limits ...Limit) Branch {
 	if !b.holds() {
-		tighter := demands{b.Filters, b.Limits, b.Fewest}.limited(l).branch(b.Order)
+		within := b.demands()
+		for _, l := range limits {
+			within = within.limited(l)
+		}
+		tighter := within.branch(b.Order)
 		tighter.ways = b.ways
 		return tighter
 	}
 	var inner branchList
 	for i := range b.Inner {
-		inner.keep(b.Inner[i].limited(l))
+		inner.keep(b.Inner[i].limited(limits...))
 	}
 	if b.Scored != nil {
 		return scoredBranch(b.Scored, inner.branches)

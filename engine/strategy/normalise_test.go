@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -32,21 +33,45 @@ func naive(b block) []Branch {
 		return []Branch{{Scored: b.scored, Inner: naive(narrowed(b))}}
 	case *hardLimit:
 		for _, br := range naive(b.underlying) {
-			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
+			list = append(list, eachLeaf(br, b.demand))
 		}
 	case *preferDistinct:
+		never := limited{missing: b.missing, limit: b.limit}
 		for _, br := range naive(b.underlying) {
-			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
+			list = append(list, eachLeaf(br, b.demand))
 		}
-		list = append(list, naive(b.underlying)...)
+		for _, br := range naive(b.underlying) {
+			list = append(list, eachLeaf(br, never.admit))
+		}
 	case *preferFewest:
 		for _, br := range naive(b.underlying) {
-			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Fewest = b.key }))
+			list = append(list, eachLeaf(br, func(leaf *Branch) {
+				leaf.Fewest, leaf.FewestOne = b.key, b.missing == MissingOne
+				(&limited{missing: b.missing, limit: Limit{Key: b.key}}).admit(leaf)
+			}))
 		}
 	default:
 		panic(fmt.Sprintf("naive does not know %T", b))
 	}
 	return list
+}
+
+// demand adds what a block demands to a leaf.
+func (l *limited) demand(leaf *Branch) {
+	leaf.Limits = append(slices.Clone(leaf.Limits), l.limit)
+	if l.missing == MissingOne {
+		without := l.limit
+		without.Key += "!"
+		leaf.Limits = append(leaf.Limits, without)
+	}
+	l.admit(leaf)
+}
+
+// admit has a leaf admit nothing without the key, if the block says never.
+func (l *limited) admit(leaf *Branch) {
+	if l.missing == MissingNever {
+		leaf.Filters = append(slices.Clone(leaf.Filters), Filter{Key: l.limit.Key, Except: true, Has: true})
+	}
 }
 
 // eachLeaf is a copy of the branch with its leaves changed.
@@ -80,7 +105,8 @@ func tidyFilters(list []Filter) (tidy []Filter, contradiction bool) {
 				return slices.ContainsFunc(byKey[key], func(one Filter) bool { return slices.Contains(one.Values, v) == one.Except })
 			})
 		}
-		contradiction = contradiction || len(f.Values) == 0
+		f.Has = f.Except && slices.ContainsFunc(byKey[key], func(one Filter) bool { return one.Has })
+		contradiction = contradiction || len(f.Values) == 0 && !f.Has
 		tidy = append(tidy, f)
 	}
 	return tidy, contradiction
@@ -162,6 +188,8 @@ var anyWorld = rapid.Custom(func(t *rapid.T) world {
 				entry := queue.MetaEntry{Key: key, Value: queue.IntValue(n)}
 				c.meta = append(c.meta, entry)
 				w.inFlight[entry] = rapid.Uint32Range(0, 5).Draw(t, "in flight")
+			} else {
+				w.inFlight[queue.MetaEntry{Key: key + "!"}] = rapid.Uint32Range(0, 5).Draw(t, "in flight without it")
 			}
 		}
 		w.candidates = append(w.candidates, c)
@@ -170,13 +198,31 @@ var anyWorld = rapid.Custom(func(t *rapid.T) world {
 })
 
 func (w world) admits(c candidate, l Limit) bool {
+	if key, without := strings.CutSuffix(l.Key, "!"); without {
+		_, has := c.meta.Find(key)
+		return has || w.inFlight[queue.MetaEntry{Key: l.Key}] < l.Max
+	}
 	value, has := c.meta.Find(l.Key)
 	return !has || w.inFlight[queue.MetaEntry{Key: l.Key, Value: value}] < l.Max
 }
 
+// allows says whether a block that limits lets a candidate pass, or with PreferDistinct come first.
+func (w world) allows(c candidate, b *limited) bool {
+	if _, has := c.meta.Find(b.limit.Key); !has && b.limit.Key != "" {
+		return b.missing == MissingUnlimited || b.missing == MissingOne && w.inFlight[queue.MetaEntry{Key: b.limit.Key + "!"}] < b.limit.Max
+	}
+	return w.admits(c, b.limit)
+}
+
+// offered says whether a block offers candidates without its key at all.
+func (m Missing) offered(c candidate, key queue.MetaKey) bool {
+	_, has := c.meta.Find(key)
+	return has || m != MissingNever
+}
+
 func matches(c candidate, f Filter) bool {
 	value, has := c.meta.Find(f.Key)
-	return (has && slices.Contains(f.Values, value)) != f.Except
+	return (has && slices.Contains(f.Values, value)) != f.Except && (has || !f.Has)
 }
 
 // ordered lists the world in an order. Random is some fixed shuffle: what counts is that both sides use the same.
@@ -216,9 +262,12 @@ func byTenant(list []candidate, key queue.MetaKey) []candidate {
 }
 
 // byFewest has the values of a key with the fewest chunks in flight come first.
-func (w world) byFewest(list []candidate, key queue.MetaKey) []candidate {
+func (w world) byFewest(list []candidate, key queue.MetaKey, one bool) []candidate {
 	count := func(c candidate) uint32 {
-		value, _ := c.meta.Find(key)
+		value, has := c.meta.Find(key)
+		if !has && one {
+			return w.inFlight[queue.MetaEntry{Key: key + "!"}]
+		}
 		return w.inFlight[queue.MetaEntry{Key: key, Value: value}]
 	}
 	list = slices.Clone(list)
@@ -244,12 +293,13 @@ func (w world) offers(b block) []candidate {
 	case *selects:
 		return keep(w.offers(b.underlying), func(c candidate) bool { return matches(c, b.filter) })
 	case *hardLimit:
-		return keep(w.offers(b.underlying), func(c candidate) bool { return w.admits(c, b.limit) })
+		return keep(w.offers(b.underlying), func(c candidate) bool { return w.allows(c, &b.limited) })
 	case *preferDistinct:
-		all := w.offers(b.underlying)
-		return append(keep(all, func(c candidate) bool { return w.admits(c, b.limit) }), all...)
+		all := keep(w.offers(b.underlying), func(c candidate) bool { return b.missing.offered(c, b.limit.Key) })
+		return append(keep(all, func(c candidate) bool { return w.allows(c, &b.limited) }), all...)
 	case *preferFewest:
-		return w.byFewest(w.offers(b.underlying), b.key)
+		all := keep(w.offers(b.underlying), func(c candidate) bool { return b.missing.offered(c, b.key) })
+		return w.byFewest(all, b.key, b.missing == MissingOne)
 	case *fair:
 		return byTenant(w.offers(b.underlying), b.key)
 	case *scoredBlock:
@@ -279,7 +329,7 @@ func (w world) branch(br *Branch) (all []candidate) {
 		return nil // not asked, or not answering
 	}
 	if br.Fair == "" && br.Scored == nil {
-		return keep(w.byFewest(w.ordered(br.Order), br.Fewest), func(c candidate) bool {
+		return keep(w.byFewest(w.ordered(br.Order), br.Fewest, br.FewestOne), func(c candidate) bool {
 			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
 				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
 		})

@@ -25,6 +25,8 @@ func (p parameter) read(t token) (arg argument, wrong string) {
 		arg.max, wrong = readMax(t)
 	case costParameter:
 		arg.cost, wrong = readCost(t)
+	case missingParameter:
+		arg.missing, wrong = readMissing(t)
 	case durationParameter:
 		arg.per, wrong = readDuration(t)
 	case pluginParameter:
@@ -102,8 +104,8 @@ func (p parameter) opens(t token) bool {
 	case configParameter:
 		return t.is("{")
 	case maxParameter:
-		return t.kind != nameToken || !isBlockName(t.text)
-	case settingParameter:
+		return t.kind != nameToken || !isBlockName(t.text) && t.text != ofMissing.field
+	case settingParameter, missingParameter:
 		return t.kind == nameToken && t.text == p.field
 	}
 	return t.kind == nameToken && !isBlockName(t.text)

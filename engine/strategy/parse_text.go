@@ -164,7 +164,7 @@ func (t *textParser) argument(d *definition, p parameter, depth int) (argument, 
 		return t.expression()
 	case configParameter, valuesParameter:
 		return t.json(d, p)
-	case settingParameter:
+	case settingParameter, missingParameter:
 		if err := t.advance(); err != nil {
 			return argument{}, err
 		}

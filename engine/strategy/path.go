@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Node is one block of a strategy's tree. What the block does not have is zero: Filter of those that select, Limit of the two
-// limits, Fair of Fair.
+// Node is one block of a strategy's tree. What the block does not have is zero: Filter of those that select, Limits of the
+// limits, Fair of Fair. Limits has one limit, and with MissingOne that of submissions without its key, too.
 type Node struct {
 	Block   string // its name in the text form
 	Text    string // it alone, without what it holds, as in MaxSimultaneous(company<5)
@@ -16,7 +16,7 @@ type Node struct {
 	Parent  int    // number of the block that holds it, -1 for the root
 	After   int    // number of the first block that is not inside of it
 	Filter  Filter
-	Limit   Limit
+	Limits  []Limit
 	Soft    bool // the limit is that of PreferDistinct
 	Fair    queue.MetaKey
 	Cost    Cost // of Fair

@@ -73,13 +73,19 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 					t.Fatalf("branch %d of %s: the path %v goes from %d to %d, whose parent is %d", i, plan.Text(), path, parent, step.Node, n.Parent)
 				}
 				parent = step.Node
+				if n.Filter.Key != "" {
+					within, _ = within.filtered(n.Filter)
+				}
 				switch {
 				case n.Block == preferDistinctDefinition.name && !n.Soft:
-					within.fewest = strings.TrimSuffix(strings.TrimPrefix(n.Text, "PreferDistinct("), ")")
-				case n.Filter.Key != "":
-					within, _ = within.filtered(n.Filter)
-				case n.Limit.Max > 0 && (n.Block != preferDistinctDefinition.name || step.Way == withinSoftLimit):
-					within = within.limited(n.Limit)
+					key, missing, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(n.Text, "PreferDistinct("), ")"), ", missing=")
+					within.fewest, within.missing = key, Missing(max(0, slices.Index(missings[:], missing)))
+				case n.Block != preferDistinctDefinition.name || step.Way == withinSoftLimit:
+					for _, l := range n.Limits {
+						within = within.limited(l)
+					}
+				}
+				switch {
 				case n.Fair != "":
 					text += "Fair " + n.Fair + " "
 					if n.Cost == ByTime {

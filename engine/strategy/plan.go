@@ -46,8 +46,10 @@ type Branch struct {
 	Limits  []Limit  // sorted by key and measure, one for each: the smallest Max that was asked for
 	Order   Order
 	Fewest  queue.MetaKey // the values of this key with the fewest chunks in flight come first, then Order decides; "": it alone does
+	// of Fewest: submissions without the key count as one value; otherwise as one with nothing in flight
+	FewestOne bool
 
-	Fair   queue.MetaKey // may be SubmissionKey; if it is not "", the four above are not used: those of Inner's leaves count
+	Fair   queue.MetaKey // may be SubmissionKey; if it is not "", the five above are not used: those of Inner's leaves count
 	Cost   Cost
 	Scored *Scored  // if it is not nil, neither are they, nor is Fair
 	Inner  []Branch // no two alike
@@ -100,7 +102,8 @@ func (b *Branch) size() (leaves int) {
 //	OldestFirst where mode="preview" and tier=3 while company<5
 //
 // with strings quoted as in the text form, "where" before the filters and "while" before the limits; where values with the
-// fewest chunks in flight come first, the order is "OldestFirst by fewest company"; a fair branch is
+// fewest chunks in flight come first, the order is "OldestFirst by fewest company",
+// and "by fewest company or none" with FewestOne; a fair branch is
 // "Fair company OldestFirst", of several alternatives "Fair company (OldestFirst while user<1; OldestFirst)", and of consumer
 // time "Fair company by time OldestFirst"; a scored one is "Plugin deadline-first@1.2.0 window 64 (OldestFirst)" or
 // "Score priority*10 - attempts*5 (OldestFirst)". What is asked OnFault ends with "on fault".
@@ -123,6 +126,9 @@ func (b *Branch) makeKey() string {
 	dst := append(make([]byte, 0, 128), b.Order.String()...)
 	if b.Fewest != "" {
 		dst = append(append(dst, " by fewest "...), b.Fewest...)
+		if b.FewestOne {
+			dst = append(dst, " or none"...)
+		}
 	}
 	for i := range b.Filters {
 		dst = append(dst, separator(i, " where ", " and ")...)

@@ -55,7 +55,7 @@ func checkBranches(t interface{ Fatalf(string, ...any) }, s *Strategy, branches 
 	seen := map[string]bool{}
 	for i := range branches {
 		b := &branches[i]
-		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fewest: b.Fewest, Fair: b.Fair, Cost: b.Cost, Scored: b.Scored, Inner: b.Inner, OnFault: b.OnFault}
+		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fewest: b.Fewest, FewestOne: b.FewestOne, Fair: b.Fair, Cost: b.Cost, Scored: b.Scored, Inner: b.Inner, OnFault: b.OnFault}
 		if b.Key() != byHand.Key() || seen[b.Key()] {
 			t.Fatalf("%s: branch %d has the key %q, seen before: %v; made by hand %q", s, i, b.Key(), seen[b.Key()], byHand.Key())
 		}

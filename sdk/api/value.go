@@ -81,4 +81,6 @@ type Saturated struct {
 	InFlight uint32    `json:"in_flight"` // Chunks of submissions with the value in flight
 	// The limit that is reached: the smaller of the strategy's and the value's; of several branches, the largest
 	Limit uint32 `json:"limit"`
+	// Whether these are the submissions without the key, counted together for missing=one; value is then empty
+	Missing bool `json:"missing,omitempty"`
 }

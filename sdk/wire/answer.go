@@ -58,6 +58,9 @@ func appendLimited(dst []byte, limited []Saturated) []byte {
 		}
 		dst = strconv.AppendUint(append(dst, `,"in_flight":`...), uint64(v.InFlight), 10)
 		dst = strconv.AppendUint(append(dst, `,"limit":`...), uint64(v.Limit), 10)
+		if v.Missing {
+			dst = append(dst, `,"missing":true`...)
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
@@ -250,6 +253,7 @@ var (
 		{name: "value", read: func(s *scanner, v *Saturated) { v.Value = s.metaValue() }},
 		{name: "in_flight", read: func(s *scanner, v *Saturated) { v.InFlight = s.count() }},
 		{name: "limit", read: func(s *scanner, v *Saturated) { v.Limit = s.count() }},
+		{name: "missing", read: func(s *scanner, v *Saturated) { v.Missing = s.bool() }},
 	}
 	warning = object[Warning]{
 		{name: "kind", read: func(s *scanner, w *Warning) { s.keep(&w.Kind) }},

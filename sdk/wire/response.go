@@ -37,6 +37,7 @@ type Saturated struct {
 	Value    api.MetaValue
 	InFlight uint32
 	Limit    uint32
+	Missing  bool
 }
 
 // Warning is a part of a strategy that has no effect (api.StrategyWarning).

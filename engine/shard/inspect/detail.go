@@ -25,7 +25,10 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		tenant.Before = w.Seats[level].Before
 		out.Tenants = append(out.Tenants, tenant)
 	}
-	own := "none"
+	own, key := "none", w.Limit.Key
+	if of, lack := queue.LackedBy(key); lack {
+		own, key = "(none)", of
+	}
 	if w.HasValue {
 		out.Value, own = &w.Value, w.Value.String()
 	}
@@ -53,20 +56,20 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Key = w.Filter.Key
 		out.Detail = fmt.Sprintf("The branch wants %s; the submission has %s.", &w.Filter, own)
 	case queue.ObstacleGrace:
-		out.Key, out.Max = w.Limit.Key, &w.Limit.Max
+		out.Key, out.Max = key, &w.Limit.Max
 		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+
-			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(w.Until), w.Limit.Key,
+			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(w.Until), key,
 			own, w.Limit.Max)
 	case queue.ObstacleLimit:
-		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
-		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
+		out.Key, out.InFlight, out.Max = key, &w.InFlight, &w.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", key, own, w.InFlight, w.Limit.Max)
 	case queue.ObstacleRate:
-		out.Key, out.Max, out.RetryAfterMS = w.Limit.Key, &w.Limit.Max, new(w.Wait.Milliseconds())
-		out.Detail = rateText(w, own)
+		out.Key, out.Max, out.RetryAfterMS = key, &w.Limit.Max, new(w.Wait.Milliseconds())
+		out.Detail = rateText(w, key, own)
 	case queue.ObstacleValueLimit:
-		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
+		out.Key, out.InFlight, out.Max = key, &w.InFlight, &w.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
-			"the strategy.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
+			"the strategy.", key, own, w.InFlight, w.Limit.Max)
 	case queue.ObstacleHidden, queue.ObstacleAlternative:
 		out.HiddenBy, out.Detail = w.HiddenBy+1, hiddenText(w)
 	case queue.ObstacleTurn:
@@ -75,12 +78,23 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Detail = scoreText
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
-		if own, has := w.Meta.Find(leaf.Fewest); has {
-			out.Detail += fmt.Sprintf(" Values of %s with fewer chunks in flight come first; %s=%s has %d.",
-				leaf.Fewest, leaf.Fewest, own, w.InFlight)
-		}
+		out.Detail += fewestText(w, leaf)
 	}
 	return out
+}
+
+// fewestText says what comes first where values with the fewest chunks in flight do.
+func fewestText(w *BranchWhy, leaf *strategy.Leaf) string {
+	value, has := w.Meta.Find(leaf.Fewest)
+	own := value.String()
+	switch {
+	case !has && !leaf.FewestOne:
+		return ""
+	case !has:
+		own = "(none)"
+	}
+	return fmt.Sprintf(" Values of %s with fewer chunks in flight come first; %s=%s has %d.",
+		leaf.Fewest, leaf.Fewest, own, w.InFlight)
 }
 
 // hiddenText names the branch that comes first.
@@ -151,10 +165,10 @@ func ruleText(r *queue.Rule) string {
 func timeText(t queue.Time) string { return t.Std().UTC().Format(api.TimeFormat) }
 
 // rateText says what a rate waits for.
-func rateText(w *BranchWhy, own string) string {
+func rateText(w *BranchWhy, key, own string) string {
 	of := "All chunks together are"
-	if w.Limit.Key != "" {
-		of = fmt.Sprintf("%s=%s is", w.Limit.Key, own)
+	if key != "" {
+		of = fmt.Sprintf("%s=%s is", key, own)
 	}
 	return fmt.Sprintf("%s at the rate of %s; the next may be reserved in %v.", of, w.Limit.Rate(), w.Wait)
 }

@@ -192,10 +192,9 @@ func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.L
 		for _, seat := range views[leaf.Of].Seats(qs.m.Backlog.ByID(p.Submission), leaf.Number) {
 			pick.Tenants = append(pick.Tenants, seat.Tenant())
 		}
-		for _, entry := range p.Meta {
+		for _, entry := range countedFor(p.Meta, leaves) {
 			before[entry] = qs.valueNow(entry)
 		}
-		before[queue.MetaEntry{}] = qs.valueNow(queue.MetaEntry{}) // all chunks, for rates without a key
 		x.Picks = append(x.Picks, pick)
 	}
 	return machine.Looks(len(views) + len(x.Picks))
@@ -234,13 +233,29 @@ func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, v
 			}
 			p.Skipped = append(p.Skipped, why)
 		}
-		for _, entry := range append(slices.Clip(p.Meta), queue.MetaEntry{}) {
+		for _, entry := range countedFor(p.Meta, leaves) {
 			at := values[entry]
 			at.counts.Take()
 			at.taken++
 			values[entry] = at
 		}
 	}
+}
+
+// countedFor is the values that a submission counts for in the leaves: its own, that of rates without a key, and where
+// limits count together what lacks a key that it lacks, that of the lack.
+func countedFor(meta queue.Meta, leaves []strategy.Leaf) []queue.MetaEntry {
+	list := append(slices.Clip(meta), queue.MetaEntry{})
+	for i := range leaves {
+		for _, l := range leaves[i].Limits {
+			entry := queue.MetaEntry{Key: l.Key}
+			of, lack := queue.LackedBy(l.Key)
+			if _, has := meta.Find(of); lack && !has && !slices.Contains(list, entry) {
+				list = append(list, entry)
+			}
+		}
+	}
+	return list
 }
 
 // fairStates are the Fair blocks around a leaf, with whose turn it is.

@@ -119,7 +119,8 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 		sub := m.Backlog.ByID(id)
 		if gone = gone || sub == nil || !sub.IsAvailable(index); !gone {
 			p.count(x, sub)
-			_, inFlight, keyed = sub.Count(strategy.Limit{Key: leaf.Fewest})
+			_, keyed = sub.Find(leaf.Fewest)
+			inFlight, keyed = flightOf(leaf.Branch, sub), keyed || leaf.FewestOne
 		}
 	})
 	if err != nil || gone {
@@ -214,26 +215,35 @@ func (p *place) count(x, sub *backlog.Submission) {
 
 // countTurn adds what a submission of another value has, which may have its turn before the chunk.
 func (p *place) countTurn(x *backlog.Submission, before bool) {
-	value, inFlight, has := x.Count(strategy.Limit{Key: p.leaf.Fewest})
+	value, has := x.Find(p.leaf.Fewest)
 	t := p.turns[tenantID{value, has}]
 	if t == nil {
-		t = &turn{inFlight: inFlight}
+		t = &turn{inFlight: flightOf(p.leaf.Branch, x)}
 		p.turns[tenantID{value, has}] = t
 	}
 	t.chunks += uint64(x.Available())
 	t.before = t.before || before
 }
 
+// flightOf is what is in flight of the value by which a leaf has the submission wait for its turn.
+func flightOf(leaf *strategy.Branch, x *backlog.Submission) (n uint32) {
+	_, n, has := x.Count(strategy.Limit{Key: leaf.Fewest})
+	if !has && leaf.FewestOne {
+		_, n, _ = x.Count(strategy.Limit{Key: queue.Without(leaf.Fewest)})
+	}
+	return n
+}
+
 // turnsBefore is about how many chunks other values get until that of the chunk has this many in flight that it is its
 // turn: as many as they have less, and one more if they come first among equals. Of Random half of them do. It assumes
 // that nothing in flight ends on the way. Without the key nothing ever counts as in flight, so all of that comes
-// first.
+// first, unless it counts as one value.
 func (p *place) turnsBefore(inFlight uint64) (chunks uint64) {
 	ties := uint64(0)
 	for of, t := range p.turns {
 		gets := inFlight - min(inFlight, uint64(t.inFlight))
 		switch equal := uint64(t.inFlight) <= inFlight && t.chunks > gets; {
-		case !of.has && inFlight > 0:
+		case !of.has && !p.leaf.FewestOne && inFlight > 0:
 			gets = t.chunks
 		case equal && p.leaf.Order == strategy.Random:
 			ties++

@@ -78,33 +78,12 @@ func (t *tree) count(m *machine.Machine, x *backlog.Submission) {
 func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 	n, b := &t.nodes[number], &t.blocks[number]
 	add(&b.Entered, x)
-	switch {
-	case n.Filter.Key != "":
-		switch value, inFlight, has := x.Count(strategy.Limit{Key: n.Filter.Key}); {
-		case n.Filter.Admits(value, has):
-		case !has:
-			add(&b.Refused, x)
-			add(&t.none[number].Refused, x)
+	if !t.admits(number, x) {
+		return false
+	}
+	for i := range n.Limits {
+		if t.limits(number, &n.Limits[i], x) && !n.Soft {
 			return false
-		default:
-			add(&b.Refused, x)
-			t.values[number].add(queue.MetaEntry{Key: n.Filter.Key, Value: value}, x, inFlight)
-			return false
-		}
-	case n.Limit.Max > 0:
-		unknown := t.graced && n.Limit.Of != strategy.Rate
-		if value, count, has := x.Count(n.Limit); has && (n.Limit.Reached(count) || unknown) {
-			add(&b.Refused, x)
-			entry := queue.MetaEntry{Key: n.Limit.Key, Value: value}
-			if n.Limit.Of == strategy.Rate {
-				_, inFlight, _ := x.Count(strategy.Limit{Key: n.Limit.Key})
-				t.values[number].add(entry, x, inFlight)
-			} else if v := t.values[number].add(entry, x, count); v != nil {
-				v.Max = &n.Limit.Max
-			}
-			if !n.Soft {
-				return false
-			}
 		}
 	}
 	passed = n.After == number+1 // an order
@@ -117,6 +96,43 @@ func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 		add(&b.Passed, x)
 	}
 	return passed
+}
+
+// admits sends a submission through the filter of a block, if it has one.
+func (t *tree) admits(number int, x *backlog.Submission) bool {
+	n := &t.nodes[number]
+	if n.Filter.Key == "" {
+		return true
+	}
+	value, inFlight, has := x.Count(strategy.Limit{Key: n.Filter.Key})
+	if n.Filter.Admits(value, has) {
+		return true
+	}
+	add(&t.blocks[number].Refused, x)
+	if has {
+		t.values[number].add(queue.MetaEntry{Key: n.Filter.Key, Value: value}, x, inFlight)
+	} else {
+		add(&t.none[number].Refused, x)
+	}
+	return false
+}
+
+// limits says whether a limit of a block holds a submission back, and counts it if so.
+func (t *tree) limits(number int, l *strategy.Limit, x *backlog.Submission) bool {
+	unknown := t.graced && l.Of != strategy.Rate
+	value, count, has := x.Count(*l)
+	if !has || !l.Reached(count) && !unknown {
+		return false
+	}
+	add(&t.blocks[number].Refused, x)
+	entry := queue.MetaEntry{Key: l.Key, Value: value}
+	if l.Of == strategy.Rate {
+		_, inFlight, _ := x.Count(strategy.Limit{Key: l.Key})
+		t.values[number].add(entry, x, inFlight)
+	} else if v := t.values[number].add(entry, x, count); v != nil {
+		v.Max = &l.Max
+	}
+	return true
 }
 
 // add counts what a submission has available.
@@ -135,6 +151,9 @@ func (values refusedValues) add(entry queue.MetaEntry, x *backlog.Submission, in
 			return nil
 		}
 		v = &api.RefusedValue{Key: entry.Key, Value: &entry.Value}
+		if of, lack := queue.LackedBy(entry.Key); lack {
+			v.Key, v.Value = of, nil
+		}
 		values[entry] = v
 	}
 	v.InFlight = inFlight

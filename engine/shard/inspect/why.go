@@ -184,7 +184,7 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 			}
 		}
 		if w.Obstacle == queue.NoObstacle && leaf.Fewest != "" {
-			_, w.InFlight, _ = r.Sub.Count(strategy.Limit{Key: leaf.Fewest})
+			w.InFlight = flightOf(leaf.Branch, r.Sub)
 			w.Meta = meta
 		}
 	}
@@ -233,17 +233,22 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 	}
 	for _, l := range leaf.Limits {
 		value, there := meta.Find(l.Key)
+		of, lack := queue.LackedBy(l.Key)
+		if lack {
+			_, has := meta.Find(of)
+			there = !has
+		}
 		if l.Of == strategy.Rate {
 			at := now(queue.MetaEntry{Key: l.Key, Value: value})
-			if why, waits := at.behind(l, value, there); waits && (there || l.Key == "") {
+			if why, waits := at.behind(l, value, there && !lack); waits && (there || l.Key == "") {
 				return why
 			}
 		} else if there {
 			if grace != 0 {
-				return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: l, Value: value, HasValue: true}
+				return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: l, Value: value, HasValue: !lack}
 			}
 			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).counts[l.Of]; l.Reached(n) {
-				return BranchWhy{Obstacle: queue.ObstacleLimit, Limit: l, Value: value, HasValue: true, InFlight: n}
+				return BranchWhy{Obstacle: queue.ObstacleLimit, Limit: l, Value: value, HasValue: !lack, InFlight: n}
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import type { MetaValue, StrategyJSON } from './types'
 export interface Block {
   type: string
   meta_field?: string; value?: MetaValue; values?: unknown; max?: number | null; per?: string; burst?: number | null; cost?: string
-  name?: string; version?: string; config?: unknown; window?: number | null; explore?: number | null; expression?: string
+  name?: string; version?: string; config?: unknown; window?: number | null; explore?: number | null; expression?: string; missing?: string
   inner: Block[]
 }
 

@@ -147,6 +147,10 @@ test('what is wrong stands at its block, and the text waits until it is right', 
   await most.fill('7')
   await t.becomes('OrElse(MaxSimultaneous("company", 7, Random), OldestFirst)')
   assert.equal(await alert.count(), 0)
+  await t.page.getByLabel('without the key').selectOption('never')
+  await t.becomes('OrElse(MaxSimultaneous("company", 7, missing=never, Random), OldestFirst)')
+  await t.page.getByLabel('without the key').selectOption('unlimited')
+  await t.becomes('OrElse(MaxSimultaneous("company", 7, Random), OldestFirst)')
 
   await t.field.fill('OrElse(Random, OldestFirst)') // and the other way: a warning about the second alternative
   const warned = t.page.locator('.warned')

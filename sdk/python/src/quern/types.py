@@ -1605,14 +1605,16 @@ class _MaxRateBlockRequired(TypedDict):
 
 
 class MaxRateBlock(_MaxRateBlockRequired, total=False):
-    """In text: MaxRate([key], max, per, [burst], underlying)."""
+    """In text: MaxRate([key], max, per, [burst], [missing], underlying)."""
     burst: int
     #: Meta key
     meta_field: str
+    #: How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had
+    #: one value, or it never offers them
+    missing: Literal["unlimited", "one", "never"]
 
 
-class MaxSimultaneousBlock(TypedDict):
-    """In text: MaxSimultaneous(key, max, underlying)."""
+class _MaxSimultaneousBlockRequired(TypedDict):
     #: How many chunks of one value are in flight at once
     max: int
     #: Meta key
@@ -1621,6 +1623,13 @@ class MaxSimultaneousBlock(TypedDict):
     type: Literal["max_simultaneous"]
     #: The strategy that it works on
     underlying: StrategyNode
+
+
+class MaxSimultaneousBlock(_MaxSimultaneousBlockRequired, total=False):
+    """In text: MaxSimultaneous(key, max, [missing], underlying)."""
+    #: How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had
+    #: one value, or it never offers them
+    missing: Literal["unlimited", "one", "never"]
 
 
 #: The metadata that strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes
@@ -2589,9 +2598,12 @@ class _PreferDistinctBlockRequired(TypedDict):
 
 
 class PreferDistinctBlock(_PreferDistinctBlockRequired, total=False):
-    """In text: PreferDistinct(key, [max], underlying)."""
+    """In text: PreferDistinct(key, [max], [missing], underlying)."""
     #: How many chunks of one value are in flight at once, from which on it comes last; without it, values with the fewest come first
     max: int
+    #: How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had
+    #: one value, or it never offers them
+    missing: Literal["unlimited", "one", "never"]
 
 
 class _PreviewAnswerRequired(TypedDict):
@@ -3213,8 +3225,7 @@ class RuledAmount(TypedDict):
     rule: Rule
 
 
-class Saturated(TypedDict):
-    """Saturated: see the server's OpenAPI document."""
+class _SaturatedRequired(TypedDict):
     #: Chunks of submissions with the value in flight
     in_flight: int
     #: The meta key
@@ -3223,6 +3234,12 @@ class Saturated(TypedDict):
     limit: int
     #: The value
     value: MetaValue
+
+
+class Saturated(_SaturatedRequired, total=False):
+    """Saturated: see the server's OpenAPI document."""
+    #: Whether these are the submissions without the key, counted together for missing=one; value is then empty
+    missing: bool
 
 
 class _ScheduleRequired(TypedDict):

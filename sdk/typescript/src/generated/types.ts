@@ -1122,13 +1122,15 @@ export type Link = {
   text: string
 }
 
-/** In text: MaxRate([key], max, per, [burst], underlying) */
+/** In text: MaxRate([key], max, per, [burst], [missing], underlying) */
 export type MaxRateBlock = {
   burst?: number
   /** How many chunks of one value are in flight at once */
   max: number
   /** Meta key */
   meta_field?: string
+  /** How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had one value, or it never offers them */
+  missing?: "unlimited" | "one" | "never"
   /** Meta key */
   per: string
   /** The block */
@@ -1137,12 +1139,14 @@ export type MaxRateBlock = {
   underlying: StrategyNode
 }
 
-/** In text: MaxSimultaneous(key, max, underlying) */
+/** In text: MaxSimultaneous(key, max, [missing], underlying) */
 export type MaxSimultaneousBlock = {
   /** How many chunks of one value are in flight at once */
   max: number
   /** Meta key */
   meta_field: string
+  /** How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had one value, or it never offers them */
+  missing?: "unlimited" | "one" | "never"
   /** The block */
   type: "max_simultaneous"
   /** The strategy that it works on */
@@ -1917,12 +1921,14 @@ export type PluginVersion = {
   version: string
 }
 
-/** In text: PreferDistinct(key, [max], underlying) */
+/** In text: PreferDistinct(key, [max], [missing], underlying) */
 export type PreferDistinctBlock = {
   /** How many chunks of one value are in flight at once, from which on it comes last; without it, values with the fewest come first */
   max?: number
   /** Meta key */
   meta_field: string
+  /** How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had one value, or it never offers them */
+  missing?: "unlimited" | "one" | "never"
   /** The block */
   type: "prefer_distinct"
   /** The strategy that it works on */
@@ -2461,6 +2467,8 @@ export type Saturated = {
   key: string
   /** The limit that is reached: the smaller of the strategy's and the value's; of several branches, the largest */
   limit: number
+  /** Whether these are the submissions without the key, counted together for missing=one; value is then empty */
+  missing?: boolean
   /** The value */
   value: MetaValue
 }

@@ -117,7 +117,7 @@ function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void })
   return (
     <>
       {b.type === 'max_rate' && <>
-        <label class="field">key <input class="mono" list="block-keys" value={b.meta_field ?? ''} placeholder="all chunks" spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value || undefined })} /></label>
+        <label class="field">key <input class="mono" list="block-keys" value={b.meta_field ?? ''} placeholder="all chunks" spellcheck={false} size={12} onInput={(e) => set(e.currentTarget.value ? { meta_field: e.currentTarget.value } : { meta_field: undefined, missing: undefined })} /></label>
         {number('max', 'at most', 1, 2147483647, false)}
         <label class="field">per <input class="mono" value={b.per ?? ''} placeholder="1m" spellcheck={false} size={6} title="a whole number with ms, s, m, h or d" onInput={(e) => set({ per: e.currentTarget.value })} /></label>
         {number('burst', 'burst', 1, 2147483647, true)}
@@ -126,6 +126,7 @@ function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void })
       {b.values !== undefined && <Json label={b.type === 'except' ? 'is none of' : 'is one of'} of={b.values} empty="[]" what={'a JSON list: 7 is the integer, "7" the text'} set={(values) => set({ values: values ?? [] })} />}
       {b.type === 'select_only' && <Value of={b.value ?? ''} set={(value) => set({ value })} />}
       {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct') && number('max', b.type === 'max_simultaneous' ? 'at most' : 'last from', 1, 2147483647, b.type === 'prefer_distinct')}
+      {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct' || (b.type === 'max_rate' && b.meta_field !== undefined)) && <label class="field">without the key <select value={b.missing ?? 'unlimited'} onChange={(e) => set({ missing: e.currentTarget.value === 'unlimited' ? undefined : e.currentTarget.value })}><option value="unlimited">unlimited</option><option value="one">as one value</option><option value="never">never</option></select></label>}
       {b.type === 'fair' && <label class="field">share out <select value={b.cost ?? 'chunk'} onChange={(e) => set({ cost: e.currentTarget.value === 'chunk' ? undefined : e.currentTarget.value })}><option value="chunk">chunks</option><option value="time">time held</option></select></label>}
       {b.type === 'plugin' && <>
         <label class="field">name <input class="mono" list="block-plugins" value={b.name ?? ''} spellcheck={false} size={14} onInput={(e) => set({ name: e.currentTarget.value })} /></label>
