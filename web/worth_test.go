@@ -14,7 +14,8 @@ import (
 // How each call responds to a token is what the table of docs/GUARANTEES.md says.
 func TestWhatATokenIsWorth(t *testing.T) {
 	t.Parallel()
-	slow := api.QueueSettingsInput{ExpiryBackoff: &api.Backoff{BaseMS: 60_000, Factor: 1, CapMS: 60_000}}
+	minute := &api.Backoff{BaseMS: 60_000, Factor: 1, CapMS: 60_000}
+	slow, retryLater := api.QueueSettingsInput{ExpiryBackoff: minute}, api.QueueSettingsInput{RetryBackoff: minute}
 	rows := []struct {
 		begins   string
 		settings api.QueueSettingsInput
@@ -25,8 +26,12 @@ func TestWhatATokenIsWorth(t *testing.T) {
 			s.advance(time.Hour)
 			s.wantCounts(queue, "ready 1")
 		}},
-		{"is the last one of a waiting chunk: its deadline passed", slow, func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
+		{"was the last to hold a chunk that now waits", slow, func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
 			s.advance(time.Hour)
+			s.wantCounts(queue, "waiting 1")
+		}},
+		{"has failed the chunk", retryLater, func(s *scene, queue string, _ api.Submission, held *api.Reservation) {
+			s.wantStatuses(s.failing(queue, "no", false, *held), 1, api.StatusOK)
 			s.wantCounts(queue, "waiting 1")
 		}},
 		{"has completed the chunk", atOnce(), func(s *scene, queue string, _ api.Submission, held *api.Reservation) {
