@@ -25,13 +25,13 @@ func listenOptions() []option {
 		{
 			"listen", "127.0.0.1:7700", "HOST:PORT, unix:PATH, or both separated by a comma; port 0 picks a free one; " +
 				"an address that other machines can reach needs TLS or insecure-behind-proxy",
-			"address to serve HTTP on, and optionally a Unix socket, which only the server's user can open",
+			"address on which to serve HTTP, and optionally a Unix socket, which only the server's user can open",
 			setListens,
 		},
 		{
 			"auth", "false", "true or false",
-			"require an access token from the first start on; if false, requests need a token once one exists, or if " +
-				"other machines can reach the address",
+			"require an access token for every request, even before you create the first one; if false, requests " +
+				"need a token only once one exists, or if other machines can reach the address",
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{
@@ -46,8 +46,8 @@ func listenOptions() []option {
 		},
 		{
 			"tls-client-ca", "", "a PEM file; needs TLS",
-			"authorities whose client certificates the server accepts in place of tokens, by subject; read again " +
-				"when the file changes",
+			"authorities whose client certificates the server accepts in place of tokens; the subject of a " +
+				"certificate names the client; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.ClientCA = text; return nil },
 		},
 		{

@@ -101,7 +101,8 @@ func dataOptions() []option {
 		},
 		{
 			"fold-bytes", "16MiB", "64KiB to 4GiB",
-			"journal size that triggers a checkpoint; a larger one writes less and makes a restart longer",
+			"size of the journal at which the server makes a checkpoint; with a larger size, the server writes " +
+				"less, but takes longer to start",
 			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
 		},
 		{
@@ -112,7 +113,8 @@ func dataOptions() []option {
 		},
 		{
 			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
-			"journal growth that triggers a snapshot, or half the size of the store if that is more",
+			"growth of the journal after which the server makes a snapshot; for a large store, half the store's " +
+				"size if that is more",
 			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
@@ -123,8 +125,8 @@ func dataOptions() []option {
 		},
 		{
 			"plugin-memory", "512MiB", "16MiB to 1024GiB",
-			"memory for the sandboxes and the compiled code of all plugins; above it, the server evicts the longest " +
-				"idle; if a plugin gets no memory, requests use the next branch of their strategy",
+			"memory for the sandboxes and the compiled code of all plugins; above it, the server evicts those that " +
+				"have been idle longest; if a plugin gets no memory, requests use the next branch of their strategy",
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
@@ -163,14 +165,15 @@ func watchOptions() []option {
 	return []option{
 		{
 			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
-			"open submissions of all queues together; more inserts get 429; auto is one for every 2 KB that the " +
+			"open submissions of all queues together; further inserts get 429; auto is one for every 2 KB that the " +
 				"process may use",
 			setMaxLive,
 		},
 		{
 			"view-memory", "auto", "auto, or 16MiB to 1TiB",
-			"memory for the indexes of strategies in all queues, and a quarter more for previews and similar " +
-				"questions; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
+			"memory for the indexes of strategies in all queues; previews and similar questions may use a quarter " +
+				"of this size in addition; auto is an eighth of what the process may use (GOMEMLIMIT, control group, " +
+				"machine)",
 			setViewMemory,
 		},
 		{

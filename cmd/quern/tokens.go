@@ -190,46 +190,51 @@ func tokenOptions() []option {
 	return []option{
 		{
 			"token-rate", "200000", "1 to 1000000, or 0 for any number",
-			"requests per second that one access token may make on average, with bursts of up to twice as many; more get 429",
+			"requests per second that one access token may make on average, with bursts of up to twice as many; " +
+				"further requests get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
 		},
 		{
 			"token-at-once", "20000", "1 to 1000000, or 0 for any number",
 			"requests of one access token that the server answers at the same time, including those that wait for " +
-				"work; more get 429",
+				"work; further requests get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.AtOnce, text, 1_000_000) },
 		},
 		{
 			"token-body-memory", "384MiB", "128MiB to 512MiB",
-			"memory for large requests of one access token while the server reads them, out of 512 MiB for all; more get 429",
+			"memory that the large requests of one access token may use together while the server reads them; all " +
+				"tokens share 512 MiB; a request that needs more gets 429",
 			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Bodies, text, 128<<20, 512<<20) },
 		},
 		{
 			"token-answer-memory", "96MiB", "16MiB to 128MiB",
-			"memory for large answers to one access token until the client has read them, out of 128 MiB for all; more get 429",
+			"memory that the large answers to one access token may use together until the client has read them; " +
+				"all tokens share 128 MiB; a request that needs more gets 429",
 			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Answers, text, 16<<20, 128<<20) },
 		},
 		{
 			"token-view-memory", "auto", "auto, or 1MiB to 1TiB",
-			"memory for the indexes that the strategies of one access token need; more get 429; auto is three " +
-				"quarters of view-memory",
+			"memory for the indexes that the strategies of one access token need; a request that needs more gets " +
+				"429; auto is three quarters of view-memory",
 			func(c *Config, text string) error { return setTokenViews(&c.TokenLimits.Views, text) },
 		},
 		{
 			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
-			"open submissions that one access token inserted since the server's start; more get 429; auto is three " +
-				"quarters of max-live-submissions",
+			"open submissions that one access token inserted since the server's start; further inserts get 429; " +
+				"auto is three quarters of max-live-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Submissions, text) },
 		},
 		{
 			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number",
-			"new values of meta keys that one access token may introduce; each counts until no open submission has it, or " +
-				"the server restarts; more get 429; auto is the same as token-submissions",
+			"new values of meta keys that one access token may introduce; each counts until no open submission has " +
+				"it, or the server restarts; inserts with further values get 429; auto is the same as " +
+				"token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},
 		{
 			"token-consumers", "15000", "1 to 1000000, or 0 for any number",
-			"attached consumers of one access token, out of 20000 per queue; more get 429",
+			"consumers that one access token may attach; a queue accepts 20000 from all tokens together; further " +
+				"ones get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.Consumers, text, 1_000_000) },
 		},
 	}
