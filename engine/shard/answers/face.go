@@ -46,7 +46,7 @@ func New(s shell.Shell, q shell.Queue, key reserver.Key, rules Rules, waits *mea
 	return &Answers{Shell: s, Waits: waits, Lately: lately, queue: q, key: key, rules: rules}
 }
 
-// ErrAgain tells Reserve to retry: the state that it was decided on has changed.
+// ErrAgain tells Reserve to retry, because the state has changed since it chose the chunks.
 var ErrAgain = errors.New("shard: reserve again")
 
 // Fill makes the answer of a reserve: tokens are signed and contents gathered outside the
