@@ -227,7 +227,7 @@ func (d *queueDiagnosis) sentence() string {
 			}
 			ruled = true
 		case queue.ObstacleDead:
-			dead = compact(s.DeadLetters) + one(s.DeadLetters, " dead letter", " dead letters")
+			dead = queue.Compact(s.DeadLetters) + queue.One(s.DeadLetters, " dead letter", " dead letters")
 			d.link(i, dead, "dead-letters")
 		case queue.ObstacleWaiting:
 			clauses = append(clauses, d.waitingClause())
@@ -281,11 +281,11 @@ func (d *queueDiagnosis) limitsClause() string {
 		name := entryText(queue.MetaEntry{Key: c.Limit.Key, Value: c.Value})
 		d.link(i, name, "meta-keys", c.Limit.Key, "values", shownValue(c.Value))
 		if d.behind.values == 1 {
-			return compact(d.behind.waiting) + " behind the limit of " + name + ", which " + d.valueClause(i)
+			return queue.Compact(d.behind.waiting) + " behind the limit of " + name + ", which " + d.valueClause(i)
 		}
 		named = append(named, name+" "+d.valueClause(i))
 	}
-	return fmt.Sprintf("%s behind the limits of %s values of %s (%s)", compact(d.behind.waiting), compact(uint64(d.behind.values)),
+	return fmt.Sprintf("%s behind the limits of %s values of %s (%s)", queue.Compact(d.behind.waiting), queue.Compact(uint64(d.behind.values)),
 		plain(d.behind.key), strings.Join(named, ", "))
 }
 
@@ -311,7 +311,7 @@ func (d *queueDiagnosis) valueClause(i int) string {
 	case d.still[i]:
 		return "does not move"
 	case d.Forecasts[i] == nil:
-		return fmt.Sprintf("has %d of %d in flight", c.InFlight, c.Limit.Max)
+		return fullText(c)
 	}
 	return "ends " + d.ending(i)
 }
@@ -320,7 +320,7 @@ func places(inFlight, limit uint32) string {
 	if limit == 1 {
 		return "its one place"
 	}
-	return "one of its " + compact(uint64(min(inFlight, limit))) + " places"
+	return "one of its " + queue.Compact(uint64(min(inFlight, limit))) + " places"
 }
 
 // ending is when the chunks of a cause are done, and how fast.
@@ -332,7 +332,7 @@ func perSecond(pace float64) string {
 	if pace < 10 {
 		return strconv.FormatFloat(pace, 'g', 2, 64)
 	}
-	return compact(uint64(pace + 0.5))
+	return queue.Compact(uint64(pace + 0.5))
 }
 
 // rulesClause is about what rules hold.
@@ -358,12 +358,12 @@ func (d *queueDiagnosis) rulesClause() string {
 
 // freeClause is about what nothing holds back, as far as counters tell.
 func (d *queueDiagnosis) freeClause(i int) string {
-	text := compact(d.Causes[i].Held.Chunks) + " can be handed out"
+	text := queue.Compact(d.Causes[i].Held.Chunks) + " can be handed out"
 	switch none, unasked := d.unserved(); {
 	case none:
 		return text + ", but " + d.link(i, noConsumer, "consumers")
 	case unasked:
-		return text + ", but " + d.link(i, "no strategy in use", "strategies") + " takes " + one(d.Causes[i].Held.Chunks, "it", "them")
+		return text + ", but " + d.link(i, "no strategy in use", "strategies") + " takes " + queue.One(d.Causes[i].Held.Chunks, "it", "them")
 	case d.Forecasts[i] == nil:
 		return text
 	}

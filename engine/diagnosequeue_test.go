@@ -93,7 +93,7 @@ func TestDiagnosisOfAQueue(t *testing.T) {
 	insert(t, s.e, 500, text("region", "ap"))
 	insert(t, s.e, 50)
 	s.pass(1)
-	s.want("1780 wait: 1750 can be handed out, but no consumer asks for work; 30 behind the limit of company=off, which has a limit of 0.")
+	s.want("1,780 wait: 1,750 can be handed out, but no consumer asks for work; 30 behind the limit of company=off, which has a limit of 0.")
 	if _, _, err := queueAt(s.e, DefaultQueue).Rules.Set(context.Background(), queue.Rule{Action: queue.Pause,
 		Match: queue.RuleMatch{Entry: text("region", "ap")}, Until: s.now.Add(3 * time.Hour)}, nil); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestDiagnosisOfAQueue(t *testing.T) {
 	s.hold("w", `SelectOnly("company", 13, OldestFirst)`, 2)
 	s.pass(1)
 	d := s.said()
-	const want = "1623 wait: 1073 behind the limits of 3 values of company (company=7 does not move: crashed-eu-3 holds its one place for 1m 11s, " +
+	const want = "1,623 wait: 1,073 behind the limits of 3 values of company (company=7 does not move: crashed-eu-3 holds its one place for 1m 11s, " +
 		"company=off has a limit of 0, company=13 ends in "
 	if !strings.HasPrefix(d.Sentence, want) || !strings.Contains(d.Sentence, "; 500 are paused by region=ap for another 2h 58m; ") {
 		t.Errorf("\ngot  %s\nwant %s", d.Sentence, want)
@@ -148,7 +148,7 @@ func TestDiagnosisOfAQueueIsBounded(t *testing.T) {
 	s.hold("w", one, 100)
 	s.pass(2)
 	d := s.said()
-	if len(d.Causes) != 10 || !strings.HasPrefix(d.Sentence, "4740 wait: 4740 behind the limits of 40 values of company (company=39 has 1 of 1") {
+	if len(d.Causes) != 10 || !strings.HasPrefix(d.Sentence, "4,740 wait: 4,740 behind the limits of 40 values of company (company=39 has 1 of 1") {
 		t.Errorf("%d causes: %s", len(d.Causes), d.Sentence)
 	}
 }

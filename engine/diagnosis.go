@@ -140,7 +140,7 @@ func (d *Diagnosis) sentence() string {
 	}
 	text := head + ": " + strings.Join(append(clauses, dead...), "; ") + "."
 	if d.Met < d.Present {
-		text += fmt.Sprintf(" This is of %s of %s submissions.", compact(uint64(d.Met)), compact(uint64(d.Present)))
+		text += fmt.Sprintf(" This is of %s of %s submissions.", queue.Compact(uint64(d.Met)), queue.Compact(uint64(d.Present)))
 	}
 	return text
 }
@@ -150,9 +150,9 @@ func (d *Diagnosis) causeClause(c *Cause) string {
 	n := c.Held.Chunks
 	switch c.Obstacle {
 	case queue.NoObstacle:
-		text := compact(n) + " can be handed out"
+		text := queue.Compact(n) + " can be handed out"
 		if use := d.usedBy(c); use != nil && d.At.Std().Sub(use.LastUsed.Time) > time.Minute {
-			text += ", but none has been reserved by a strategy that selects " + one(n, "it", "them") + " for " +
+			text += ", but none has been reserved by a strategy that selects " + queue.One(n, "it", "them") + " for " +
 				span(d.At.Std().Sub(use.LastUsed.Time))
 		}
 		return text
@@ -161,11 +161,11 @@ func (d *Diagnosis) causeClause(c *Cause) string {
 	case queue.ObstacleWaiting:
 		text := are(n, "waits for its", "wait for their") + " next try"
 		if c.Until != 0 {
-			text += one(n, ", ", ", the first ") + d.ahead(c.Until)
+			text += queue.One(n, ", ", ", the first ") + d.ahead(c.Until)
 		}
 		return text
 	case queue.ObstacleNotDue:
-		return are(n, "is", "are") + " due " + one(uint64(c.Held.Submissions), "", "later, the first ") + d.ahead(c.Until)
+		return are(n, "is", "are") + " due " + queue.One(uint64(c.Held.Submissions), "", "later, the first ") + d.ahead(c.Until)
 	case queue.ObstacleAfter:
 		return are(n, "waits", "wait") + " for other submissions"
 	case queue.ObstaclePaused, queue.ObstacleBlocked:
@@ -195,7 +195,12 @@ func (d *Diagnosis) limitClause(c *Cause) string {
 	case entry == d.Entry && d.InFlight > 0: // the holders have been named
 		return text
 	}
-	return fmt.Sprintf("%s for %s, which has %d of %d in flight", text, entryText(entry), c.InFlight, c.Limit.Max)
+	return text + " for " + entryText(entry) + ", which " + fullText(c)
+}
+
+// fullText says how many of the places of a limit are taken.
+func fullText(c *Cause) string {
+	return "has " + queue.Compact(uint64(c.InFlight)) + " of " + queue.Compact(uint64(c.Limit.Max)) + " in flight"
 }
 
 func (d *Diagnosis) ruleClause(c *Cause) string {
@@ -236,23 +241,23 @@ func (d *Diagnosis) unaskedClause(n uint64) string {
 
 // holdersClause says who holds what is in flight: as part of the limit if the first cause is the limit of the value itself.
 func (d *Diagnosis) holdersClause(first *Cause) string {
-	text := compact(d.InFlight)
+	text := queue.Compact(d.InFlight)
 	if first != nil && first.Limit.Max > 0 && d.Entry.Key != "" && first.Limit.Key == d.Entry.Key && first.Value == d.Entry.Value {
-		text += " of " + compact(uint64(first.Limit.Max))
+		text += " of " + queue.Compact(uint64(first.Limit.Max))
 	}
 	text += " in flight"
 	if d.HoldsMet == 0 {
 		return text
 	}
 	held, name := span(d.At.Sub(d.Oldest.Reserved)), nameText(d.Oldest.Consumer)
-	switch seen := compact(d.HoldsMet); {
+	switch seen := queue.Compact(d.HoldsMet); {
 	case d.HoldsMet < d.InFlight && d.Holders > 1: // there may be others beyond those, and longer ones
 		return fmt.Sprintf("%s, by at least %s consumers; of %s that were looked at, %s holds one the longest, for %s", text,
-			compact(uint64(d.Holders)), seen, name, held)
+			queue.Compact(uint64(d.Holders)), seen, name, held)
 	case d.HoldsMet < d.InFlight:
 		return fmt.Sprintf("%s; %s that were looked at are held by %s, the longest for %s", text, seen, name, held)
 	case d.Holders > 1:
-		return fmt.Sprintf("%s, by %s consumers, the longest by %s for %s", text, compact(uint64(d.Holders)), name, held)
+		return fmt.Sprintf("%s, by %s consumers, the longest by %s for %s", text, queue.Compact(uint64(d.Holders)), name, held)
 	case d.InFlight > 1:
 		return fmt.Sprintf("%s, by %s, the longest for %s", text, name, held)
 	}
@@ -299,28 +304,9 @@ func (d *Diagnosis) ahead(t queue.Time) string {
 	return "in " + span(t.Sub(d.At))
 }
 
-func one(n uint64, singular, plural string) string {
-	if n == 1 {
-		return singular
-	}
-	return plural
-}
-
 // are is a number with its verb.
 func are(n uint64, singular, plural string) string {
-	return compact(n) + " " + one(n, singular, plural)
-}
-
-// compact is a number with three digits, and exact below 10,000.
-func compact(n uint64) string {
-	if n < 10_000 {
-		return strconv.FormatUint(n, 10)
-	}
-	x, unit := float64(n), 0
-	for x >= 999.5 && unit < len("kMGT") {
-		x, unit = x/1000, unit+1
-	}
-	return strconv.FormatFloat(x, 'f', max(0, 3-len(strconv.Itoa(int(x)))), 64) + " " + "kMGT"[unit-1:unit]
+	return queue.Compact(n) + " " + queue.One(n, singular, plural)
 }
 
 // span is a duration by its two largest units.
@@ -340,6 +326,9 @@ func span(d time.Duration) string {
 			text += " " + strconv.FormatInt(next.n, 10) + next.unit
 		}
 		return text
+	}
+	if seconds == 0 {
+		return "<1s"
 	}
 	return strconv.FormatInt(seconds, 10) + "s"
 }

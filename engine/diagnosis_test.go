@@ -58,9 +58,9 @@ func TestDiagnosisSentence(t *testing.T) {
 		{held(of(cause(1, limit(queue.ObstacleLimit, seven, 2, 2))), 2, 2, "w\u202e1", time.Hour),
 			`Held: 2 of 2 in flight, by 2 consumers, the longest by "w\u202e1" for 1h; 1 waits.`},
 		{with(held(of(cause(1, limit(queue.ObstacleLimit, seven, 9000, 9000))), 9000, 2, "w1", time.Hour), func(d *Diagnosis) { d.HoldsMet = 5000 }),
-			"Held: 9000 of 9000 in flight, by at least 2 consumers; of 5000 that were looked at, w1 holds one the longest, for 1h; 1 waits."},
+			"Held: 9,000 of 9,000 in flight, by at least 2 consumers; of 5,000 that were looked at, w1 holds one the longest, for 1h; 1 waits."},
 		{with(held(of(cause(1, limit(queue.ObstacleLimit, seven, 9000, 9000))), 9000, 1, "w1", time.Hour), func(d *Diagnosis) { d.HoldsMet = 5000 }),
-			"Held: 9000 of 9000 in flight; 5000 that were looked at are held by w1, the longest for 1h; 1 waits."},
+			"Held: 9,000 of 9,000 in flight; 5,000 that were looked at are held by w1, the longest for 1h; 1 waits."},
 		{of(cause(12_345, limit(queue.ObstacleValueLimit, seven, 0, 0))), "Held: 12.3 k wait, as company=7 has a limit of 0."},
 		{of(cause(5, limit(queue.ObstacleLimit, ap, 5, 5))), "Held: 5 wait for region=ap, which has 5 of 5 in flight."},
 		{of(cause(5, limit(queue.ObstacleLimit, queue.MetaEntry{}, 0, 0))), "Held: 5 wait for a limit on a value shared with others."},
@@ -84,7 +84,7 @@ func TestDiagnosisSentence(t *testing.T) {
 		{with(of(cause(1, plain(queue.NoObstacle, 0))), used(12*time.Minute)),
 			"Ready: 1 can be handed out, but none has been reserved by a strategy that selects it for 12m."},
 		{of(cause(216, plain(queue.ObstacleDead, 0))), "Dead: 216 are dead."},
-		{held(of(cause(216, plain(queue.ObstacleDead, 0))), 1, 1, "w", 0), "In flight: 1, by w for 0s; 216 are dead."},
+		{held(of(cause(216, plain(queue.ObstacleDead, 0))), 1, 1, "w", 0), "In flight: 1, by w for <1s; 216 are dead."},
 		{of(cause(216, plain(queue.ObstacleDead, 0)), cause(1, plain(queue.ObstacleWaiting, 0))), "Waiting: 1 waits for its next try; 216 are dead."},
 		{held(of(), 3, 1, "w", time.Minute), "In flight: 3, by w, the longest for 1m; nothing else is left."},
 		{with(of(), func(d *Diagnosis) { d.Met, d.Present = 0, 0 }), "Empty: no open submission has company=7."},
@@ -96,20 +96,10 @@ func TestDiagnosisSentence(t *testing.T) {
 		{ended(queue.Failed, 0), "Failed: the submission has failed."},
 		{ended(queue.CompletedWithDead, 2), "Empty: the submission has ended, 2 chunks are dead."},
 		{with(of(cause(3, plain(queue.ObstacleWaiting, 0))), func(d *Diagnosis) { d.Others.Chunks, d.Met, d.Present = 2, 1000, 100_000 }),
-			"Waiting: 3 wait for their next try; 2 wait for other reasons. This is of 1000 of 100 k submissions."},
+			"Waiting: 3 wait for their next try; 2 wait for other reasons. This is of 1,000 of 100 k submissions."},
 	} {
 		if got := c.d.sentence(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
-		}
-	}
-}
-
-func TestCompact(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[uint64]string{0: "0", 9_999: "9999", 10_000: "10.0 k", 999_400: "999 k", 999_900: "1.00 M", 200_000_000: "200 M",
-		1 << 40: "1.10 T"} {
-		if got := compact(n); got != want {
-			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
 	}
 }

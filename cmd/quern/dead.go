@@ -81,8 +81,8 @@ func deadGroups(a *app) *resource[api.DeadGroup] {
 					return nil, err
 				}
 				if got.Others > 0 {
-					say(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; "+
-						"quern dead list shows each\n", got.Others)
+					say(a.err, "quern: there are 10,000 groups already; in none of them: %s. quern dead list shows each\n",
+						several(got.Others, "dead letter"))
 				}
 				return listed(got.Items), nil
 			}).with(f.flags),
@@ -304,8 +304,8 @@ func retriesCommand(a *app) *cobra.Command {
 					return nil, err
 				}
 				if got.Others > 0 {
-					say(a.err, "quern: %d more chunks are in no group, as there are 1,000 groups already; "+
-						"quern retries list shows each\n", got.Others)
+					say(a.err, "quern: there are 1,000 groups already; in none of them: %s. quern retries list shows each\n",
+						several(got.Others, "chunk"))
 				}
 				return listed(got.Items), nil
 			}).with(onlyMeta),

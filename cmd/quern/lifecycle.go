@@ -47,10 +47,10 @@ func printLifecycle(a *app, got *api.Lifecycle) error {
 func recountLine(r *api.Recount) string {
 	last := "no round is over yet"
 	if r.LastRoundAt != nil {
-		last = fmt.Sprintf("last round at %s, %d submissions and %d values checked so "+
-			"far", moment(*r.LastRoundAt), r.Submissions, r.Values)
+		last = fmt.Sprintf("last round at %s, %s and %s checked so far", moment(*r.LastRoundAt),
+			several(r.Submissions, "submission"), several(r.Values, "value"))
 	}
-	line := fmt.Sprintf("%s, %d drifts", last, r.Drifts)
+	line := last + ", " + several(r.Drifts, "drift")
 	if d := r.Newest; d != nil {
 		of := d.Scope
 		switch {

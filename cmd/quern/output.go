@@ -209,7 +209,7 @@ func sayRow(w io.Writer, cells []string) {
 }
 
 // several is a number of things: "1 chunk", "2 chunks".
-func several[N ~int | ~int64 | ~uint64](n N, thing string) string {
+func several[N ~int | ~int64 | ~uint32 | ~uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}

@@ -299,7 +299,7 @@ func printExplanation(a *app, got *api.ExplainResponse) error {
 		return err
 	}
 	if got.Examined < got.Submissions {
-		say(a.out, "(of %d submissions %d were looked at)\n", got.Submissions, got.Examined)
+		say(a.out, "(%d of %s examined)\n", got.Examined, several(got.Submissions, "submission"))
 	}
 	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
@@ -334,7 +334,7 @@ func printFair(out io.Writer, branches []api.ExplainBranch) {
 			if f.Ledgers > 1 {
 				in = fmt.Sprintf(", in %d ledgers", f.Ledgers)
 			}
-			say(out, "  %s: %d tenants active, %d owing, %d blocked%s\n", f.Key, f.Active, f.Owing, f.Blocked, in)
+			say(out, "  %s: %s active, %d owing, %d blocked%s\n", f.Key, several(f.Active, "tenant"), f.Owing, f.Blocked, in)
 			if f.Next != nil {
 				say(out, "    next %s\n", tenantText(f.Next))
 			}

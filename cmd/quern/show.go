@@ -238,7 +238,7 @@ func originText(o *api.Origin) string {
 	if o == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, chunk %s/%d, after %d tries: %s", o.Queue, o.Submission, o.Index, o.Attempts, o.Error)
+	return fmt.Sprintf("%s, chunk %s/%d, after %s: %s", o.Queue, o.Submission, o.Index, several(o.Attempts, "attempt"), o.Error)
 }
 
 // submissionFields is everything about a submission that is not empty.

@@ -241,7 +241,7 @@ func (w *working) verdict(strict bool) error {
 func (w *working) show() {
 	note := fmt.Sprintf("%d running", w.running.Load())
 	if failed := w.failed.Load(); failed > 0 {
-		note += fmt.Sprintf(", %d tries failed", failed)
+		note += ", " + several(failed, "attempt") + " failed"
 	}
 	w.bar.Set(w.done.Load(), note)
 }

@@ -62,14 +62,15 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 			own, w.Limit.Max)
 	case queue.ObstacleLimit:
 		out.Key, out.InFlight, out.Max = key, &w.InFlight, &w.Limit.Max
-		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", key, own, w.InFlight, w.Limit.Max)
+		out.Detail = fmt.Sprintf("%s=%s has %s of %s chunks in flight.", key, own,
+			queue.Compact(uint64(w.InFlight)), queue.Compact(uint64(w.Limit.Max)))
 	case queue.ObstacleRate:
 		out.Key, out.Max, out.RetryAfterMS = key, &w.Limit.Max, new(w.Wait.Milliseconds())
 		out.Detail = rateText(w, key, own)
 	case queue.ObstacleValueLimit:
 		out.Key, out.InFlight, out.Max = key, &w.InFlight, &w.Limit.Max
-		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
-			"the strategy.", key, own, w.InFlight, w.Limit.Max)
+		out.Detail = fmt.Sprintf("%s=%s has %s in flight, and an operator set a limit of %s for it, whatever "+
+			"the strategy.", key, own, queue.Counted(uint64(w.InFlight), "chunk"), queue.Compact(uint64(w.Limit.Max)))
 	case queue.ObstacleHidden, queue.ObstacleAlternative:
 		out.HiddenBy, out.Detail = w.HiddenBy+1, hiddenText(w)
 	case queue.ObstacleTurn:

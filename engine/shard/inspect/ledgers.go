@@ -201,14 +201,10 @@ func fairness(list *api.LedgerTenants) string {
 		text = fmt.Sprintf("No one is owed more than %.2f %s", behind, unit)
 	}
 	if !list.Whole {
-		text += fmt.Sprintf(", of the %d tenants that were looked at", list.Tenants)
+		text += ", of the " + queue.Counted(uint64(list.Tenants), "tenant") + " that " + queue.One(uint64(list.Tenants), "was", "were") + " looked at"
 	}
-	switch blocked := list.Ledger.Blocked; blocked {
-	case 0:
-	case 1:
-		text += "; 1 tenant is held by limits"
-	default:
-		text += fmt.Sprintf("; %d tenants are held by limits", blocked)
+	if blocked := uint64(list.Ledger.Blocked); blocked > 0 {
+		text += "; " + queue.Compact(blocked) + queue.One(blocked, " tenant is", " tenants are") + " held by limits"
 	}
 	return text + "."
 }

@@ -1,0 +1,33 @@
+package queue
+
+import "strconv"
+
+// This file writes numbers as sentences of the server have them: the dashboard and the command line show these sentences
+// beside numbers of their own, so both must look the same.
+
+// Compact is a number with three digits and a unit, and exact below 10,000: 9,999, then 12.3 k, 98.4 M, 1.20 G.
+func Compact(n uint64) string {
+	switch {
+	case n < 1000:
+		return strconv.FormatUint(n, 10)
+	case n < 10_000:
+		text := strconv.FormatUint(n, 10)
+		return text[:1] + "," + text[1:]
+	}
+	x, unit := float64(n), 0
+	for x >= 999.5 && unit < len("kMGT") {
+		x, unit = x/1000, unit+1
+	}
+	return strconv.FormatFloat(x, 'f', max(0, 3-len(strconv.Itoa(int(x)))), 64) + " " + "kMGT"[unit-1:unit]
+}
+
+// One is the singular for 1, and the plural for all other numbers.
+func One(n uint64, singular, plural string) string {
+	if n == 1 {
+		return singular
+	}
+	return plural
+}
+
+// Counted is a number with its noun, of which the plural ends in s.
+func Counted(n uint64, noun string) string { return Compact(n) + " " + One(n, noun, noun+"s") }
