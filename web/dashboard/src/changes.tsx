@@ -1,5 +1,5 @@
 import { useLive } from './live'
-import { dates, exact } from './format'
+import { amount, dates, exact } from './format'
 import { may } from './session'
 import { link, queue } from './state'
 import { stats } from './stream'
@@ -44,7 +44,7 @@ export function MarkRow({ items, from, to }: { items: AuditEntry[]; from: number
   return (
     <>
       <span class="val note">changes</span>
-      <div class="marks" role="img" aria-label={`${exact(seen.length)} changes`}>{seen.map(({ e, at }, i) => <i key={e.at + i} style={{ left: `${100 * at}%` }} title={`${clock(e.at)} ${sentenceOf(e)}`} />)}</div>
+      <div class="marks" role="img" aria-label={amount(seen.length, 'change')}>{seen.map(({ e, at }, i) => <i key={e.at + i} style={{ left: `${100 * at}%` }} title={`${clock(e.at)} ${sentenceOf(e)}`} />)}</div>
       <span />
     </>
   )

@@ -27,7 +27,7 @@ export function Question({ name, n, danger, children, busy, run, leave }: Asked 
     <form class="stack ask" aria-label={name} onSubmit={(e) => { e.preventDefault(); if (sure) run() }} onKeyDown={(e) => { if (e.key === 'Escape') leave() }}>
       <p>{children}</p>
       <Who required />
-      {many && <label class="field">Type {n} to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
+      {many && <label class="field">Type <code>{n}</code> to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
       <div class="row"><button class={danger ? 'danger' : 'main'} disabled={busy || !sure}>{name}{n === undefined ? '' : ` ${exact(n)}`}</button><button type="button" onClick={leave}>Keep as it is</button></div>
     </form>
   )

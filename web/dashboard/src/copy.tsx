@@ -15,7 +15,7 @@ async function copy(text: string, said = ': ' + clamped(text, 80)) {
   say('Copied' + said)
 }
 
-export const Copy = ({ text, name }: { text: string; name: string }) => <button class="quiet" title={text} onClick={() => copy(text)}>{name}</button>
+export const Copy = ({ text, name }: { text: string; name: string }) => <button class="quiet low" title={text} onClick={() => copy(text)}>{name}</button>
 
 /** The same for what is not said aloud. */
 export const CopySecret = ({ text, name }: { text: string; name: string }) => <button class="quiet" onClick={() => copy(text, '')}>{name}</button>

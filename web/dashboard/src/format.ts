@@ -6,6 +6,12 @@ const whole = new Intl.NumberFormat('en-US')
 /** A count with all its digits. */
 export const exact = (n: number) => whole.format(n)
 
+/** A text of the server for people and for programs, with its numbers as people read them. */
+export const grouped = (text: string) => text.replace(/(?<![\w.,])\d{4,}(?![\w.])/g, (n) => exact(Number(n)))
+
+/** A count with its noun, as in 1 chunk and 1,234 chunks. A text that has both takes them from here. */
+export const amount = (n: number, one: string, many = `${one}s`, write = exact) => `${write(n)} ${n === 1 ? one : many}`
+
 /** A queue as people name it: a shard of one by its number. */
 export function queueName(name: string): string {
   const [whole = '', shard] = name.split('~')

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { signal, useSignalEffect } from '@preact/signals'
 import { Problem, call } from './api'
 import { kept } from './kept'
-import { beat, frozen } from './stream'
+import { beat, frozen, inTurn } from './stream'
 
 export interface Live<T> {
   data: T | undefined
@@ -34,7 +34,10 @@ export function useLive<T>(path: string, every = 2, of = path): Live<T> {
     if (awaited) coming.value++
     const { path, of } = wanted.current
     void call<T>('GET', path, undefined, {}, signal)
-      .then((data) => { if (!signal.aborted) set((old) => kept(old, { of, data, problem: undefined })) })
+      .then(async (data) => {
+        if (!awaited) await inTurn()
+        if (!signal.aborted) set((old) => kept(old, { of, data, problem: undefined }))
+      })
       .catch((problem) => { if (!signal.aborted) set((old) => ({ of, data: old.of === of ? old.data : undefined, problem })) })
       .finally(() => {
         if (busy.current === mine) busy.current = null

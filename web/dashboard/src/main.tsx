@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { Login, Me, NotToLook, useWho } from './access'
 import { answering, quern, valueText } from './api'
 import { keepPlaces } from './back'
-import { duration, moment, queueName, short } from './format'
+import { amount, duration, exact, moment, queueName, short } from './format'
 import { useAction, useLive } from './live'
 import { offered, places } from './nav'
 import { Palette, paletteOpen } from './palette'
@@ -27,7 +27,7 @@ import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
-import { Shards } from './pages/shards'
+import { OwnShards, Shards } from './pages/shards'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
@@ -48,7 +48,7 @@ function Root() {
 function App() {
   const { page, rest } = route.value
   const title = places.find((p) => p.page === page)?.name ?? 'Not found'
-  useEffect(() => { document.title = `${title} · ${queue.value} · Quern` }, [title, queue.value])
+  useEffect(() => { document.title = `${title} · ${queueName(queue.value)} · Quern` }, [title, queue.value])
   useEffect(() => document.getElementById('main')?.focus({ preventScroll: true }), [page, rest])
   useEffect(() => {
     const one = document.querySelector('nav [aria-current]')
@@ -88,7 +88,7 @@ function Main({ page, rest }: { page: string; rest: string }) {
     if (!known.value) return null
     if (missing.value) return <NoQueue name={missing.value} page={page} />
     if (aside.value) return <Quarantine name={queue.value} why={aside.value} />
-    if (divided.value > 0) return <Shards key={queue.value} of={queue.value} page={page} />
+    if (divided.value > 0) return boundTo() ? <OwnShards key={queue.value} of={queue.value} page={page} /> : <Shards key={queue.value} of={queue.value} page={page} />
   }
   return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>
 }
@@ -147,7 +147,7 @@ function NoQueue({ name, page }: { name: string; page: string }) {
   return (
     <section class="card w12">
       <h1 class="sr">No such queue</h1>
-      <Empty command={quern('queue', 'put', name)}>There is no queue “{name}”. {list.data && list.data.items.length > 0 && <>Existing queues: {list.data.items.map((q) => <span key={q.name}><a href={inQueue(q.name, page)}>{q.name}</a> </span>)}</>}</Empty>
+      <Empty command={quern('queue', 'put', name)}>There is no queue “{queueName(name)}”. {list.data && list.data.items.length > 0 && <>Existing queues: {list.data.items.map((q) => <span key={q.name}><a href={inQueue(q.name, page)}>{queueName(q.name)}</a> </span>)}</>}</Empty>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
     </section>
   )
@@ -156,7 +156,7 @@ function NoQueue({ name, page }: { name: string; page: string }) {
 function Badge({ of }: { of: string }) {
   const now = stats.value?.stats
   if (of === 'submissions' && now) return <span class="n">{short(now.submissions_open)}</span>
-  if (of === 'rules' && rules.value?.data?.items.length) return <span class="n">{short(rules.value.data.items.length)}</span>
+  if (of === 'rules' && serves.value && rules.value?.data?.items.length) return <span class="n">{short(rules.value.data.items.length)}</span>
   if (of === 'reservations' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
   if (of === 'consumers' && now && now.consumers_attached > 0) return <span class="n" title="attached">{short(now.consumers_attached)}</span>
   if (of === 'failing' && now && now.retrying > 0) return <span class="n">{short(now.retrying)}</span>
@@ -178,9 +178,9 @@ function Top() {
     <div class="top">
       <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = e.currentTarget.value === '' ? link('queues') : inQueue(e.currentTarget.value) }}>
         {names.filter((n) => few || n === queue.value).map((n) => <option key={n} value={n}>{queueName(n)}{damaged.has(n) && ' (in quarantine)'}</option>)}
-        {!few && <option value="">all {names.length} queues…</option>}
+        {!few && <option value="">all {amount(names.length, 'queue')}…</option>}
       </select></label>
-      {one !== undefined && one !== queue.value && <a class="chip warn" href={inQueue(one)}><Mark of="dead" />{damaged.size === 1 ? `“${queueName(one)}” is in quarantine` : `${damaged.size} queues are in quarantine`}</a>}
+      {one !== undefined && one !== queue.value && <a class="chip warn" href={inQueue(one)}><Mark of="dead" />{damaged.size === 1 ? `“${queueName(one)}” is in quarantine` : `${exact(damaged.size)} queues are in quarantine`}</a>}
       <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">
         <Liveness />
@@ -195,7 +195,7 @@ function Top() {
 /** Said above all numbers while they are not those of now; those are dimmed. */
 function Stale() {
   const seconds = age.value
-  if (frozen.value || seconds === null || seconds <= 3 || !stats.value) return null
+  if (frozen.value || !seconds || !stats.value) return null
   const node = answering.value
   return <div class="banner"><Mark of="dead" /><span><b>{node ? `The node ${node} is gone: no news from it` : 'No news from the server'} for {duration(Math.round(seconds))}.</b> The numbers below are from {moment(stats.value.at)}.{node && ' The page continues when a node answers at this address again.'}</span></div>
 }
@@ -203,12 +203,12 @@ function Stale() {
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
-  const state = frozen.value ? 'frozen' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : divided.value ? 'divided' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  const state = frozen.value ? 'frozen' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : divided.value ? 'divided' : seconds === null ? 'connecting' : seconds > 0 ? 'stale' : 'live'
   useEffect(() => { document.documentElement.dataset.live = state }, [state])
   return (
     <>
       <span class={`dot ${state}`} aria-hidden="true" />
-      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state === 'aside' ? 'in quarantine' : state === 'divided' ? `${divided.value} shards` : state}</span>
+      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state === 'aside' ? 'in quarantine' : state === 'divided' ? amount(divided.value, 'shard') : state}</span>
       {state === 'stale' && <span>last update {Math.round(seconds!)} s ago</span>}
     </>
   )

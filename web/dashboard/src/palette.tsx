@@ -2,8 +2,9 @@ import { signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call, queuePath, valueOf, valueText } from './api'
 import { offered, places } from './nav'
+import { queueName } from './format'
 import { boundTo } from './session'
-import { dark, link, queue, setTheme, valueLink } from './state'
+import { dark, inQueue, link, queue, setTheme, valueLink } from './state'
 import { frozen, keys, serves } from './stream'
 import type { Consumer, NamedStrategy, Page, Plugin, Queue } from './types'
 
@@ -58,7 +59,7 @@ function Finder() {
       ...(boundTo() || !serves.value ? [] : [call<Page<NamedStrategy>>('GET', `${queuePath(of)}/strategies?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.map((s) => to('strategy', s.name, 'strategies', { text: s.strategy })), () => []),
         call<Page<Consumer>>('GET', `${queuePath(of)}/consumers?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.filter((c) => c.consumer).map((c) => to('consumer', c.consumer, 'consumers/' + encodeURIComponent(c.consumer))), () => [])]),
       ...(!places.some((p) => p.page === 'plugins' && offered(p)) ? [] : [call<Page<Plugin>>('GET', '/v1/plugins?limit=1000', undefined, {}, ended.signal).then((l) => l.items.map((p) => to('plugin', p.name, 'plugins/' + p.name)), () => [])]),
-      call<Page<Queue>>('GET', '/v1/queues', undefined, {}, ended.signal).then((l) => l.items.map((q) => ({ name: q.name, kind: 'queue', find: 'queue ' + q.name, go: () => { location.hash = q.name === 'default' ? '#/overview' : '#/overview?queue=' + encodeURIComponent(q.name) } })), () => []),
+      call<Page<Queue>>('GET', '/v1/queues', undefined, {}, ended.signal).then((l) => l.items.map((q) => ({ name: queueName(q.name), kind: 'queue', find: `queue ${q.name} ${queueName(q.name)}`, go: () => { location.hash = inQueue(q.name) } })), () => []),
     ]).then((all) => { if (!ended.signal.aborted) setNamed(all.flat()) })
     return () => ended.abort()
   }, [])

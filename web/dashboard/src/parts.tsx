@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { valueText, type Problem } from './api'
 import { Copy } from './copy'
-import { duration, exact, metaList, moment, percent, short, shown } from './format'
+import { amount, duration, exact, metaList, moment, percent, short, shown } from './format'
 import { inQueue, link, valueLink } from './state'
 import { Clamp, Sentence } from './text'
 import type { Diagnosis, Forecast, Meta, MetaValue, Submission, ValueCount, Warning } from './types'
@@ -21,7 +21,7 @@ export function damagedOf(all: { name: string; quarantined?: unknown }[]): strin
   return names.filter((name) => !names.some((other) => other.startsWith(name + '~')))
 }
 
-export const Count = ({ n }: { n: number }) => <span title={exact(n)}>{short(n)}</span>
+export const Count = ({ n, of }: { n: number; /** The noun of one. */ of?: string }) => <span title={of ? amount(n, of) : exact(n)}>{of ? amount(n, of, `${of}s`, short) : short(n)}</span>
 
 export function Tile({ of, name, value, title, href, children }: { of?: string; name: string; value: string; title?: string; /** The list of what it counts. */ href?: string; children?: ComponentChildren }) {
   return (
@@ -42,7 +42,8 @@ export const Width = ({ of, share }: { of: string; share: number }) => (share > 
 /** When work is done, as the server foresees it. */
 export function ends(f: Forecast, now: number): string {
   const within = (at: string) => duration(Math.max(1, (Date.parse(at) - now) / 1000))
-  return [`in about ${within(f.p50)}`, `nine times in ten within ${within(f.p90)}`, ...(f.not_before ? [`not before ${moment(f.not_before)}`] : [])].join(', ') + (f.moving ? '' : '; a part is stuck')
+  const text = [`in about ${within(f.p50)}`, `nine times in ten within ${within(f.p90)}`, ...(f.not_before ? [`not before ${moment(f.not_before)}`] : [])].join(', ')
+  return f.moving ? text : `${text}, but for what does not move`
 }
 
 /** Whether a value is at its limit, but for the moments between two chunks. */

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { call, quern, queuePath, valueText } from './api'
 import { Confirm } from './confirm'
-import { clamped, duration, exact, metaList, moment, shown } from './format'
+import { clamped, amount, duration, exact, metaList, moment, shown } from './format'
 import { List } from './list'
 import { useLive, type Live } from './live'
 import { lacks } from './session'
@@ -70,7 +70,7 @@ export function RulesLine() {
 function OneRule({ r }: { r: Rule }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const since = now > 0 ? duration(Math.max(0, now - Date.parse(r.since)) / 1000) : ''
-  return <><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b> (<Count n={r.chunks ?? 0} /> chunks){r.actor && <> by <bdi>{r.actor}</bdi></>}{since && ` for ${since}`}{r.reason && <>: “<Clamp text={r.reason} most={60} />”</>} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''}</>
+  return <><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b> (<Count n={r.chunks ?? 0} of="chunk" />){r.actor && <> by <bdi>{r.actor}</bdi></>}{since && ` for ${since}`}{r.reason && <>: “<Clamp text={r.reason} most={60} />”</>} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''}</>
 }
 
 export const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back reserved chunks'].filter(Boolean).join(', ')
@@ -108,7 +108,7 @@ function Lift({ r, done }: { r: Rule; done: () => void }) {
       done()
       rules.value?.again()
     }}>
-      <b>{exact(n)} {n === 1 ? 'chunk' : 'chunks'}</b> can be handed out at once{others ? ', but for what another rule covers' : ''}.{r.effects?.insert && ' Inserts of it are accepted again.'}{' '}
+      <b>{amount(n, 'chunk')}</b> can be handed out at once{others ? ', but for what another rule covers' : ''}.{r.effects?.insert && ' Inserts of it are accepted again.'}{' '}
       <Copy text={quern('rules', 'lift', r.id, '--queue', queue.value)} name="Copy CLI" />
     </Confirm>
   )

@@ -20,7 +20,9 @@ export const beat = signal(0)
 export const frozen = signal(false)
 /** Whether a frame is of after the page began to look: the first may be a second old, and what it calls empty may be no longer. */
 export const sure = signal(false)
-/** Seconds since the last frame, or null while there was none. */
+/** From this many seconds on, what is shown is not of now. */
+const late = 3
+/** Seconds since the last frame once they are too many, else 0; null while there was none. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
 /** Whether it is known what the queue of the address is: until then, no page asks anything of it that the server may refuse. */
@@ -82,10 +84,18 @@ let retry = 0
 let lastFrame = 0
 let frames = 0
 
+/** After how long a page that no one touches is drawn every other second: who looks at it from afar reads no number by the second. */
+const calmAfterMs = 30_000
+let touched = performance.now()
+for (const event of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'focus']) addEventListener(event, () => { touched = performance.now() }, { passive: true, capture: true })
+const untouched = () => performance.now() - touched > calmAfterMs
+
+/** Resolves when an answer can be shown: at once, or with the next frame where no one touches the page, so that it is drawn once for both. */
+export const inTurn = async () => { if (untouched()) await nextFrame() }
+
 /** Takes a frame in: what a page shows is of its moment now. */
 function show(frame: StatsFrame) {
   if (++frames > 1) sure.value = true
-  lastFrame = performance.now()
   stats.value = frame
   aside.value = null
   document.documentElement.dataset.frame = frame.at
@@ -111,17 +121,24 @@ function open(name: string, more: string) {
   src.on('series', (data) => begin(read<Series>(data)))
   src.on('past', (data) => append(read<Series>(data)))
   let first: StatsFrame | undefined
+  const waiting: StatsFrame[] = []
+  let last = '' // the keys of the last of them
+  const draw = () => batch(() => {
+    if (waiting.length === 0 || followed !== src) return
+    waiting.splice(0).forEach(show)
+    keys.value = read<KeysFrame>(last)
+  })
   src.on('stats', (data) => { first = read<StatsFrame>(data) })
   src.on('keys', (data) => { // it comes right after the stats of the same moment: with both at once, a page is drawn once
     if (!first) return
-    const [frame, more] = [first, read<KeysFrame>(data)]
-    batch(() => {
-      show(frame)
-      keys.value = more
-    })
+    lastFrame = performance.now()
+    last = data
+    if (waiting.push(first) > 1 || !untouched()) draw()
+    else setTimeout(draw, 1500)
   })
-  src.on('consumers', (data) => { consumers.value = read<ConsumersFrame>(data) })
-  src.on('schedules', (data) => { schedules.value = read<SchedulesFrame>(data) })
+  const shown = () => waiting.length === 0 // what belongs to a frame that is not shown is not, either
+  src.on('consumers', (data) => { if (shown()) consumers.value = read<ConsumersFrame>(data) })
+  src.on('schedules', (data) => { if (shown()) schedules.value = read<SchedulesFrame>(data) })
   src.on('skipped', (data) => { skipped.value += read<{ frames: number }>(data).frames })
   src.onJoined = () => void call<Series>('GET', `${queuePath(name)}/timeseries`).then((past) => { if (followed === src) begin(past) }, () => {}) // the chart begins now
   src.onClosed = () => { if (followed === src) void look(name, more, 2000) }
@@ -175,7 +192,10 @@ export function follow() {
     }
   })
   setInterval(() => { if (boundTo() && !frozen.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
-  setInterval(() => { if (lastFrame > 0 && !frozen.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
+  setInterval(() => {
+    const seconds = (performance.now() - lastFrame) / 1000
+    if (lastFrame > 0 && !frozen.value) age.value = seconds > late ? seconds : 0
+  }, 500)
 }
 
 /** Resolves with the next frame, or after a moment while the page is frozen or its stream is cut. */

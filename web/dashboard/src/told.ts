@@ -1,4 +1,4 @@
-import { dates, rateText } from './format'
+import { dates, queueName, rateText } from './format'
 import type { AuditEntry, Rate } from './types'
 
 /**
@@ -19,7 +19,7 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'consumer.release': ['took back the chunks of', 'take back the chunks of'],
   'consumer.resume': ['gave new work to', 'give new work to', () => 'again'],
   'dead_letter.delete': ['deleted', 'delete'],
-  'dead_letter.forward': ['forwarded', 'forward', (is) => (is['to'] ? `to queue ${is['to']}` : '')],
+  'dead_letter.forward': ['forwarded', 'forward', (is) => (is['to'] ? `to queue ${queueName(String(is['to']))}` : '')],
   'dead_letter.redrive': ['redrove', 'redrive'],
   'dead_letter.change': ['changed the content of', 'change the content of'],
   'lifecycle.retry': ['retried the parked work of', 'retry the parked work of'],

@@ -1,5 +1,5 @@
 import { call, keyPath, pluginPath, queuePath, valueText } from './api'
-import { clamped, rateText, visible } from './format'
+import { clamped, queueName, rateText, visible } from './format'
 import { read, write } from './json'
 import { said, setting } from './settings'
 import type { Undo } from './state'
@@ -100,7 +100,7 @@ export function undoOf({ action, queue = '', target = '', before, after }: Done)
       return typeof was?.['priority'] === 'number' ? { text: `priority ${was['priority']} again`, run: () => call('PATCH', `/v1/submissions/${rest}`, { priority: was['priority'] }) } : undefined
     case 'queue.change': {
       const fields = was ? settingsBefore(was, (after ?? {}) as Fields) : []
-      return fields.length > 0 ? { text: `queue ${queue}: ${fields.map(([name, value]) => `${name} ${said(name, value)}`).join(', ')} again`, scope: 'admin', run: () => call('PATCH', base, { settings: Object.fromEntries(fields) }) } : undefined
+      return fields.length > 0 ? { text: `queue ${queueName(queue)}: ${fields.map(([name, value]) => `${name} ${said(name, value)}`).join(', ')} again`, scope: 'admin', run: () => call('PATCH', base, { settings: Object.fromEntries(fields) }) } : undefined
     }
     case 'plugin.activate':
     case 'plugin.deactivate':

@@ -172,6 +172,30 @@ test('a token that is bound to a tenant begins with the page of its value, and i
   await t.close()
 })
 
+test('a token that is bound to a tenant finds the page of its value in a queue of several shards', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/parted', { settings: { shards: 3 } }, as(admin))
+  const made = (body) => call(quern.url, 'POST', '/v1/queues/parted/submissions', { chunks: { count: 3, template: 'x' }, ...body }, as(admin))
+  const t = await login(await make('grouped', ['read'], { meta: { group: 'acme' } }), '#/overview?queue=parted')
+  await t.page.getByText('No submission of this queue has').waitFor()
+  const own = await made({ group: 'acme' })
+  await made({ group: 'other' })
+  await t.page.getByRole('heading', { name: 'group = acme' }).waitFor()
+  await t.page.getByRole('link', { name: own.id }).waitFor()
+  assert.deepEqual(await t.axe(), [])
+  await t.close()
+
+  const shards = new Set()
+  for (let n = 0; shards.size < 2; n++) shards.add((await made({ group: `g${n}`, meta: { tenant: 'wide' } })).shard)
+  const wide = await login(await make('wide', ['read'], { meta: { tenant: 'wide' } }), '#/submissions?queue=parted')
+  const links = wide.page.getByRole('region', { name: 'Shards' }).getByRole('link')
+  await eventually(async () => assert.deepEqual(await links.allTextContents(), [...shards].sort().map((n) => `parted, shard ${n}`)))
+  assert.deepEqual(await wide.axe(), [])
+  await links.first().click()
+  await wide.page.getByRole('heading', { level: 1, name: 'Submissions' }).waitFor()
+  assert.deepEqual([...t.wrong, ...wide.wrong], [])
+  await wide.close()
+})
+
 test('a session that ends asks for a token: when it expires, and when it is revoked, without a reload', async () => {
   const short = await login(await make('short', ['read'], { expires_at: new Date(Date.now() + 8000).toISOString() }))
   await live(short.page)

@@ -206,18 +206,49 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
     told: (words) => page.waitForFunction((w) => globalThis.told.some((text) => (w.source ? new RegExp(w.source).test(text) : text.includes(w))), words instanceof RegExp ? { source: words.source } : words)
       .catch(async (e) => { throw new Error(`told: ${JSON.stringify(await page.evaluate(() => globalThis.told))}, not ${words}`, { cause: e }) }),
     violations: () => page.evaluate(() => globalThis.violations),
-    /** Numbers that are not those of now are dimmed on purpose: a page that is late is looked at again when it has caught up. */
+    /** Also the numbers are looked at: whether they stand with the right nouns, and have commas. Numbers that are not those of now are dimmed on purpose: a page that is late is looked at again when it has caught up. */
     axe: async () => {
       if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe)
       for (;;) {
         const late = () => page.evaluate(() => document.documentElement.dataset.live === 'stale')
         const before = await late()
         const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
-        if (violations.length === 0 || calm || !(before || await late())) return violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)
+        if (violations.length === 0 || calm || !(before || await late())) return [...violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`), ...misread(await page.evaluate(texts))]
         await live(page)
       }
     },
   }
+}
+
+/** What the page says, a line for each block, without what is a client's or is copied: names, code and what is typed. Titles and labels are lines, too. */
+export function texts() {
+  const foreign = 'code, pre, .mono, bdi, kbd, textarea, select, script, style, .chip'
+  const lines = [[]]
+  let last
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+    if (n.parentElement.closest('script, style')) continue
+    let block = n.parentElement
+    while (getComputedStyle(block).display === 'inline') block = block.parentElement
+    if (block !== last) lines.push([])
+    last = block
+    lines.at(-1).push(n.parentElement.closest(foreign) ? '·' : n.data)
+  }
+  const named = [...document.querySelectorAll('[title], [aria-label]')].filter((e) => !e.matches(foreign)).flatMap((e) => [e.title, e.ariaLabel]).filter(Boolean)
+  return { lines: lines.map((l) => l.join('')), named }
+}
+
+const nouns = 'answer|attempt|batch|block|call|candidate|chunk|consumer|field|group|key|kind|letter|line|more|node|other|option|part|pick|place|plugin|queue|reservation|rule|schedule|setting|shard|strateg|submission|tenant|tick|token|tr|value|version'
+const between = '(?:(?:open|more|dead|other|ready|waiting|busy) )*'
+const one = new RegExp(`(?<![\\d.,:/=×+\u2212-])\\b1 ${between}(?:(?:${nouns})(?:s|es|ies)|are|have|were|wait|hold|compete|owe)\\b`)
+const many = new RegExp(`(?<![\\w.,:/=#-])(?:[02-9]|\\d[\\d,]{0,14}\\d|[\\d.]+ [kMG]) ${between}(?:${nouns.replace('more|', '').replace('other|', '').replace('strateg', 'strategy').replace('|tr|', '|try|')})\\b(?! (?:of|to) )`)
+/** Years, ids and times have no commas. */
+const bare = /(?<![\w.,:/=#~@-])(?!(?:19|20|21)\d\d\b)\d{4,12}(?![\w:-]|\/\w\w|\/\d|\.\d)/
+
+/** The numbers that a reader stumbles over. */
+export function misread({ lines, named }) {
+  const of = (all, wrong) => all.flatMap((text) => { const m = wrong.exec(text); return m ? [`“${m[0]}” in “${text.slice(Math.max(0, m.index - 60), m.index + 80)}”`] : [] })
+  return [...of([...lines, ...named], one), ...of([...lines, ...named], many), ...of(lines, bare)]
 }
 
 /** With HOSTILE=300, answers take up to 300 ms more than they do, each another time, and the page has a fifth of the processor: what waits for time and not for events is found. */

@@ -133,7 +133,7 @@ test('the strip of a value has what was changed of it as marks', async () => {
   await call(quern.url, 'PUT', `${base}/meta-keys/company/values/other`, { limit: 4 })
   const t = await open(chromium.b, quern.url)
   await t.go('#/keys/company/marked')
-  await t.page.getByRole('img', { name: '1 changes' }).waitFor()
+  await t.page.getByRole('img', { name: '1 change' }).waitFor()
   const { left, right, at } = await t.page.evaluate(() => {
     const box = document.querySelector('.marks').getBoundingClientRect()
     return { left: box.left, right: box.right, at: document.querySelector('.marks i').getBoundingClientRect().left }

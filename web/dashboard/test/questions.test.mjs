@@ -1,6 +1,7 @@
 // The questions of an operator in an incident, on hard data: each is answered from the Overview in at most five actions, and without typing
 // an id. What is typed into a field, and what is chosen in it, is an action as much as a click.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { browser, call, dead, eventually, insert, manifest, open, reserve, server, upload } from './harness.mjs'
 import { full, hard } from './hard.mjs'
@@ -220,4 +221,28 @@ test('the chart has what was changed as marks, and names it', async () => {
   await o.page.getByRole('region', { name: 'What changed' }).getByTitle('show only value.set').first().waitFor()
   if (process.env.SHOTS) await o.page.screenshot({ path: `${process.env.SHOTS}/changes.png` })
   await o.done()
+})
+
+/** What made answers false on hard data once, each with the tests that would find it again. */
+const faults = {
+  'an end that is foreseen without the limits and rules before it': [['engine/outlook_test.go', 'TestForecastsAreCalibrated'], ['engine/outlook_test.go', 'TestEachRuleIsAPart'], ['engine/diagnosequeue_test.go', 'TestDiagnosisOfAQueue(']],
+  '“paused” on every value of which any chunk is paused': [['signals', 'Keys shows the share that rules hold, and a badge only where a rule names the value']],
+  'a value that was always in flight, with gaps in its history': [['engine/frames_test.go', 'TestHeatKeepsABusyValue(']],
+  '“?” in the place of a number, and a number in quotes': [['signals', 'a value that the frames have no room for has its number and its name as it is']],
+  'a sliver of “skipped” at the end of every bar': [['signals', 'a bar has parts only of states that have chunks']],
+  'a verdict that goes from “Held” to “Ready” and back at a limit': [['engine/diagnosis_test.go', 'TestDiagnosisStaysHeld']],
+  'a share of only those that are listed': [['signals', 'received is a share of what all tenants received, and not only of the hundred that are listed']],
+  'ranges that are longer than the history, without a word': [['signals', 'a range that is longer than the history says where the history begins']],
+  'an axis from 9.6e+6 to 9.6e+6': [['signals', 'the ends of a dry run\\\'s axis differ where its scores do']],
+  'a button “Pause” that only freezes the page': [['signals', 'a view that is frozen says so beside its dot, and moves again']],
+}
+
+test('each of the ten faults that made answers false has a test', () => {
+  assert.equal(Object.keys(faults).length, 10)
+  for (const [fault, tests] of Object.entries(faults)) {
+    for (const [file, name] of tests) {
+      const path = file.includes('/') ? `../../../${file}` : `${file}.test.mjs`
+      assert.ok(readFileSync(new URL(path, import.meta.url), 'utf8').includes(file.includes('/') ? `func ${name}` : `test('${name}'`), `${fault}: ${file} has no test ${name}`)
+    }
+  }
 })

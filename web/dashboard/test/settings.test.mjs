@@ -23,7 +23,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.getByRole('button', { name: 'Change…' }).click()
   await eventually(async () => assert.ok(await t.page.getByRole('button', { name: 'Nothing changed' }).isDisabled()))
   const attempts = declared.find(setting => setting.name === 'max_attempts')
-  await t.page.getByText(`${attempts.sentence}: ${attempts.range}`).waitFor() // as the server declares it
+  await t.page.getByText(`${attempts.sentence}: ${attempts.range.replaceAll(/\d{4,}/g, (n) => Number(n).toLocaleString('en-US'))}`).waitFor() // as the server declares it
   await t.page.getByLabel('max_attempts').fill('2000')
   await t.page.getByRole('button', { name: 'Change 1' }).click()
   await t.page.locator('dd', { has: t.page.getByLabel('max_attempts') }).getByRole('alert').waitFor()

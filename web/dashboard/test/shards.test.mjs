@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, eventually, live, looks, open, server } from './harness.mjs'
+import { browser, call, eventually, live, looks, open, server, texts } from './harness.mjs'
 
 let chromium, quern
+
+/** A shard as people name it. */
+const shown = (name) => name.replace('~', ', shard ')
 
 before(async () => { [chromium, quern] = await Promise.all([browser(), server()]) })
 after(async () => {
@@ -36,14 +39,23 @@ test('a queue of several shards shows them and its groups, and each shard has it
     assert.ok(over <= 0, `${scheme} ${width}: ${over} px stand out at the right`)
     await call(quern.url, 'POST', '/v1/queues/orders/submissions', { group: 'g3', chunks: { count: 1000, template: '{index}' } })
     const { ready } = (await call(quern.url, 'GET', '/v1/queues/orders/shards')).items.find((s) => s.queue === of.g3)
-    await shards.filter({ hasText: of.g3 }).getByText(ready.toLocaleString('en-US'), { exact: true }).waitFor()
+    await shards.filter({ hasText: shown(of.g3) }).getByText(ready.toLocaleString('en-US'), { exact: true }).waitFor()
     await t.page.keyboard.press('Control+k') // what it finds is of a queue that is followed as a whole
     await t.page.getByRole('listbox').getByText('Overview').waitFor()
     await t.page.keyboard.press('Escape')
     if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${scheme}-${width}.png` })
-    await shards.getByRole('link', { name: of.g3, exact: true }).click()
+    await shards.getByRole('link', { name: shown(of.g3), exact: true }).click()
     await live(t.page)
     await t.page.getByRole('heading', { level: 1, name: 'Submissions' }).waitFor()
+    for (const page of ['overview', 'settings', 'submissions', 'keys', 'operations', 'rules', 'dead-letters', 'queues', 'nodes', 'plugins', 'activity']) {
+      await t.go(`#/${page}?queue=${encodeURIComponent(of.g3)}`)
+      await t.page.getByRole('heading', { level: 1 }).waitFor()
+      await eventually(async () => assert.equal(await t.page.getByText('Reading…').count(), 0, page))
+      assert.deepEqual((await t.page.evaluate(texts)).lines.filter((line) => line.includes('~')), [], `${page} shows the name that paths have`)
+      assert.doesNotMatch(await t.page.title(), /~/)
+    }
+    await t.page.goto(`${quern.url}/#/submissions?queue=${encodeURIComponent(of.g3)}`)
+    await live(t.page)
     assert.match(t.page.url(), new RegExp(`#/submissions\\?queue=${encodeURIComponent(of.g3)}$`))
     assert.deepEqual(t.wrong, [])
     await t.close()

@@ -1,7 +1,7 @@
 import { curl, quern } from '../api'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
-import { clamped, exact, moment, queueName } from '../format'
+import { clamped, exact, moment, queueName, shown as valueOf } from '../format'
 import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
@@ -12,7 +12,7 @@ import { here, inQueue, link, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp, Sentence } from '../text'
 import { isBackoff } from '../backoff'
-import { defaults, said } from '../settings'
+import { defaults, said, setting } from '../settings'
 import { actorOf, sentenceOf, toldOf } from '../told'
 import { undoOf, type Use } from '../undo'
 import type { AuditEntry, Page } from '../types'
@@ -52,7 +52,7 @@ export function Activity() {
       <section class="card w12">
         <header><h2>What changed</h2><small>{items ? `${exact(items.length)}${list.data?.next ? ', and more before them' : ''}` : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
-        {list.data?.incomplete && <p class="note">The latest entries of these queues may be missing: {list.data.incomplete.join(', ')}. They are in quarantine, or their node does not answer.</p>}
+        {list.data?.incomplete && <p class="note">The latest entries of these queues may be missing: {list.data.incomplete.map(queueName).join('; ')}. They are in quarantine, or their node does not answer.</p>}
         {!items && !list.problem && <p class="note">Reading…</p>}
         {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'No change in this time matches the filter.' : 'No changes in this time. This page shows changes of rules, limits, submissions, schedules, plugins, tokens and settings, with the person or service that made them.'}</Empty>}
         {items && items.length > 0 && (
@@ -109,12 +109,17 @@ export function What({ e }: { e: AuditEntry }) {
 
 const isUse = (v: unknown): v is Use => typeof v === 'object' && v !== null && 'sha256' in v && 'config' in v
 
+/** A value of a meta key, as the log has it. */
+const isEntry = (v: unknown): v is { key: string; text?: string; int?: number } => typeof v === 'object' && v !== null && 'key' in v && ('text' in v || 'int' in v)
+
 function text(v: unknown, name = ''): string {
-  if (v === undefined) return 'nothing'
+  if (v === undefined) return name === 'shards' ? '1' : setting(name)?.zero ?? 'nothing' // the log leaves out what is zero, and one shard
   if (typeof v === 'string') return v
   if (Array.isArray(v)) return v.map((one) => text(one)).join(', ')
+  if (isEntry(v)) return `${v.key}=${valueOf(v.text ?? v.int ?? 0)}`
   if (isUse(v)) return v.sha256.slice(0, 8) + (write(v.config) === '{}' ? '' : ' ' + write(v.config))
   if (typeof v === 'number' && name === 'anchor') return moment(v)
+  if (typeof v === 'object' && v !== null && !isBackoff(v)) return Object.entries(v).map(([k, one]) => `${k} ${text(one, k)}`).join(', ') || 'none'
   return typeof v === 'number' || isBackoff(v) ? said(name, v) : write(v)
 }
 

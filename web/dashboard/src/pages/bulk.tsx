@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, valueText } from '../api'
-import { clamped, duration, exact, metaList, moment, percent, short, shown, visible } from '../format'
+import { amount, clamped, duration, exact, metaList, moment, percent, queueName, short, shown, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm, Question } from '../confirm'
@@ -41,7 +41,7 @@ export function ToQueue({ value, change }: { value: string; change: (to: string)
   const others = (list.data?.items ?? []).map((q) => q.name).filter((name) => name !== queue.value)
   if (list.problem) return <Failed problem={list.problem} again={list.again} />
   if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{quern('queue', 'put', 'rejects')}</code> makes one.</span>
-  return <label class="field">To queue <select required aria-label="Target queue" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
+  return <label class="field">To queue <select required aria-label="Target queue" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name} value={name}>{queueName(name)}</option>)}</select></label>
 }
 
 export type Verb = 'redrive' | 'delete' | 'forward'
@@ -71,7 +71,7 @@ export function Start({ filter: meant, known, asked, setAsked, done }: { filter:
   })
   const n = most > 0 ? Math.min(most, known ?? 0) : known ?? 0
   const fits = counted?.what === what ? counted.n : undefined
-  const words = { redrive: (many: number) => `${exact(many)} chunks become ready again, with their attempts reset. More may die before it starts.`, delete: (many: number) => `${exact(many)} chunks are deleted and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
+  const words = { redrive: (many: number) => `${amount(many, 'chunk becomes', 'chunks become')} ready again, with ${many === 1 ? 'its' : 'their'} attempts reset. More may die before it starts.`, delete: (many: number) => `${amount(many, 'chunk is', 'chunks are')} deleted and ${many === 1 ? 'counts' : 'count'} as skipped.`, forward: (many: number) => `${amount(many, 'chunk goes', 'chunks go')} on to the queue ${queueName(to)}, each as a submission of its own there. Here ${many === 1 ? 'it counts' : 'they count'} as skipped.` }
   const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
   return (
     <>
@@ -132,7 +132,7 @@ export function BulkList({ name, items, scope, done, keys }: { name: string; ite
     <List name={name} items={items} id={(b) => b.id} scope={scope} keys={keys ?? false}
       columns={[{ name: 'What' }, { name: 'State' }, { name: 'Came to' }, { name: 'Done', right: true }, { name: 'Unchanged', right: true, title: 'another caller was first, or nothing was left to do' }, { name: 'Refused', right: true, title: 'what does not allow it' }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
       cells={(b) => [
-        <td class="what"><b>{b.action.replace('_', ' ')}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.limit !== undefined && <> of at most {exact(b.limit)}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" key={text}><Clamp text={text} /></span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
+        <td class="what"><b>{b.action.replace('_', ' ')}</b>{b.to && <> to {queueName(b.to)}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.limit !== undefined && <> of at most {exact(b.limit)}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" key={text}><Clamp text={text} /></span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
         <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.cancelled_by && <div class="note">by <Clamp text={b.cancelled_by} /></div>}<Progress b={b} />{b.failure && <p class="note wrap error">{b.failure}</p>}</td>,
         <td><div class="bar" role="img" aria-label={`${exact(b.done)} done, ${exact(b.unchanged ?? 0)} unchanged, ${exact(b.refused)} refused of ${exact(b.matched)}`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div><span class="note"><Count n={b.matched} /> {b.state === 'running' ? 'so far' : 'in all'}</span></td>,
         <td class="r"><Count n={b.done} /></td>, <td class="r"><Count n={b.unchanged ?? 0} /></td>, <td class="r"><Count n={b.refused} /></td>,

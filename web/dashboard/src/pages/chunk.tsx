@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, etagOf, curl, quern, queuePath } from '../api'
-import { duration, exact, moment } from '../format'
+import { amount, duration, exact, moment } from '../format'
 import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
@@ -105,7 +105,7 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
         <Confirm name="Delete" danger question="Delete this dead letter for good?" run={async () => { await call('DELETE', path); say('It is deleted, and counts as skipped'); done() }}>This deletes its error and its history. Its submission counts it as skipped.</Confirm>
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
-      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}
+      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {amount(letter.data.attempts, 'try', 'tries')} ({exact(letter.data.expiries)} ended by the deadline); redriven {amount(letter.data.redrives, 'time')} before.</small>}
       {letter.data?.content !== undefined && <Content key={path} path={path} content={letter.data.content} chunk={`${of.id}/${index}`} queue={of.queue} done={letter.again} />}
       <CopyAs cli={quern('dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
     </div>

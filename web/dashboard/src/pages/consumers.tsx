@@ -1,7 +1,7 @@
 import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { Confirm } from '../confirm'
-import { clamped, duration, exact, moment, short, visible } from '../format'
+import { amount, clamped, duration, exact, moment, short, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -66,7 +66,7 @@ export function Consumers() {
         </header>
         {!read && !list.problem && <p class="note">Reading…</p>}
         {read && all.length === 0 && <Empty command={quern('work', '--queue', queue.value, '--', './your-command')}>No consumer holds a chunk or is attached. A consumer appears here with its first reservation.</Empty>}
-        {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers matches.</Empty>}
+        {read && all.length > 0 && items.length === 0 && <Empty>{all.length === 1 ? 'The only consumer does not match.' : `None of the ${exact(all.length)} consumers matches.`}</Empty>}
         {items.length > 0 && (
           <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}
             columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true, age: true }, { name: 'Last seen', right: true, age: true }, { name: 'Actions', hidden: true }]}
@@ -90,7 +90,7 @@ function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
     say(`${c.consumer} ${text}`, undoOf({ action: 'consumer.' + verb, queue: of, target: 'consumer ' + c.consumer }))
     done()
   }
-  const holds = `${exact(c.reserved)} ${c.reserved === 1 ? 'chunk' : 'chunks'}`
+  const holds = amount(c.reserved, 'chunk')
   const name = clamped(visible(c.consumer), 40)
   const ordered = c.draining || c.quiet
   return (
@@ -127,7 +127,7 @@ export function Consumer({ name }: { name: string }) {
         <section class="card w12">
           <header><h2>State</h2></header>
           <dl class="facts">
-            <dt>Holds</dt><dd>{exact(c.reserved)} chunks{c.overdue > 0 && <>, <span class="badge">{exact(c.overdue)} overdue</span></>}</dd>
+            <dt>Holds</dt><dd>{amount(c.reserved, 'chunk')}{c.overdue > 0 && <>, <span class="badge">{exact(c.overdue)} overdue</span></>}</dd>
             {c.attached_since && <><dt>Attached since</dt><dd>{moment(c.attached_since)}</dd></>}
             {c.away_since && <><dt>Away since</dt><dd>{moment(c.away_since)}{c.lost_at && <>; what it holds is lost at {moment(c.lost_at)} unless it returns</>}</dd></>}
             {c.last_seen_at && <><dt>Last seen</dt><dd>{moment(c.last_seen_at)}, {ago(c.last_seen_at)}</dd></>}

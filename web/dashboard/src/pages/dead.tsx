@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueOf, valueText } from '../api'
-import { clamped, exact, metaList, moment, percent, visible } from '../format'
+import { amount, clamped, exact, metaList, moment, percent, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
@@ -56,7 +56,7 @@ export function DeadLetters() {
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...filterFlags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>
-        <header><h2>By error</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.others ? `, and ${exact(groups.data.others)} letters of more kinds` : ''}` : ''}</small></header>
+        <header><h2>By error</h2><small>{groups.data ? `${amount(groups.data.items.length, 'kind')} of error${groups.data.others ? `, and ${amount(groups.data.others, 'letter')} of more kinds` : ''}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'No dead letters in this queue.'}</Empty>}
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} others={groups.data.others} chosen={filter.fingerprint} redrive={(fingerprint) => { refine({ fingerprint, cursor: undefined }); setQuestion('redrive') }} />}

@@ -1,6 +1,6 @@
 import { curl, quern, queuePath } from '../api'
 import { CopyAs } from '../copy'
-import { duration, exact, moment, percent, short } from '../format'
+import { amount, duration, exact, moment, percent, short } from '../format'
 import { useLive } from '../live'
 import { Empty, Failed } from '../parts'
 import { queue } from '../state'
@@ -35,12 +35,12 @@ function Kind({ name, about, c }: { name: string; about: string; c: Counts }) {
   const range = (b: { below_ms: number }) => (b.below_ms === 1 ? 'below 1 ms' : `${took(b.below_ms / 2)} to ${took(b.below_ms)}`)
   return (
     <figure class="hist low">
-      <figcaption><b>{name}</b> <span class="note">{about}, {short(c.count)} {c.count === 1 ? 'chunk' : 'chunks'}</span></figcaption>
+      <figcaption><b>{name}</b> <span class="note">{about}, {amount(c.count, 'chunk', 'chunks', short)}</span></figcaption>
       {c.count === 0 ? <p class="note">None yet.</p> : (
         <>
           <dl class="three"><div><dt>Half within</dt><dd>{took(c.p50_ms)}</dd></div><div><dt>95 % within</dt><dd>{took(c.p95_ms)}</dd></div><div><dt>Slowest</dt><dd>{took(c.max_ms)}</dd></div></dl>
           <div class="bars" role="img" aria-label={`${name}: ${c.buckets.filter((b) => b.count > 0).map((b) => `${range(b)} ${percent(b.count, c.count).toFixed(1)} %`).join(', ')}`}>
-            {c.buckets.map((b) => <div key={b.below_ms} class="col" title={`${range(b)}: ${exact(b.count)} chunks, ${percent(b.count, c.count).toFixed(1)} %`}><i class="rest" style={{ height: b.count > 0 ? `max(2px, ${(100 * b.count) / most}%)` : '0' }} /></div>)}
+            {c.buckets.map((b) => <div key={b.below_ms} class="col" title={`${range(b)}: ${amount(b.count, 'chunk')}, ${percent(b.count, c.count).toFixed(1)} %`}><i class="rest" style={{ height: b.count > 0 ? `max(2px, ${(100 * b.count) / most}%)` : '0' }} /></div>)}
           </div>
           <div class="legend ends"><span class="mono">{c.buckets[0]!.below_ms === 1 ? '0' : took(c.buckets[0]!.below_ms / 2)}</span><span class="note">twice as long from column to column</span><span class="mono">{took(c.buckets.at(-1)!.below_ms)}</span></div>
         </>

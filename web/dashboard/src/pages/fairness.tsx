@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks'
 import { curl, quern, queuePath, valueText } from '../api'
-import { duration, exact, percent, shown } from '../format'
+import { amount, duration, exact, percent, shown } from '../format'
 import { List, Table } from '../list'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -32,7 +32,7 @@ export function Fairness() {
           <div class="ledgers" role="group" aria-label="Ledgers">{all.map((l) => (
             <button key={l.id} aria-pressed={l.id === id} onClick={() => refine({ ledger: l.id })}>
               <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code><Sentence text={l.branch} /></code>
-              <span class="note">{exact(l.active)} compete, {exact(l.blocked)} at limits, {exact(l.owing)} owe{l.places > 1 ? `, in ${exact(l.places)} places` : ''} · {l.cost === 'time' ? 'seconds held' : 'chunks'} are shared</span>
+              <span class="note">{amount(l.active, 'competes', 'compete')}, {exact(l.blocked)} at limits, {amount(l.owing, 'owes', 'owe')}{l.places > 1 ? `, in ${exact(l.places)} places` : ''} · {l.cost === 'time' ? 'seconds held' : 'chunks'} are shared</span>
             </button>
           ))}</div>
         </section>
@@ -109,8 +109,8 @@ function Lags({ of, unit }: { of: LedgerTenants; unit: string }) {
     <section class="card w4">
       <header><h2>Distance from the fair share</h2><small>tenants by lag, in {unit}</small></header>
       <figure class="hist">
-        <div class="bars" role="img" aria-label={`Lags of ${exact(of.tenants)} tenants; the table below has the numbers.`}>
-          {of.lags.map((c, i) => <div key={i} class="col" title={`${range(c)}: ${exact(c.tenants)} tenants`}><i class={i < middle ? 'reserved' : i > middle ? 'ready' : 'done'} style={{ height: c.tenants > 0 ? `max(3px, ${(100 * c.tenants) / most}%)` : '0' }} /></div>)}
+        <div class="bars" role="img" aria-label={`Lags of ${amount(of.tenants, 'tenant')}; the table below has the numbers.`}>
+          {of.lags.map((c, i) => <div key={i} class="col" title={`${range(c)}: ${amount(c.tenants, 'tenant')}`}><i class={i < middle ? 'reserved' : i > middle ? 'ready' : 'done'} style={{ height: c.tenants > 0 ? `max(3px, ${(100 * c.tenants) / most}%)` : '0' }} /></div>)}
         </div>
         <figcaption class="legend"><span>ahead</span><span class="mid"><span><Mark of="done" />even</span></span><span>owed</span></figcaption>
         <details><summary>Lags as a table</summary>

@@ -1,4 +1,4 @@
-import { exact } from '../format'
+import { amount, exact } from '../format'
 import { Mark } from '../parts'
 
 /** How many candidates scored so, and of how many of them something is taken. */
@@ -25,9 +25,9 @@ export function Histogram({ bins, taken }: { bins: ScoreBin[]; taken: string }) 
   const text = scale(first.from, last.to, bins.length)
   return (
     <figure class="hist">
-      <div class="bars" role="img" aria-label={`Scores from ${text(first.from)} to ${text(last.to)}; the fullest range has ${exact(most)} candidates. The table below has the numbers.`}>
+      <div class="bars" role="img" aria-label={`Scores from ${text(first.from)} to ${text(last.to)}; the fullest range has ${amount(most, 'candidate')}. The table below has the numbers.`}>
         {bins.map((b, i) => (
-          <div key={i} class="col" title={`${text(b.from)} to ${text(b.to)}: ${exact(b.count)} candidates, ${exact(b.taken)} taken`}>
+          <div key={i} class="col" title={`${text(b.from)} to ${text(b.to)}: ${amount(b.count, 'candidate')}, ${exact(b.taken)} taken`}>
             <i class="rest" style={{ height: `${(100 * Math.max(0, b.count - b.taken)) / most}%` }} />
             {b.taken > 0 && <i class="took" style={{ height: `max(3px, ${(100 * Math.min(b.count, b.taken)) / most}%)` }} />}
           </div>

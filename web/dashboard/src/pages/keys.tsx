@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, keyPath, quern, queuePath, valueOf, valuePath, valueText } from '../api'
-import { duration, exact, moment, percent, rateOf, rateText, short, shown } from '../format'
+import { amount, duration, exact, moment, percent, rateOf, rateText, short, shown } from '../format'
 import { Heat } from '../heat'
 import { write } from '../json'
 import { List } from '../list'
@@ -75,8 +75,8 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
           columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Oldest', right: true, age: true, title: 'since the oldest submission with a ready chunk was inserted' }, { name: 'Waiting', right: true, wide: true, title: 'for a retry or for run_at' }, { name: 'In flight / limit' }, { name: 'At limit for', age: true, title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, wide: true, title: 'of all chunks in flight in this queue' }, { name: 'Dead', right: true, title: 'of open submissions' }, { name: 'Done', right: true, wide: true, title: 'of open submissions' }, { name: 'Submissions', right: true, wide: true }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
           cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={11}><Edit of={of} value={v.value} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
-      {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
-      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} {sort === 'oldest' ? 'are younger' : `have less ${sorted}`}; find one by its name.</p>}
+      {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{amount(info.values - rows.length, 'more value')}. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
+      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">{info.values === 1001 ? 'The other one' : `The other ${exact(info.values - 1000)}`} {sort === 'oldest' ? (info.values === 1001 ? 'is younger' : 'are younger') : `${info.values === 1001 ? 'has' : 'have'} less ${sorted}`}; find one by its name.</p>}
     </section>
   )
 }

@@ -1,5 +1,5 @@
 import { call, curl, quern, queuePath } from '../api'
-import { duration, exact, moment, short } from '../format'
+import { amount, duration, exact, moment, queueName, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -66,7 +66,7 @@ function Tiles({ w, ready }: { w: Lifecycle; ready: Readiness | undefined }) {
       <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action is parked'}</Tile>
       <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${exact(s.shelved)} wait for a slot` : 'none waits for a place'}</Tile>
       <Tile of={grace > 0 ? 'paused' : 'zero'} name="Restart grace" value={grace > 0 ? duration(grace) : 'over'} title={w.restart_grace_until ? moment(w.restart_grace_until) : 'it is over, or the queue has none'}>{grace > 0 ? `until ${moment(w.restart_grace_until!)}` : 'limits apply as usual'}</Tile>
-      <Tile of={ready ? 'done' : 'zero'} name="Server" value={ready ? 'ready' : 'not ready'} title={ready?.checks?.map((c) => `${c.name}: ${c.ok ? 'ok' : c.detail ?? 'failed'}`).join('\n') ?? ''}>{ready ? `${exact(ready.checks?.length ?? 0)} parts work` : 'its checks are read'}</Tile>
+      <Tile of={ready ? 'done' : 'zero'} name="Server" value={ready ? 'ready' : 'not ready'} title={ready?.checks?.map((c) => `${queueName(c.name)}: ${c.ok ? 'ok' : c.detail ?? 'failed'}`).join('\n') ?? ''}>{ready ? `${amount(ready.checks?.length ?? 0, 'part works', 'parts work')}` : 'its checks are read'}</Tile>
     </>
   )
 }
@@ -123,7 +123,7 @@ function Recounted({ r }: { r: Recount }) {
     <section class="card w12">
       <header><div class="row"><h2>Counters, recounted</h2><small>{pace}</small></div><span class="state"><Mark of={r.drifts_total > 0 || r.stopped ? 'dead' : 'done'} />{r.stopped ? 'stopped: see the server’s log' : r.drifts_total > 0 ? `${exact(r.drifts_total)} corrected` : 'all were right'}</span></header>
       <dl class="facts">
-        <dt>checked</dt><dd>{exact(r.submissions_checked_total)} submissions, {exact(r.values_checked_total)} values and {exact(r.queue_counters_checked_total)} totals since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} skipped`}</dd>
+        <dt>checked</dt><dd>{amount(r.submissions_checked_total, 'submission')}, {amount(r.values_checked_total, 'value')} and {amount(r.queue_counters_checked_total, 'total')} since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} skipped`}</dd>
         <dt>last round</dt><dd>{r.last_round_at ? moment(r.last_round_at) : 'not yet'}{r.progress > 0 && `; the next is ${(100 * r.progress).toFixed(0)} % through`}</dd>
         {d && <><dt>newest mistake</dt><dd><code>{d.counter}</code> of {d.submission ? <a class="mono" href={link('submissions/' + d.submission)}>{d.submission}</a> : d.meta_key ? <span class="chip">{d.meta_key}={String(d.value)}</span> : 'the queue'}: {exact(d.kept)} were counted, {exact(d.recounted)} are there; {d.corrected ? 'corrected' : 'not corrected'}, {moment(d.at)}</dd></>}
       </dl>

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call, curl, quern } from '../api'
-import { exact } from '../format'
+import { amount, exact } from '../format'
 import { write } from '../json'
 import { useAction } from '../live'
 import { Question } from '../confirm'
@@ -27,7 +27,7 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
     say(`${verbs[verb]} ${exact(counted?.n ?? 0)}: it continues in the background`)
     close()
   })
-  const unit = verb === 'retry' ? 'waiting chunks' : 'open submissions'
+  const unit = verb === 'retry' ? 'waiting chunk' : 'open submission'
   const cli = quern('bulk', 'run', verb, ...bulkFlags(filter), ...(verb === 'reprioritize' ? ['--priority', priority] : []), ...(rate ? ['--rate', rate] : []), '--queue', queue.value)
   return (
     <section class="card w12" aria-label="All that match">
@@ -41,7 +41,7 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
         </div>
         {counted && counted.what === what && (counted.n === 0 ? <p role="status">Nothing would change.</p> : (
           <Question name={verbs[verb]} n={counted.n} danger={verb === 'cancel'} busy={action.busy} leave={() => setCounted(undefined)} run={() => void start()}>
-            {exact(counted.n)} {unit} fit the filter now{verb === 'cancel' ? '; chunks that are not done are skipped for good' : ''}. By then it may be more or fewer.
+            {amount(counted.n, `${unit} fits`, `${unit}s fit`)} the filter now{verb === 'cancel' ? '; chunks that are not done are skipped for good' : ''}. By then it may be more or fewer.
           </Question>
         ))}
         {action.problem && <Failed problem={action.problem} />}

@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import { answering, curl, quern } from '../api'
 import { CopyAs } from '../copy'
-import { exact, moment } from '../format'
+import { exact, moment, queueName } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Failed, Mark } from '../parts'
@@ -49,7 +49,7 @@ export function Nodes() {
               return [
                 <td><b><Clamp text={n.name} /></b>{n.name === self && <> <span class="chip">answers this page</span></>}<p class="note mono"><Clamp text={n.url} /></p></td>,
                 <td><State of={n} left={left} /></td>,
-                <td class="wrap">{n.queues.map((q) => <a key={q.queue} class="chip" title={`shard ${q.shard}, epoch ${q.epoch}`} href={inQueue(q.queue)}>{q.queue}</a>)}{n.queues.length === 0 && <span class="note">none</span>}</td>,
+                <td class="wrap">{n.queues.map((q) => <a key={q.queue} class="chip" title={`shard ${q.shard}, epoch ${q.epoch}`} href={inQueue(q.queue)}>{queueName(q.queue)}</a>)}{n.queues.length === 0 && <span class="note">none</span>}</td>,
                 <td class="r">{owner ? seconds(Math.max(0, left)) : ''}</td>,
                 <td class="r">{owner ? seconds(leaseMs - left) : ''}</td>,
                 <td class="note">{moment(n.since)}</td>,

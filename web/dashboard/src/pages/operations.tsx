@@ -35,7 +35,7 @@ export function Operations() {
       </section>
       <section class="card w12">
         <header>
-          <div class="row"><h2>Ended</h2><small>{list.data ? `the last ${exact(ended.length)}${ended.length >= 100 ? ', older ones are forgotten' : ''}` : ''}</small></div>
+          <div class="row"><h2>Ended</h2><small>{list.data ? `${exact(ended.length)}${ended.length >= 100 ? ', older ones are forgotten' : ''}` : ''}</small></div>
           <div class="row">
             <label class="field">Action <select value={action} onChange={(e) => refine({ action: e.currentTarget.value || undefined })}><option value="">all</option>{actions.map((a) => <option key={a}>{a}</option>)}</select></label>
             <label class="field">Outcome <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined })}><option value="">all</option>{states.map((s) => <option key={s}>{s}</option>)}</select></label>

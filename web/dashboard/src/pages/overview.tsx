@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import { Changes, useChanges } from '../changes'
 import { Chart, isCut, type Line } from '../chart'
-import { bytes, duration, exact, moment, short } from '../format'
+import { amount, bytes, duration, exact, moment, queueName, short } from '../format'
 import { Heat } from '../heat'
 import { List } from '../list'
 import { useLive } from '../live'
@@ -16,10 +16,10 @@ import type { Diagnosis, KeysFrame, Page, Series, StatsFrame, Submission } from 
 export function Overview() {
   const frame = stats.value
   const nothing = frame && frame.stats.submissions_open === 0 && !sure.value
-  if (!frame || nothing) return <div class="card w12"><p class="note">Waiting for the first numbers of queue “{queue.value}”.</p></div>
+  if (!frame || nothing) return <div class="card w12"><p class="note">Waiting for the first numbers of queue “{queueName(queue.value)}”.</p></div>
   return (
     <>
-      <div class="head"><h1>Overview</h1><span>queue {queue.value}</span></div>
+      <div class="head"><h1>Overview</h1><span>queue {queueName(queue.value)}</span></div>
       {frame.stats.disk_full > 0 && <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> The server refuses inserts until there is space. Completions continue.</span></div>}
       <Said frame={frame} />
       <Tiles frame={frame} />
@@ -56,12 +56,12 @@ function Tiles({ frame: { at, stats: s, rates } }: { frame: StatsFrame }) {
   const open = free + s.paused + s.blocked
   return (
     <>
-      <Tile of="ready" name="Ready" href={link('submissions', { state: 'open' })} value={short(s.ready)} title={exact(s.ready)}>in {exact(s.submissions_open)} submissions</Tile>
-      <Tile of="reserved" name="In flight" href={link('reservations')} value={short(s.reserved)} title={exact(s.reserved)}>{exact(s.consumers_waiting)} calls wait for work</Tile>
+      <Tile of="ready" name="Ready" href={link('submissions', { state: 'open' })} value={short(s.ready)} title={exact(s.ready)}>in {amount(s.submissions_open, 'submission')}</Tile>
+      <Tile of="reserved" name="In flight" href={link('reservations')} value={short(s.reserved)} title={exact(s.reserved)}>{amount(s.consumers_waiting, 'call waits', 'calls wait')} for work</Tile>
       <Tile of="waiting" name="Waiting" href={link('failing')} value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
       <Tile of="done" name="Done" href={link('submissions', { state: 'completed' })} value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
       <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
-      <Tile name="Empty in" value={open === 0 ? 'now' : f ? duration(Math.max(1, (Date.parse(f.p50) - now) / 1000)) : '—'} title={f ? ends(f, now) : ''}>{open === 0 ? 'nothing is open' : f ? `nine times in ten within ${duration(Math.max(1, (Date.parse(f.p90) - now) / 1000))}${f.not_before ? `, not before ${moment(f.not_before)}` : ''}${f.moving ? '' : '; a part is stuck'}` : free === 0 ? 'rules hold all of it' : rates.done > 0 ? 'the pace is being measured' : 'no chunk is finishing'}</Tile>
+      <Tile name="Empty in" value={open === 0 ? 'now' : f?.moving ? duration(Math.max(1, (Date.parse(f.p50) - now) / 1000)) : '—'} title={f ? ends(f, now) : ''}>{open === 0 ? 'nothing is open' : f?.moving ? `nine times in ten within ${duration(Math.max(1, (Date.parse(f.p90) - now) / 1000))}${f.not_before ? `, not before ${moment(f.not_before)}` : ''}` : f ? `a part does not move; the rest ${ends({ ...f, moving: true }, now)}` : free === 0 ? 'rules hold all of it' : rates.done > 0 ? 'the pace is being measured' : 'no chunk is finishing'}</Tile>
     </>
   )
 }
@@ -114,11 +114,11 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
           {s.blocked > 0 && <tr><td class="wrap"><Mark of="blocked" /> <a href={link('rules')}>Blocked by a rule</a></td><td class="r"><Count n={s.blocked} /></td></tr>}
           <tr><td class="wrap"><Mark of="dead" /> {s.dead_letters > 0 ? <><a href={link('dead-letters')}>Dead: out of attempts</a>, <a href={link('dead-letters', { died: '1h' })}>those of the last hour</a></> : 'Dead: out of attempts'}</td><td class="r"><Count n={s.dead_letters} /></td></tr>
           <tr><td class="wrap"><Mark of="ready" /> Ready: waits for a consumer</td><td class="r"><Count n={s.ready} /></td></tr>
-          {full.map((k) => <tr key={k.key} class="part"><td class="wrap">of these behind a reached limit of <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> ({k.values} {k.values === 1 ? 'value' : 'values'})</td><td class="r"><Count n={k.ready} /></td></tr>)}
+          {full.map((k) => <tr key={k.key} class="part"><td class="wrap">of these behind a reached limit of <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> ({amount(k.values, 'value')})</td><td class="r"><Count n={k.ready} /></td></tr>)}
         </tbody>
       </table>
       <p class="foot">This counts only limits set on values. To see the effect of a strategy’s filters and limits: <a href={link('strategies')}>Explain a strategy</a>.</p>
-      <p class="foot note">{exact(s.failed_total)} attempts failed, {exact(s.expired_total)} expired since the start. On disk: {bytes(s.journal_bytes + s.store_bytes)}.</p>
+      <p class="foot note">{amount(s.failed_total, 'attempt')} failed, {exact(s.expired_total)} expired since the start. On disk: {bytes(s.journal_bytes + s.store_bytes)}.</p>
     </section>
   )
 }
@@ -138,9 +138,9 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
         <>
           <Heat key={frame.key} frame={frame} at={keyed.at} rows={12} />
           <p class="foot">
-            {frame.whole ? '' : 'More than '}{exact(frame.values)} values · {exact(frame.top.filter(atLimit).length)} at their limit
-            {frame.rest.values > 0 && <> · {short(frame.rest.in_flight)} in flight and {short(frame.rest.ready)} ready in the {exact(frame.rest.values)} others</>}
-            {keyed.left > 0 && <> · {exact(keyed.left)} more keys are not followed</>} · <a href={link('keys', { key: frame.key })}>all values</a>
+            {frame.whole ? '' : 'More than '}{amount(frame.values, 'value')} · {exact(frame.top.filter(atLimit).length)} at their limit
+            {frame.rest.values > 0 && <> · {short(frame.rest.in_flight)} in flight and {short(frame.rest.ready)} ready in {frame.rest.values === 1 ? 'the other one' : `the ${exact(frame.rest.values)} others`}</>}
+            {keyed.left > 0 && <> · {amount(keyed.left, 'more key is', 'more keys are')} not followed</>} · <a href={link('keys', { key: frame.key })}>all values</a>
           </p>
         </>
       )}

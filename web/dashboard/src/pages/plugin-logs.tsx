@@ -1,5 +1,5 @@
 import { curl, pluginPath, quern } from '../api'
-import { exact, moment } from '../format'
+import { amount, exact, moment } from '../format'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Empty, Failed } from '../parts'
@@ -18,7 +18,7 @@ export function Logs({ name, dropped }: { name: string; dropped: number }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Log</h2><small>{list.data ? `${exact(list.data.lines.length)} lines kept${dropped > 0 ? `, ${exact(dropped)} dropped over the limits` : ''}${list.data.missing ? `, without those of ${list.data.missing.join(', ')}` : ''}` : ''}</small></div>
+        <div class="row"><h2>Log</h2><small>{list.data ? `${amount(list.data.lines.length, 'line')} kept${dropped > 0 ? `, ${exact(dropped)} dropped over the limits` : ''}${list.data.missing ? `, without those of ${list.data.missing.join(', ')}` : ''}` : ''}</small></div>
         <div class="row">
           <label class="field">From level <select value={levels[least]} onChange={(e) => refine({ level: e.currentTarget.value === 'debug' ? undefined : e.currentTarget.value })}>{levels.map((l) => <option key={l}>{l}</option>)}</select></label>
           <CopyAs cli={quern('plugin', 'logs', name)} curl={curl('GET', path)} />

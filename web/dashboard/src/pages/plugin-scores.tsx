@@ -1,5 +1,5 @@
 import { curl, quern } from '../api'
-import { duration, exact, short } from '../format'
+import { amount, duration, exact, short } from '../format'
 import { write } from '../json'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -23,7 +23,7 @@ export function Scores({ name, path, version }: { name: string; path: string; ve
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Scores of live traffic</h2>{s?.last_at && now > 0 && <small>{exact(s.windows)} of {short(s.batches)} batches sampled, the last {ago(s.last_at)} ago</small>}</div>
+        <div class="row"><h2>Scores of live traffic</h2>{s?.last_at && now > 0 && <small>{exact(s.windows)} of {amount(s.batches, 'batch', 'batches', short)} sampled, the last {ago(s.last_at)} ago</small>}</div>
         <CopyAs cli={quern('plugin', 'scores', name)} curl={curl('GET', `${path}/scores`)} />
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -65,7 +65,7 @@ const kinds: Record<string, string> = {
 /** What went wrong in this version, by kind: of all its batches, not only of those that were sampled. */
 function Faults({ s }: { s: PluginScores }) {
   const all = Object.entries(s.faults).sort(([, a], [, b]) => b - a)
-  if (all.length === 0) return <p class="note">None of its {exact(s.batches)} batches failed since it was opened.</p>
+  if (all.length === 0) return <p class="note">Of {amount(s.batches, 'batch', 'batches')} since it was opened, none failed.</p>
   const most = Math.max(...all.map(([, n]) => n))
   return (
     <div class="stack">

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call, curl, pluginPath, quern } from '../api'
-import { exact } from '../format'
+import { amount, exact, queueName } from '../format'
 import { useAction } from '../live'
 import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
@@ -30,7 +30,7 @@ export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
         <button class="main" disabled={action.busy || context.wrong !== undefined}>{action.busy ? 'Scoring…' : 'Score ready chunks'}</button>
       </form>
       {action.problem && <Failed problem={action.problem} />}
-      {!answer && !action.problem && <Empty>Scores the candidates of queue {queue.value} now: the scores, the chunks that would be taken, and the change. It reserves nothing.</Empty>}
+      {!answer && !action.problem && <Empty>Scores the candidates of queue {queueName(queue.value)} now: the scores, the chunks that would be taken, and the change. It reserves nothing.</Empty>}
       {answer?.live && <Live of={answer.live} active={active} want={want} />}
       {answer && !answer.live && <p class="foot">{tried(answer.report)}</p>}
     </>
@@ -41,7 +41,7 @@ function Live({ of, active, want }: { of: PluginLive; active: boolean; want: num
   if (of.rows === 0) return <Empty>No chunk is ready for this strategy.</Empty>
   return (
     <div class="stack foot" role="status">
-      <p>{exact(of.rows)} candidates, {exact(of.picks.length)} would be taken{of.skipped > 0 ? `, ${exact(of.skipped)} skipped` : ''}.</p>
+      <p>{amount(of.rows, 'candidate')}, {exact(of.picks.length)} would be taken{of.skipped > 0 ? `, ${exact(of.skipped)} skipped` : ''}.</p>
       <Histogram bins={binned(of)} taken="would be taken" />
       <Moves name="without the plugin" of={of.submissions} gained={of.gained} lost={of.lost} want={want} />
       {!active && of.active_overlap !== undefined && <Moves name="with the active version" of={of.submissions} gained={of.active_gained ?? []} lost={of.active_lost ?? []} want={want} overlap={of.active_overlap} tau={of.active_tau} />}

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, pluginPath, quern, shell } from '../api'
-import { bytes, exact, moment, percent, short } from '../format'
+import { bytes, amount, exact, moment, percent, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive, type Live } from '../live'
 import { Confirm } from '../confirm'
@@ -94,7 +94,7 @@ function Numbers({ s }: { s: PluginStats }) {
   const faults = Object.values(s.faults).reduce((a, n) => a + n, 0)
   return (
     <>
-      <Tile name="Scored" value={short(s.candidates)} title={exact(s.candidates)}>candidates in {short(s.batches)} batches</Tile>
+      <Tile name="Scored" value={short(s.candidates)} title={exact(s.candidates)}>candidates in {amount(s.batches, 'batch', 'batches', short)}</Tile>
       <Tile name="A candidate" value={s.candidates > 0 ? `${short(Math.round(s.ns_per_candidate))} ns` : '—'}>{exact(Math.round(s.fuel_per_candidate))} fuel</Tile>
       <Tile name="Without it" of="skipped" value={short(s.fallbacks)} title={exact(s.fallbacks)}>reservations that used the next branch</Tile>
       <Tile name="Faults" of={faults > 0 ? 'dead' : 'zero'} value={exact(faults)} title={s.last_fault ?? ''}>{faults === 0 ? 'none since the start' : Object.entries(s.faults).map(([kind, n]) => `${exact(n)} ${kind}`).join(', ')}</Tile>
@@ -106,7 +106,7 @@ function Numbers({ s }: { s: PluginStats }) {
         <section class="card w12">
           <header><h2>Shadow against active</h2><small class="mono">{s.shadow.sha256.slice(0, 12)}</small></header>
           <div class="row legend">
-            <span>{exact(s.shadow.batches)} batches both scored, {exact(s.shadow.dropped)} it did not</span>
+            <span>{amount(s.shadow.batches, 'batch', 'batches')} both scored, {exact(s.shadow.dropped)} it did not</span>
             <span>takes the same in <b>{(100 * s.shadow.overlap).toFixed(1)} %</b></span><span>order agrees (tau) <b>{s.shadow.tau.toFixed(3)}</b></span>
             <span>{Object.entries(s.shadow.faults).map(([kind, n]) => `${exact(n)} ${kind}`).join(', ') || 'no fault'}</span>
           </div>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, etagOf, curl, quern, queuePath } from '../api'
-import { moment } from '../format'
+import { amount, moment, queueName } from '../format'
 import { write } from '../json'
 import { CopyAs } from '../copy'
 import { Outcome, useEdit } from '../edit'
@@ -38,13 +38,13 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
     read: async () => version(await call<Queue>('GET', path)),
     put: async (_, guard) => version(await call<Queue>('PATCH', path, { settings: changed }, guard)),
     done: (_, saved) => {
-      if (saved) say(`${n} ${n === 1 ? 'setting' : 'settings'} changed`)
+      if (saved) say(`${amount(n, 'setting')} changed`)
       setForm(undefined)
       again()
     },
   })
   return (
-    <form class="stack" aria-label={`Settings of ${q.name}`} onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') setForm(undefined) }}>
+    <form class="stack" aria-label={`Settings of ${queueName(q.name)}`} onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') setForm(undefined) }}>
       <dl class="facts form settings">
         {settingsOf(q.settings).map(([name]) => (
           <Entry key={name} name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} problem={edit.problem} pointer={`/settings/${name}`} />

@@ -1,4 +1,4 @@
-import { exact, queueName, short } from '../format'
+import { amount, queueName, short } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, damagedOf } from '../parts'
@@ -21,7 +21,7 @@ export function Queues() {
   const alarms = [...whole.values()].filter((of) => alarming(of) > 0).length
   return (
     <>
-      <div class="head"><h1>All queues</h1><span>{list.data && `${exact(whole.size)} ${whole.size === 1 ? 'queue' : 'queues'}, ${alarms === 0 ? 'none needs you' : `${exact(alarms)} ${alarms === 1 ? 'needs' : 'need'} a look`}`}</span></div>
+      <div class="head"><h1>All queues</h1><span>{list.data && `${amount(whole.size, 'queue')}, ${alarms === 0 ? 'none needs you' : `${amount(alarms, 'needs', 'need')} a look`}`}</span></div>
       <section class="card w12">
         <form class="row" onSubmit={(e) => e.preventDefault()}><label class="field">Name <input type="search" value={find} placeholder="part of a name" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label></form>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -51,7 +51,7 @@ function sum(q: Queue, shards: Queue[]): Queue {
   const add = (n: (of: NonNullable<Queue['now']>) => number) => of.reduce((all, one) => all + n(one), 0)
   const points = Math.max(0, ...of.map((n) => n.done_rates.length))
   const now = { waiting: add((n) => n.waiting), reserved: add((n) => n.reserved), dead_letters: add((n) => n.dead_letters), done_per_second: add((n) => n.done_per_second), alarms: [], done_rates: Array.from({ length: points }, (_, i) => add((n) => n.done_rates.at(i - points) ?? 0)) }
-  return { ...q, sentence: `In ${exact(shards.length)} shards:`, ...(of.length > 0 ? { now } : {}) }
+  return { ...q, sentence: `In ${amount(shards.length, 'shard')}:`, ...(of.length > 0 ? { now } : {}) }
 }
 
 /** How many chunks were done a second, as a line, and how many now. */

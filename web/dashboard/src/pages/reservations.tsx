@@ -3,7 +3,7 @@ import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
-import { duration, exact, moment, short } from '../format'
+import { amount, duration, exact, moment, short } from '../format'
 import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
@@ -119,12 +119,12 @@ export const consumerPath = (name: string) => `${queuePath(queue.value)}/consume
 export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; look?: 'plain' }) {
   const run = async () => {
     const { released } = await call<{ released: number }>('POST', `${consumerPath(c.consumer)}/release`)
-    say(`${exact(released)} ${released === 1 ? 'chunk' : 'chunks'} taken from ${c.consumer}, and offered again`)
+    say(`${amount(released, 'chunk')} taken from ${c.consumer}, and offered again`)
     done()
   }
   return (
-    <Confirm name="Release" n={c.reserved} label={`Release the chunks of ${c.consumer}`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…`, label: `Release all ${exact(c.reserved)} chunks of ${c.consumer}` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
-      {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, without counting an attempt. A completion counts only until they are handed out again.
+    <Confirm name="Release" n={c.reserved} label={`Release the chunks of ${c.consumer}`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…`, label: `Release all ${amount(c.reserved, 'chunk')} of ${c.consumer}` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
+      {amount(c.reserved, 'chunk is', 'chunks are')} offered again at once, without counting an attempt. A completion counts only until they are handed out again.
     </Confirm>
   )
 }

@@ -56,7 +56,7 @@ function Past({ path }: { path: string }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Past</h2><small>{list.data ? `the last ${exact(all.length)} that ended${all.length >= 1000 ? ', older ones are forgotten' : ''}` : ''}</small></div>
+        <div class="row"><h2>Past</h2><small>{list.data ? `${exact(all.length)}${all.length >= 1000 ? ', older ones are forgotten' : ''}` : ''}</small></div>
         <div class="row">
           <label class="field">How <select value={end} onChange={(e) => refine({ end: e.currentTarget.value || undefined })}><option value="">all</option>{Object.entries(ends).map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
           <label class="field">Find <input type="search" value={find} placeholder="who, why, what" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
@@ -65,7 +65,7 @@ function Past({ path }: { path: string }) {
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {!list.data && !list.problem && <p class="note">Reading…</p>}
-      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? `None of the last ${exact(all.length)} ended rules matches the filter.` : 'No rule of this queue has ended. Rules that were lifted or ended appear here.'}</Empty>}
+      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? all.length === 1 ? 'The only rule that ended does not match the filter.' : `None of the ${exact(all.length)} rules that ended matches the filter.` : 'No rule of this queue has ended. Rules that were lifted or ended appear here.'}</Empty>}
       {fit.length > 0 && (
         <List name="Past rules" items={fit.slice(0, n)} id={(r) => r.id} scope={`${queue.value} ${end} ${find} ${n}`} keys={false}
           columns={[{ name: 'Covered' }, { name: 'Did' }, { name: 'Why' }, { name: 'Held' }, { name: 'Ended' }]}

@@ -51,7 +51,7 @@ export function Schedules() {
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
         {list.data && all.length === 0 && <Empty command={quern('schedules', 'set', 'nightly', '--queue', queue.value, '--spec', '30 2 * * *', '--tz', 'Europe/Amsterdam', '--count', 100, '--template', 'part {index}', '--meta', 'kind=nightly')}>No schedules. A schedule inserts a submission at every tick, also across daylight saving time and restarts.</Empty>}
-        {all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} schedules matches.</Empty>}
+        {all.length > 0 && items.length === 0 && <Empty>{all.length === 1 ? 'The only schedule does not match.' : `None of the ${exact(all.length)} schedules matches.`}</Empty>}
         {items.length > 0 && (
           <List name="Schedules" items={items} id={(i) => i.name} scope={queue.value + find + state} marked={chosen} open={(i) => link('schedules', { name: i.name, find, state })}
             columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Lately', title: 'results of its last submissions, the newest at the right' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}

@@ -1,10 +1,11 @@
 import type { ComponentChildren } from 'preact'
 import type { Problem } from '../api'
 import { isBackoff, pause, type Backoff } from '../backoff'
+import { grouped } from '../format'
 import { said, setting } from '../settings'
 
 /** What a refusal says of one field, and of what is in it unless that is said elsewhere. */
-export const wrongAt = (problem: Problem | undefined, pointer: string, alone = false): string[] => (problem?.errors ?? []).filter((e) => e.pointer === pointer || (!alone && e.pointer.startsWith(pointer + '/'))).map((e) => e.detail)
+export const wrongAt = (problem: Problem | undefined, pointer: string, alone = false): string[] => (problem?.errors ?? []).filter((e) => e.pointer === pointer || (!alone && e.pointer.startsWith(pointer + '/'))).map((e) => grouped(e.detail))
 
 /** One setting in a form, with what it is and may be as the server declares it. */
 export function Entry({ name, value, set, problem, pointer }: { name: string; value: unknown; set: (v: unknown) => void; problem: Problem | undefined; pointer: string }) {
@@ -15,7 +16,7 @@ export function Entry({ name, value, set, problem, pointer }: { name: string; va
       <dt><label for={`set-${name}`}><code>{name}</code></label></dt>
       <dd>
         <Field name={name} value={value} set={set} problem={problem} pointer={pointer} />
-        <small>{[known?.sentence, known?.range].filter(Boolean).join(': ')}</small>
+        <small>{grouped([known?.sentence, known?.range].filter(Boolean).join(': '))}</small>
         {wrong.map((detail) => <p class="problem" role="alert" key={detail}>{detail}</p>)}
       </dd>
     </>

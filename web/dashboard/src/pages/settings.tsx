@@ -1,6 +1,7 @@
 import { curl, quern, queuePath } from '../api'
 import { Table } from '../list'
 import { useLive } from '../live'
+import { grouped, queueName } from '../format'
 import { places } from '../nav'
 import { CopyAs } from '../copy'
 import { Failed, Mark } from '../parts'
@@ -17,7 +18,7 @@ export function Settings() {
     <>
       <div class="head"><h1>Settings</h1><span>the values in effect</span></div>
       <section class="card w6">
-        <header><h2>Queue {queue.value}</h2><CopyAs cli={quern('queue', 'get', queue.value)} curl={curl('GET', queuePath(queue.value))} /></header>
+        <header><h2>Queue {queueName(queue.value)}</h2><CopyAs cli={quern('queue', 'get', queue.value)} curl={curl('GET', queuePath(queue.value))} /></header>
         {of.problem && <Failed problem={of.problem} again={of.again} />}
         {of.data?.warnings?.map((text) => <p class="note" role="status"><Mark of="waiting" /> {text}</p>)}
         {of.data && <QueueSettings q={of.data} again={of.again} />}
@@ -41,7 +42,7 @@ function Server() {
       {version.problem && <Failed problem={version.problem} again={version.again} />}
       <dl class="facts">
         {version.data && <><dt>version</dt><dd>{version.data.version}</dd><dt>revision</dt><dd class="mono">{version.data.revision ?? 'not known'}</dd><dt>built with</dt><dd>{version.data.go}</dd></>}
-        {ready.data?.checks.map((c) => <><dt>{c.name}</dt><dd><Mark of={c.ok ? 'done' : 'dead'} /> {c.detail}</dd></>)}
+        {ready.data?.checks.map((c) => <><dt>{queueName(c.name)}</dt><dd><Mark of={c.ok ? 'done' : 'dead'} /> {c.detail}</dd></>)}
         <dt>reference</dt><dd><a href="/docs/operations">operations</a>, <a href="/openapi.json">OpenAPI document</a>, <a href="/metrics">metrics</a></dd>
       </dl>
     </section>
@@ -79,7 +80,7 @@ function Options() {
               <td class="mono">{o.option}</td>,
               <td class="mono">{o.value === '' ? <span class="note">none</span> : o.source === 'default' ? o.value : <b>{o.value}</b>}</td>,
               <td>{o.source === 'default' ? <span class="note">default</span> : <span title={`the default is ${o.default || 'none'}`}>{o.source}</span>}</td>,
-              <td class="wrap">{o.help}</td>, <td class="wrap note">{o.limit}</td>,
+              <td class="wrap">{grouped(o.help)}</td>, <td class="wrap note">{grouped(o.limit)}</td>,
             ],
           }))} />
       )}

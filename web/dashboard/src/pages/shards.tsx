@@ -1,12 +1,15 @@
-import { curl, quern, queuePath, valueText } from '../api'
+import { useEffect, useState } from 'preact/hooks'
+import { call, curl, quern, queuePath, valueText, type Problem } from '../api'
 import { CopyAs } from '../copy'
-import { exact } from '../format'
+import { exact, queueName } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { Failed, Mark } from '../parts'
+import { Empty, Failed, Mark, MetaChips } from '../parts'
+import { boundTo } from '../session'
 import { inQueue } from '../state'
+import { beat, divided } from '../stream'
 import { Clamp } from '../text'
-import type { Group, Page, Shard } from '../types'
+import type { Group, Page, Shard, Submission } from '../types'
 
 const State = ({ of }: { of: Shard }) => (
   <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'draining' ? 'waiting' : 'done'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
@@ -31,7 +34,7 @@ export function Shards({ of, page }: { of: string; page: string }) {
           <List name="Shards" items={shards.data.items} id={(s) => s.queue} scope=""
             columns={[{ name: 'Shard' }, { name: 'State' }, { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'In flight', right: true, title: 'chunks that consumers hold' }]}
             cells={(s) => [
-              <td><a href={inQueue(s.queue, page)}>{s.queue}</a></td>,
+              <td><a href={inQueue(s.queue, page)}>{queueName(s.queue)}</a></td>,
               <td><State of={s} /></td>,
               <td class="r">{exact(s.groups)}</td>,
               <td class="r">{exact(s.submissions_open)}</td>,
@@ -58,5 +61,42 @@ export function Shards({ of, page }: { of: string; page: string }) {
         )}
       </section>
     </>
+  )
+}
+
+/**
+ * The same for a token that sees one value: the shards that have submissions of it. If only one has, this page of it comes at once; all submissions of
+ * a group are in one shard.
+ */
+export function OwnShards({ of, page }: { of: string; page: string }) {
+  const [has, setHas] = useState<string[]>()
+  const [problem, setProblem] = useState<Problem>()
+  const now = beat.value
+  useEffect(() => {
+    let over = false
+    const look = async (shard: number) => {
+      const { items } = await call<Page<Submission>>('GET', `${queuePath(`${of}~${shard}`)}/submissions?limit=1`)
+      return items.length > 0 ? [`${of}~${shard}`] : []
+    }
+    Promise.all(Array.from({ length: divided.value }, (_, i) => look(i + 1))).then(
+      (all) => {
+        if (over) return
+        const found = all.flat()
+        if (found.length === 1) location.replace(inQueue(found[0]!, page))
+        setHas(found)
+        setProblem(undefined)
+      },
+      (why) => { if (!over) setProblem(why) },
+    )
+    return () => { over = true }
+  }, [now])
+  return (
+    <section class="card w12">
+      <header><h1>{of}</h1><small>the work of this queue is spread over its shards</small></header>
+      {problem && <Failed problem={problem} />}
+      {!has && !problem && <p class="note">Reading…</p>}
+      {has?.length === 0 && <Empty>No submission of this queue has <MetaChips meta={boundTo()} /> yet. Its page appears here with the first.</Empty>}
+      {has && has.length > 1 && <List name="Shards" items={has} id={(name) => name} scope="" columns={[{ name: 'Shard with submissions of it' }]} cells={(name) => [<td><a href={inQueue(name, page)}>{queueName(name)}</a></td>]} />}
+    </section>
   )
 }

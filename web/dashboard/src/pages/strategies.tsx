@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, type Problem, quern, queuePath } from '../api'
-import { exact, moment, percent, short, shown } from '../format'
+import { amount, exact, moment, percent, short, shown } from '../format'
 import { write } from '../json'
 import { Table } from '../list'
 import { useAction, useLive } from '../live'
@@ -144,7 +144,7 @@ function Named({ s, path, again, edit, compare }: { s: NamedStrategy; path: stri
       <div class="row">
         <button aria-label={`Edit ${s.name}`} onClick={edit}>Edit</button>
         <button aria-label={`Compare to ${s.name}`} disabled={!compare} title="compare what stands in the field Strategy with it" onClick={compare}>Compare</button>
-        <Confirm name="Delete" lacks={lacks('operate')} label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} deleted`); again() }}>All its {exact(s.version)} versions are deleted. The server refuses the next reserve that names it.</Confirm>
+        <Confirm name="Delete" lacks={lacks('operate')} label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} deleted`); again() }}>{s.version === 1 ? 'Its only version is' : `All its ${exact(s.version)} versions are`} deleted. The server refuses the next reserve that names it.</Confirm>
       </div>
     </div>
   )
@@ -152,7 +152,7 @@ function Named({ s, path, again, edit, compare }: { s: NamedStrategy; path: stri
 
 const RefusedBy = ({ top, values }: { top: Refused[]; values: number }) => (
   <>
-    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '')} class="chip" title={`${exact(r.refused.chunks)} chunks held back`}><Clamp text={r.key + (r.value === undefined ? '' : '=' + shown(r.value))} /> {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}</span>)}
+    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '')} class="chip" title={`${amount(r.refused.chunks, 'chunk')} held back`}><Clamp text={r.key + (r.value === undefined ? '' : '=' + shown(r.value))} /> {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}</span>)}
     {values > 4 && <small>and {exact(values - 4)} more</small>}
   </>
 )
@@ -162,8 +162,8 @@ function Tree({ x }: { x: Explained }) {
   return (
     <>
       <section class="card w12">
-        <header><h2>Explain</h2><small>{exact(x.submissions)} submissions with ready chunks</small></header>
-        {x.withheld.refused.chunks > 0 && <p class="foot">Limits set on values hold back {exact(x.withheld.refused.chunks)} chunks before any block: <RefusedBy top={x.withheld.top} values={x.withheld.refused_values} /></p>}
+        <header><h2>Explain</h2><small>{amount(x.submissions, 'submission')} with ready chunks</small></header>
+        {x.withheld.refused.chunks > 0 && <p class="foot">Limits set on values hold back {amount(x.withheld.refused.chunks, 'chunk')} before any block: <RefusedBy top={x.withheld.top} values={x.withheld.refused_values} /></p>}
         <div class="scroll" tabIndex={0} role="region" aria-label="Blocks of the strategy">
           <table class="tree">
             <thead><tr><th>Block</th><th>Passed</th><th class="r">Reached</th><th class="r">Passed</th><th class="r">Held back</th><th>By</th></tr></thead>
@@ -221,8 +221,8 @@ function Compared({ x }: { x: Comparison }) {
   return (
     <>
     <section class="card w12">
-      <header><h2>Compare</h2><small>{short(x.overlap)} chunks in both · seed {x.seed}</small></header>
-      <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
+      <header><h2>Compare</h2><small>{amount(x.overlap, 'chunk', 'chunks', short)} in both · seed {x.seed}</small></header>
+      <p class="stack"><code class="mono">A: {x.a.strategy} ({amount(x.a.picks, 'pick')})</code><code class="mono">B: {x.b.strategy} ({amount(x.b.picks, 'pick')})</code></p>
       <Unscored of="A" list={x.a.warnings} />
       <Unscored of="B" list={x.b.warnings} />
       <Table name="Comparison" columns={[{ name: 'Key' }, { name: 'Strategy' }, { name: 'Values', right: true }, { name: 'Largest share', right: true }, { name: 'Evenness' }]}

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call, etagOf, curl, quern } from '../api'
-import { duration, exact, moment, percent, queueName, short } from '../format'
+import { amount, duration, exact, moment, percent, queueName, short } from '../format'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Outcome, useEdit } from '../edit'
@@ -33,7 +33,7 @@ export function Submission({ id }: { id: string }) {
         <>
           <section class="card w5"><header><h2>Facts</h2></header><Facts s={s} again={sub.again} /></section>
           <section class="card w7">
-            <header><h2>Progress</h2><small>{(Math.floor(10 * percent(s.done, s.chunks)) / 10).toFixed(1)} % of {exact(s.chunks)} chunks done</small></header>
+            <header><h2>Progress</h2><small>{(Math.floor(10 * percent(s.done, s.chunks)) / 10).toFixed(1)} % of {amount(s.chunks, 'chunk')} done</small></header>
             <Progress s={s} />
             {(s.failure || s.failed_chunk !== undefined) && <p class="foot"><span class="badge">failed</span> {s.failure} {s.failed_chunk !== undefined && <>(<a href={link(`submissions/${s.id}/${s.failed_chunk}`)}>chunk {exact(s.failed_chunk)}</a>)</>}</p>}
             <div class="legend foot">{countedStates.filter((of) => (of !== 'paused' && of !== 'blocked') || s[of]).map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
@@ -101,7 +101,7 @@ function Timeline({ s, d }: { s: Sub; d: Diagnosis | undefined }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const pace = usePace(s)
   const from = (iso: string) => Date.parse(iso)
-  const steps: { name: string; at?: string | undefined; text: string; state: string }[] = [{ name: 'Created', at: s.created_at, text: `${exact(s.chunks)} chunks`, state: 'done' }]
+  const steps: { name: string; at?: string | undefined; text: string; state: string }[] = [{ name: 'Created', at: s.created_at, text: amount(s.chunks, 'chunk'), state: 'done' }]
   const begun = !s.run_at || now === 0 || from(s.run_at) <= now
   if (s.run_at) steps.push({ name: 'Offered from', at: s.run_at, text: begun ? '' : `in ${duration((from(s.run_at) - now) / 1000)}`, state: begun ? 'done' : 'waiting' })
   if (s.state === 'open') {
@@ -125,6 +125,6 @@ function worked(s: Sub, d: Diagnosis | undefined, pace: number, now: number): st
 /** When it is done, as the server foresees it: what waits for the same limit, rule or consumers ends together. */
 function whenDone(s: Sub, d: Diagnosis | undefined, now: number): string {
   if (d?.forecast && now > 0) return ends(d.forecast, now)
-  const held = [s.paused ? `${short(s.paused)} chunks are paused` : '', s.blocked ? `${short(s.blocked)} chunks are blocked` : ''].filter(Boolean).join(' and ')
+  const held = [[s.paused, 'paused'], [s.blocked, 'blocked']].map(([n, how]) => (n ? `${amount(n as number, 'chunk is', 'chunks are', short)} ${how}` : '')).filter(Boolean).join(' and ')
   return held ? `not while ${held}` : leftOf(s) > 0 ? 'when it moves' : ''
 }

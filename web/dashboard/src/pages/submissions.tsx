@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import { call, curl, quern, queuePath, valueOf } from '../api'
-import { exact, moment } from '../format'
+import { amount, exact, moment } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
@@ -41,7 +41,7 @@ export function Submissions() {
   const older = (next: string) => link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, age: age || undefined, cursor: next })
   return (
     <>
-      <div class="head"><h1>Submissions</h1><span class="seg" role="group" aria-label="Order">{['newest', 'largest'].map((o) => <button key={o} aria-pressed={(o === 'largest') === largest} onClick={() => refine({ sort: o === 'largest' ? o : undefined, cursor: undefined })}>{o === 'largest' ? 'Largest' : 'Newest'}</button>)}</span><span>{largest ? 'open ones, most chunks left first' : 'newest first'}{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
+      <div class="head"><h1>Submissions</h1><span class="seg" role="group" aria-label="Order">{['newest', 'largest'].map((o) => <button key={o} aria-pressed={(o === 'largest') === largest} onClick={() => refine({ sort: o === 'largest' ? o : undefined, cursor: undefined })}>{o === 'largest' ? 'Largest' : 'Newest'}</button>)}</span><span>{largest ? 'open ones, most chunks left first' : 'newest first'}{list.data ? `, ${exact(list.data.items.length)} on this page` : ''}</span>
         <div class="act">{!form && may('produce') && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && may('operate') && <button onClick={() => refine({ many: 'yes' })}>All matches…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(largest ? ['--largest'] : q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
       </div>
       {form && may('produce') && <NewSubmission close={() => refine({ new: undefined })} />}
@@ -181,8 +181,8 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
             <label class="field">Priority <input type="number" step="1" required value={priority} onInput={(e) => setPriority(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label><button class="main" disabled={action.busy}>Set for {exact(chosen.size)}</button>
           </form>
         )}
-        <Confirm name="Cancel" button={`Cancel ${exact(chosen.size)}…`} look="danger" n={chosen.size} danger question={`Cancel ${exact(chosen.size)} submissions?`} run={() => each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>
-          {exact(list.filter((s) => chosen.has(s.id)).reduce((n, s) => n + leftOf(s), 0))} chunks that are not done are skipped for good.
+        <Confirm name="Cancel" button={`Cancel ${exact(chosen.size)}…`} look="danger" n={chosen.size} danger question={`Cancel ${amount(chosen.size, 'submission')}?`} run={() => each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>
+          {amount(list.filter((s) => chosen.has(s.id)).reduce((n, s) => n + leftOf(s), 0), 'chunk that is not done is', 'chunks that are not done are')} skipped for good.
         </Confirm>
       </Chosen>}
       {action.problem && <Failed problem={action.problem} />}
@@ -212,7 +212,7 @@ export function Delete({ s }: { s: Submission }) {
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them; if a consumer completes one, the answer is gone.` : ''
   return (
-    <Confirm name="Cancel" button="Cancel" danger lacks={lacks('operate')} question={`Skip ${exact(leftOf(s))} chunks for good?`} run={async () => {
+    <Confirm name="Cancel" button="Cancel" danger lacks={lacks('operate')} question={`Skip ${amount(leftOf(s), 'chunk')} for good?`} run={async () => {
       await call('POST', `/v1/submissions/${s.id}/cancel`)
       say(`Submission ${s.id} cancelled`)
       done()

@@ -1,6 +1,6 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { curl, queuePath, quern, send } from '../api'
-import { clamped, exact } from '../format'
+import { amount, clamped, exact } from '../format'
 import { read } from '../json'
 import { Table } from '../list'
 import { useAction } from '../live'
@@ -74,7 +74,7 @@ export function ManySubmissions() {
       setTold([...all])
     }
     const made = all.filter(({ result }) => result.status === 'created').length
-    say(`${exact(made)} of ${exact(all.length)} submissions inserted`)
+    say(`${exact(made)} of ${amount(all.length, 'submission')} inserted`)
   })
   const refused = told?.filter(({ result }) => !result.submission) ?? []
   const again = () => { setText(refused.map(({ line }) => line.text).join('\n')); setTold(undefined) }
@@ -83,7 +83,7 @@ export function ManySubmissions() {
       data-over={over || undefined} onDragOver={(e) => { e.preventDefault(); setOver(true) }} onDragLeave={() => setOver(false)} onDrop={(e) => { e.preventDefault(); setOver(false); void take(e.dataTransfer?.files) }}>
       <label class="stack tight">Submissions, a JSON object a line; paste them, or drop a file
         <textarea class="mono" rows={8} spellcheck={false} value={text} placeholder={'{"meta":{"company":7},"priority":3,"chunks":{"inline":["ash"]}}\n{"chunks":{"count":1000,"prefix":"s3://bucket/run-7/"}}'} onInput={(e) => { setText(e.currentTarget.value); setTold(undefined) }} /></label>
-      <p role="status" class="note">{lines.length === 0 ? 'Nothing yet' : `${exact(lines.length)} ${lines.length === 1 ? 'submission' : 'submissions'}${wrong.length > 0 ? `, ${exact(wrong.length)} of them cannot be sent` : ''}`}</p>
+      <p role="status" class="note">{lines.length === 0 ? 'Nothing yet' : `${amount(lines.length, 'submission')}${wrong.length > 0 ? `, ${exact(wrong.length)} of them cannot be sent` : ''}`}</p>
       {wrong.slice(0, 10).map((line) => <p key={line.number} class="wrong" role="alert">Line {line.number} {line.wrong}</p>)}
       {lines.length > mostLines && <p class="wrong" role="alert">At most {exact(mostLines)} lines here; quern submit --jsonl takes any number.</p>}
       <div class="row">

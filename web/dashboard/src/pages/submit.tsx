@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import { Problem, call, curl, queuePath, quern, shell } from '../api'
 import { backoffFlag, type Backoff } from '../backoff'
 import { metaOf, pairFlags } from '../context'
-import { exact } from '../format'
+import { amount } from '../format'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
@@ -83,7 +83,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
     if (tried.current.body !== text) tried.current = { body: text, key: randomKey() }
     void action.run(async () => {
       const s = await call<Submission>('POST', path, body, { 'Idempotency-Key': tried.current.key })
-      say(`Submission ${s.id} with ${exact(s.chunks)} chunks`)
+      say(`Submission ${s.id} with ${amount(s.chunks, 'chunk')}`)
       location.hash = link('submissions/' + s.id)
     })
   }
@@ -128,7 +128,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
             <Field name="Attachment, sent with every chunk" problems={at('/attachment')}><textarea rows={2} spellcheck={false} value={f.attachment} onInput={(e) => change({ attachment: e.currentTarget.value })} /></Field>
           </>
         ) : <div><button type="button" class="quiet" onClick={() => setMore(true)}>Times, tries, group, attachment…</button></div>}
-        <div class="row"><button class="main" disabled={action.busy}>Insert</button><button type="button" onClick={close}>Leave it</button>{errors.length > rest.length && <span role="alert" class="wrong">{exact(errors.length - rest.length)} {errors.length - rest.length === 1 ? 'field is' : 'fields are'} refused; request <code>{action.problem!.requestId}</code></span>}</div>
+        <div class="row"><button class="main" disabled={action.busy}>Insert</button><button type="button" onClick={close}>Leave it</button>{errors.length > rest.length && <span role="alert" class="wrong">{amount(errors.length - rest.length, 'field is', 'fields are')} refused; request <code>{action.problem!.requestId}</code></span>}</div>
         {action.problem && (errors.length === 0 || rest.length > 0) && <Failed problem={new Problem(action.problem.title, action.problem.detail, action.problem.status, action.problem.code, action.problem.requestId, rest)} />}
       </form>
     </section>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { call, curl, quern, valueOf, valueText } from '../api'
 import { Confirm } from '../confirm'
 import { CopyAs, CopySecret } from '../copy'
-import { exact, metaList, moment } from '../format'
+import { exact, metaList, moment, queueName } from '../format'
 import { List } from '../list'
 import { useAction, useLive, type Live } from '../live'
 import { Empty, Failed, MetaChips } from '../parts'
@@ -62,7 +62,7 @@ function TokenList({ list, items, made }: { list: Live<Page<Token>>; items: Toke
       cells={(t) => [
         <td><b><Clamp text={t.name} /></b><p class="note"><span class="mono">{t.id}</span>{t.id === who.value?.id ? ', yours' : ''}, made {moment(t.created_at)}</p></td>,
         <td class="wrap">{t.scopes.map((s) => <span key={s} class="chip">{s}</span>)}</td>,
-        <td class="wrap">{(t.queues ?? []).map((q) => <span key={q} class="chip">queue {q}</span>)}<MetaChips meta={t.meta} />{!t.queues && !t.meta && <span class="note">nothing</span>}</td>,
+        <td class="wrap">{(t.queues ?? []).map((q) => <span key={q} class="chip">queue {queueName(q)}</span>)}<MetaChips meta={t.meta} />{!t.queues && !t.meta && <span class="note">nothing</span>}</td>,
         <td class="note">{t.last_used_at ? moment(t.last_used_at) : 'never'}</td>,
         <td class="note">{t.expires_at ? moment(t.expires_at) : 'when it is revoked'}</td>,
         <td class="r"><div class="row end"><Rotate t={t} made={(n) => { made(n); list.again() }} /><Revoke t={t} done={list.again} /></div></td>,

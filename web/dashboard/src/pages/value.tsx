@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { curl, keyPath, quern, queuePath, valueOf, valueText } from '../api'
 import { CopyAs } from '../copy'
-import { clamped, duration, exact, moment, percent, rateText, short, shown, visible } from '../format'
+import { amount, clamped, duration, exact, moment, percent, rateText, short, shown, visible } from '../format'
 import { Heat } from '../heat'
 import { write } from '../json'
 import { List } from '../list'
@@ -38,7 +38,7 @@ export function Value({ name, text }: { name: string; text: string }) {
   return (
     <>
       <div class="head">
-        <h1 title={shown(value)}>{name} = <bdi>{clamped(visible(shown(value)), 60)}</bdi></h1><span>{v ? `${exact(v.submissions)} open ${v.submissions === 1 ? 'submission' : 'submissions'}` : ''} · <a href={link('keys', { key: name })}>all values of {name}</a></span>
+        <h1 title={shown(value)}>{name} = <bdi>{clamped(visible(shown(value)), 60)}</bdi></h1><span>{v && `${amount(v.submissions, 'open submission')} · `}<a href={link('keys', { key: name })}>all values of {name}</a></span>
         <div class="act">
           <Gate scope={['consume', 'operate']}><a class="btn" href={link('rules', { meta: `${name}=${valueText(value)}` })}>Pause…</a></Gate>
           <CopyAs cli={quern('diagnose', name, valueText(value), '--queue', queue.value)} curl={curl('GET', path + '/diagnosis')} />

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call, curl, quern, queuePath } from '../api'
-import { clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
+import { amount, clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Failed, Unscored, Width } from '../parts'
@@ -47,9 +47,9 @@ export function Why({ id, index }: { id: string; index: string }) {
 
 function standing({ standing: s }: Answer): string {
   if (!s) return 'No branch of this strategy would hand it out now.'
-  const among = s.among ? ` It is drawn from ${s.at_least ? 'at least ' : 'about '}${short(s.among)} chunks.` : ''
+  const among = s.among ? ` It is drawn from ${s.at_least ? 'at least ' : 'about '}${amount(s.among, 'chunk', 'chunks', short)}.` : ''
   const wait = s.wait_ms !== undefined ? ` At ${short(s.per_second)}/s of the last minute that is about ${duration(s.wait_ms / 1000)}.` : ''
-  return `Branch ${s.branch} admits it: ${s.at_least ? 'at least ' : 'about '}${exact(s.ahead)} chunks come before it.${among}${wait}`
+  return `Branch ${s.branch} admits it: ${s.at_least ? 'at least ' : 'about '}${amount(s.ahead, 'chunk comes', 'chunks come')} before it.${among}${wait}`
 }
 
 function Obstacle({ b }: { b: WhyBranch }) {
@@ -63,7 +63,7 @@ function Obstacle({ b }: { b: WhyBranch }) {
         <div class="gauge"><div class={b.in_flight >= b.max ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(b.in_flight, b.max)} /></div><span>{exact(b.in_flight)} / {exact(b.max)}</span></div>
       )}
       {b.until && <small>until {moment(b.until)}{b.consumer ? `, held by ${b.consumer}` : ''}</small>}
-      {(b.tenants ?? []).map((t) => <small key={t.key}>Fair over {t.key}: {t.value === undefined ? 'no value' : shown(t.value)} is {t.state}, weight {t.weight}, share {percent(t.share, 1).toFixed(1)} %, owed {t.lag.toFixed(2)}{t.before ? `, about ${exact(t.before)} come before it` : ''}</small>)}
+      {(b.tenants ?? []).map((t) => <small key={t.key}>Fair over {t.key}: {t.value === undefined ? 'no value' : shown(t.value)} is {t.state}, weight {t.weight}, share {percent(t.share, 1).toFixed(1)} %, owed {t.lag.toFixed(2)}{t.before ? `, about ${amount(t.before, 'comes', 'come')} before it` : ''}</small>)}
     </div>
   )
 }
