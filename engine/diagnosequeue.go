@@ -285,7 +285,8 @@ func (d *queueDiagnosis) limitsClause() string {
 		}
 		named = append(named, name+" "+d.valueClause(i))
 	}
-	return fmt.Sprintf("%s behind the limits of %s values of %s (%s)", queue.Compact(d.behind.waiting), queue.Compact(uint64(d.behind.values)),
+	return fmt.Sprintf("%s behind the limits of %s values of %s (%s)", queue.Compact(d.behind.waiting),
+		queue.Compact(uint64(d.behind.values)),
 		plain(d.behind.key), strings.Join(named, ", "))
 }
 
@@ -363,7 +364,8 @@ func (d *queueDiagnosis) freeClause(i int) string {
 	case none:
 		return text + ", but " + d.link(i, noConsumer, "consumers")
 	case unasked:
-		return text + ", but " + d.link(i, "no strategy in use", "strategies") + " takes " + queue.One(d.Causes[i].Held.Chunks, "it", "them")
+		return text + ", but " + d.link(i, "no strategy in use", "strategies") + " takes " +
+			queue.One(d.Causes[i].Held.Chunks, "it", "them")
 	case d.Forecasts[i] == nil:
 		return text
 	}

@@ -201,7 +201,8 @@ func fairness(list *api.LedgerTenants) string {
 		text = fmt.Sprintf("No one is owed more than %.2f %s", behind, unit)
 	}
 	if !list.Whole {
-		text += ", of the " + queue.Counted(uint64(list.Tenants), "tenant") + " that " + queue.One(uint64(list.Tenants), "was", "were") + " looked at"
+		text += ", of the " + queue.Counted(uint64(list.Tenants), "tenant") +
+			" that " + queue.One(uint64(list.Tenants), "was", "were") + " looked at"
 	}
 	if blocked := uint64(list.Ledger.Blocked); blocked > 0 {
 		text += "; " + queue.Compact(blocked) + queue.One(blocked, " tenant is", " tenants are") + " held by limits"
