@@ -19,6 +19,7 @@ func (a *Awaited) fields(c *coder) {
 const (
 	afterEnded = 1 << iota
 	afterRun
+	afterDeadLetter
 )
 
 // after are the submissions in the order in which the insert named them: so they are shown.
@@ -30,8 +31,12 @@ func after(c *coder, a *queue.After) {
 	if a.Run {
 		how |= afterRun
 	}
-	octet(c, &how, afterEnded|afterRun)
-	a.Ended, a.Run = how&afterEnded != 0, how&afterRun != 0
+	if a.DeadLetter {
+		how |= afterDeadLetter
+	}
+	octet(c, &how, afterEnded|afterRun|afterDeadLetter)
+	a.Ended, a.Run, a.DeadLetter = how&afterEnded != 0, how&afterRun != 0, how&afterDeadLetter != 0
+	c.must(!a.Run || !a.DeadLetter)
 	many(c, &a.IDs, queue.MaxAfter, func(id *queue.SubmissionID) { unsigned(c, id) })
 	c.must(len(a.IDs) > 0)
 }

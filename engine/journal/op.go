@@ -90,8 +90,9 @@ type Completed struct {
 type ReturnReason uint8
 
 // The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up.
-// Snoozed is a release with a delay, and Overdue the passing of the submission's dead_deadline,
-// after which the chunk is Dead: neither counts a try. Redriven and Forwarded are not
+// Snoozed is a release with a delay. Overdue is the passing of the submission's dead_deadline or, with
+// an error, the end of another submission that it waited for; after it the chunk is Dead. Neither
+// counts a try: no consumer had its chance. Redriven and Forwarded are not
 // written in a Return: they are what a chunk's history says after a Redrive, and after it
 // went on to another queue, which ends it here. The others offer the chunk again, at once or later.
 const (

@@ -19,18 +19,20 @@ const (
 type After struct {
 	IDs   []SubmissionID // of the same shard, each once
 	Ended bool           // until they have ended in any way; else until all of them are completed
-	Run   bool           // one that ends otherwise counts as completed; else the submission that waits is cancelled
+	// what happens if one ends otherwise, at most one of the two; else the submission that waits is cancelled
+	Run        bool // it counts as completed
+	DeadLetter bool // the chunks of the submission that waits become dead letters
 }
 
 // The names of what After holds.
 var (
 	afterStates = []string{"completed", "ended"}
-	afterUnmet  = []string{"cancel", "run"}
+	afterUnmet  = []string{"cancel", "run", "dead_letter"}
 )
 
 // NewAfter reads what an insert says of the submissions that it waits for. The pointer of an error is relative to the submission.
 func NewAfter(ids []string, until, onUnmet string) (*After, error) {
-	a := &After{Ended: until == afterStates[1], Run: onUnmet == afterUnmet[1]}
+	a := &After{Ended: until == afterStates[1], Run: onUnmet == afterUnmet[1], DeadLetter: onUnmet == afterUnmet[2]}
 	switch {
 	case len(ids) == 0 || len(ids) > MaxAfter:
 		return nil, Invalid("/after/ids", "has %d ids; 1 to %d are allowed", len(ids), MaxAfter)
@@ -77,7 +79,11 @@ func (a *After) meaning(b []byte) []byte {
 	for _, id := range a.IDs {
 		b = binary.AppendUvarint(b, uint64(id))
 	}
-	return strconv.AppendBool(strconv.AppendBool(append(b, 0), a.Ended), a.Run)
+	b = strconv.AppendBool(strconv.AppendBool(append(b, 0), a.Ended), a.Run)
+	if a.DeadLetter { // what an insert meant before there was this is what it means
+		b = append(b, afterUnmet[2]...)
+	}
+	return b
 }
 
 // API is it as JSON carries it.
@@ -89,8 +95,11 @@ func (a *After) API() *api.After {
 	if a.Ended {
 		out.Until, out.OnUnmet = afterStates[1], ""
 	}
-	if a.Run {
+	switch {
+	case a.Run:
 		out.OnUnmet = afterUnmet[1]
+	case a.DeadLetter:
+		out.OnUnmet = afterUnmet[2]
 	}
 	return out
 }

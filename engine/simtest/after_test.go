@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func (w *afterWorld) insert() {
 	}
 	if len(w.all) > 0 && w.r.IntN(4) > 0 {
 		after := &queue.After{Ended: w.r.IntN(3) == 0, Run: w.r.IntN(4) == 0}
+		after.DeadLetter = !after.Run && w.r.IntN(2) == 0
 		for range 1 + w.r.IntN(3) {
 			if id := w.all[max(len(w.all)-1-w.r.IntN(8), 0)].id; !slices.Contains(after.IDs, id) {
 				after.IDs = append(after.IDs, id)
@@ -87,6 +89,10 @@ func (w *afterWorld) look() {
 		for _, s := range w.all {
 			now := w.sub(s.id)
 			unmet := w.learn(s)
+			if unmet && s.after.DeadLetter && now.State == queue.CompletedWithDead {
+				w.dead(s, &now)
+				continue
+			}
 			switch {
 			case unmet && now.State == queue.Open:
 				w.t.Fatalf("%s is open, and one of %v did not end as it wanted", s.id, s.after.IDs)
@@ -101,6 +107,25 @@ func (w *afterWorld) look() {
 			}
 		}
 	}
+}
+
+// dead checks that all chunks of a submission are dead letters that name one that ended as it did not want. It waits for nothing
+// any more, also when they are redriven.
+func (w *afterWorld) dead(s *afterSub, now *queue.Submission) {
+	list, err := w.shard.DeadLetters.List(ctx, queue.BulkFilter{Dead: queue.DeadFilter{Submission: s.id}}, queue.ChunkID{}, 10)
+	must(w.t, err)
+	if uint64(now.Dead) != uint64(now.Chunks) || len(list) != int(now.Chunks) {
+		w.t.Fatalf("%s has %d chunks, %d dead and %d dead letters", s.id, now.Chunks, now.Dead, len(list))
+	}
+	for _, letter := range list {
+		if !slices.ContainsFunc(s.left, func(id queue.SubmissionID) bool {
+			return strings.HasPrefix(letter.Error, fmt.Sprintf("submission %s, which it waited for, ended as ", id))
+		}) {
+			w.t.Fatalf("the dead letter %v of %s says %q, which names none of %v", letter.Chunk, s.id, letter.Error, s.left)
+		}
+	}
+	s.left = nil
+	w.tally["dead"]++
 }
 
 // learn crosses out what a submission waits for no longer, and says whether one has ended as it did not want.
@@ -238,7 +263,7 @@ func TestAfterAgainstModel(t *testing.T) {
 			must(t, w.shard.Audit())
 		})
 	}
-	for _, what := range []string{"waiting", "reserved", "released", "unmet", "redriven", "killed", "reloaded", "failed"} {
+	for _, what := range []string{"waiting", "reserved", "released", "unmet", "dead", "redriven", "killed", "reloaded", "failed"} {
 		if total[what] == 0 {
 			t.Errorf("nothing was %s", what)
 		}
@@ -376,4 +401,62 @@ func TestAfterIsBounded(t *testing.T) {
 	if left := waits(2); left != 0 {
 		t.Errorf("%d waits are left of inserts that were refused", left)
 	}
+}
+
+// Chunks of a submission that waited without success die in slices. Full disks and kills in between change nothing of what is dead, and the
+// others follow. No consumer gets one of them.
+func TestAfterMakesDeadLettersInSlices(t *testing.T) {
+	t.Parallel()
+	for kind := range killMoments {
+		for slice := range 3 {
+			afterInSlices(t, kind, slice)
+		}
+	}
+}
+
+// afterInSlices lets the commit of one slice fail, and then kills the server.
+func afterInSlices(t *testing.T, kind, slice int) {
+	f := &faults{}
+	b := newBox(t, relaxed())
+	b.wrap, b.fatal = f.wrap, f.fatal
+	b.open()
+	defer b.close()
+	first := mustInsert(t, b, prefixed(1)).ID
+	const chunks = 1300
+	n := prefixed(chunks)
+	n.After = &queue.After{IDs: []queue.SubmissionID{first, mustInsert(t, b, prefixed(1)).ID}, DeadLetter: true}
+	n.DeadDeadline = b.clock.now().Add(time.Hour)
+	second := mustInsert(t, b, n).ID
+	_, err := b.shard.Submissions.Cancel(ctx, first)
+	must(t, err)
+	f.arm(full, slice)
+	b.clock.pass(time.Second)
+	b.shard.Worker.Tick()
+	if err := b.settle(); queue.CodeOf(err) != queue.CodeDiskFull && !f.hasFired() {
+		t.Fatalf("the commit of slice %d: got %v, want a full disk", slice, err)
+	}
+	dead := uint32(max(500*slice-1, 0)) // the look at the wait was a step, too
+	b.wantCounts(fmt.Sprint("after slice ", slice, " failed"), second, queue.Submission{Waiting: chunks - dead, Dead: dead})
+	if got := mustReserve(t, b, "NewestFirst", 2); len(got) != 1 || got[0].Token.Submission == second {
+		t.Fatal("a chunk of it was handed out")
+	}
+	if b.kill(t, kind); slice == 2 {
+		b.shard.Worker.Tick() // with the time of before
+	}
+	b.tickAfter(time.Second)
+	b.wantCounts("in the end", second, queue.Submission{State: queue.CompletedWithDead, Dead: chunks})
+	list, err := b.shard.DeadLetters.List(ctx, queue.BulkFilter{Dead: queue.DeadFilter{Submission: second}}, queue.ChunkID{}, chunks)
+	must(t, err)
+	for _, letter := range list {
+		if want := fmt.Sprintf("submission %s, which it waited for, ended as cancelled", first); letter.Error != want || letter.Attempts != 0 {
+			t.Fatalf("the dead letter %v says %q after %d attempts, want %q", letter.Chunk, letter.Error, letter.Attempts, want)
+		}
+	}
+	_, err = b.shard.DeadLetters.Redrive(ctx, second, []uint32{7})
+	must(t, err)
+	b.kill(t, kind)
+	if got := b.sub(second); got.State != queue.Open || got.Ready != 1 || len(got.WaitsFor) > 0 {
+		t.Errorf("after a redrive it is %s, %d are ready, and it waits for %v", got.State, got.Ready, got.WaitsFor)
+	}
+	must(t, b.shard.Audit())
 }

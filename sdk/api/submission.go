@@ -43,7 +43,8 @@ type After struct {
 	// completed (default): wait until all of them are completed. ended: wait until they have ended in any way
 	Until string `json:"until,omitempty"`
 	// What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it
-	// starts all the same when all have ended. Has no effect with until "ended"
+	// starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that
+	// ended. Has no effect with until "ended"
 	OnUnmet string `json:"on_unmet,omitempty"`
 }
 

@@ -38,7 +38,7 @@ func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
 	case h.open && h.r.Ending:
 		return "is about to end"
 	case h.open && action == queue.BulkRedrive && h.p.m.Tries.Overdue(h.r):
-		return "is at its dead_deadline: its chunks become dead letters now"
+		return "has an end under way: all its chunks become dead letters now"
 	case h.open:
 		return ""
 	case action != queue.BulkRedrive: // of another end nothing is a dead letter

@@ -31,9 +31,7 @@ func (p *Part) redrive(op journal.Redrive) error {
 		if r, err = p.reopen(row); err != nil {
 			return err
 		}
-		if at := r.Details().DeadDeadline; at != 0 && at <= m.Now {
-			machine.ForgetDeadline(r)
-		}
+		machine.Reopened(r, m.Now)
 	case m.Replay && m.AppliedAt <= r.AppliedAt && !r.Dirty:
 		return nil
 	}

@@ -4,7 +4,8 @@ package machine
 //
 //	Claim     with the decision to insert, so that no end is missed from then on
 //	ended     a submission that others wait for has ended: they are due
-//	step      writes for each of them that it waits no longer, or, if the end is not what it wanted, its own end
+//	step      writes for each of them that it waits no longer, or, if the end is not what it wanted, its own end or
+//	          that its chunks are dead
 //	met       that is applied: with the last one, the submission is offered
 //
 //	behind[P] ─► S1 S2 S3        P ends ─► over: P, completed, S1 S2 S3 ─► one op for each
@@ -216,24 +217,36 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 			later = append(later, one)
 			continue
 		}
-		p.conclude(r, &one, now)
+		n += p.conclude(r, &one, most-n, now)
 	}
 	p.over = append(p.over, later...)
 	return n
 }
 
-// conclude writes what the end means for one that has waited for it.
-func (p *afters) conclude(r *Record, end *over, now queue.Time) {
-	if r.Details().After.Met(end.state) {
+// conclude writes what the end means for one that has waited for it, and says how many chunks of it died: about `most`
+// at most. The others follow in slices, whether or not another one ends meanwhile.
+func (p *afters) conclude(r *Record, end *over, most int, now queue.Time) (died int) {
+	switch after := r.Details().After; {
+	case after.Met(end.state):
 		p.m.Encode(now).Awaited(&journal.Awaited{Seq: r.Seq, ID: end.id})
-	} else {
-		how := "is no longer known"
-		if end.state != queue.Open {
-			how = "ended as " + end.state.String()
-		}
-		p.m.EndSubmission(r, queue.Cancelled, fmt.Sprintf("submission %s, which it waited for, %s", end.id, how), now)
+	case p.m.Tries.Overdue(r):
+		return 0
+	case after.DeadLetter:
+		died = p.m.Tries.endOverdue(r, end.unmet(), max(most, 1), now)
+	default:
+		p.m.EndSubmission(r, queue.Cancelled, end.unmet(), now)
 	}
 	p.m.Batch.Intend(&concluded{*end})
+	return died
+}
+
+// unmet says that the end is not what the others wanted.
+func (o *over) unmet() string {
+	how := "is no longer known"
+	if o.state != queue.Open {
+		how = "ended as " + o.state.String()
+	}
+	return fmt.Sprintf("submission %s, which it waited for, %s", o.id, how)
 }
 
 // concluded is an end of which one submission is told.

@@ -10,6 +10,7 @@ package machine
 // reservations, and offers submissions at its end (Recovery.Replayed).
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -235,7 +236,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	m.Suspects.acquit(r, t)
 	overdue := op.Reason == journal.Overdue
 	if overdue {
-		op.Reason, op.Error = journal.Dead, errorOverdue
+		op.Reason, op.Error = journal.Dead, cmp.Or(op.Error, errorOverdue)
 	}
 	if n := len(t.Past); op.Reason == journal.Snoozed {
 		marks.Hit("a released chunk waits, and no try is counted")

@@ -122,9 +122,11 @@ func (p *endings) came(id queue.SubmissionID, at queue.Time) {
 	p.latest = max(p.latest, at)
 }
 
-// expires has the submission end at its dead deadline.
+// expires has the submission end at its dead deadline. What makes dead letters of it by now goes on.
 func (m *Machine) expires(r *Record) {
-	if at := r.Details().DeadDeadline; at != 0 {
+	if m.Tries.Overdue(r) {
+		m.Lifecycle.Schedule(KindDeadDeadline, Due{At: m.Now, Seq: r.Seq})
+	} else if at := r.Details().DeadDeadline; at != 0 {
 		m.Lifecycle.Schedule(KindDeadDeadline, Due{At: at, Seq: r.Seq})
 	}
 }

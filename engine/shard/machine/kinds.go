@@ -170,11 +170,11 @@ func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time, most int) int
 	case KindDeadDeadline:
 		switch at := r.Details().DeadDeadline; {
 		case m.Tries.Overdue(r):
-			return m.Tries.endOverdue(r, most, now)
+			return m.Tries.endOverdue(r, "", most, now)
 		case at == 0 || at > now || m.Joined.Rules.Spares(r, now): // a redrive may have forgotten it
 			m.Stats.Acted(kind, false)
 		case m.Settings.OnDeadline == queue.DeadLetterThem:
-			return m.Tries.endOverdue(r, most, now)
+			return m.Tries.endOverdue(r, "", most, now)
 		default:
 			m.EndSubmission(r, queue.Expired, errorOverdue, now) // counted when it is applied
 		}

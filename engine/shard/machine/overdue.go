@@ -1,25 +1,33 @@
 package machine
 
 import (
+	"cmp"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
 // This file makes dead letters of what a submission has left when its dead_deadline passes, where the queue's
-// on_deadline says so. A dead letter takes memory, so a large submission is done in slices: from the first one on it is
-// hidden, so that no one begins what no one wants any more, and each slice follows when the one before is on the disk.
+// on_deadline says so, and when another submission that it waits for does not end as wanted, where its on_unmet does. A
+// dead letter takes memory, so a large submission is done in slices: from the first one on it is hidden, so that no one
+// begins what no one wants any more, and each slice follows when the one before is on the disk.
 //
-//	dead_deadline passes ─► overdue: hidden ─► a slice: each chunk that is held, waits or is ready dies ─► applied
+//	it is time           ─► overdue: hidden ─► a slice: each chunk that is held, waits or is ready dies ─► applied
 //	                              ▲                                                                           │
 //	                              └── something is left: the next slice ◄─────────────────────────────────────┤
 //	                                                              nothing is left: completed_with_dead ◄──────┘
 //
-// A restart in between begins again: what is dead stays so.
+// A restart in between begins again, as the deadline has still passed and the wait is not over: what is dead stays so.
 
-// overdue are the submissions of which chunks die by their dead_deadline now, by seq: up to which index the ready ones
-// were looked at.
-type overdue map[uint32]uint32
+// overdue are the submissions of which chunks die now, by seq.
+type overdue map[uint32]*lastSlices
+
+// lastSlices is how it goes with one of them.
+type lastSlices struct {
+	at  uint32 // up to which index the ready ones were looked at
+	why string // what the dead letters say; "": errorOverdue
+}
 
 // errorOverdue is what a dead letter says that its dead_deadline made.
 const errorOverdue = "its dead_deadline passed"
@@ -27,60 +35,60 @@ const errorOverdue = "its dead_deadline passed"
 // overdueLooks is how many chunks a slice looks at in search of ready ones.
 const overdueLooks = 1 << 16
 
-// Overdue says that chunks of the submission become dead letters now, because its dead_deadline passed.
+// Overdue says that all chunks of the submission become dead letters now.
 func (p *tries) Overdue(r *Record) bool {
 	_, is := p.overdue[r.Seq]
 	return is
 }
 
-// endOverdue encodes the death of up to `most` chunks of a submission whose dead_deadline passed, and says how many.
-// Those of which something is on its way to the disk are left to the next slice. There is one until the submission
-// has ended.
-func (p *tries) endOverdue(r *Record, most int, now queue.Time) (n int) {
+// endOverdue encodes the death of up to `most` chunks of a submission, and says how many. why is what the dead letters
+// say; "": that its dead_deadline passed. A slice that is not the first says what that one did. Those of which
+// something is on its way to the disk are left to the next slice. There is one until the submission has ended.
+func (p *tries) endOverdue(r *Record, why string, most int, now queue.Time) (n int) {
 	m := p.m
 	if r.Ending {
-		return 0 // if that fails, its dead_deadline is looked at again
+		return 0 // if that fails, this is looked at again
 	}
-	began, hides := !p.Overdue(r), false
+	of, hides := p.overdue[r.Seq], false
+	began := of == nil
 	if began {
-		p.overdue[r.Seq] = 0
+		of = &lastSlices{why: why}
+		p.overdue[r.Seq] = of
 		if hides = !r.Parked; hides {
 			park(m, r)
 		}
 	}
-	n = p.endHeld(r, most, now)
+	n = p.endHeld(r, of, most, now)
 	for _, index := range r.Delays.From(0, most-n, nil) {
 		if !m.IsHeld(r, index) {
-			p.endFree(r, index, waiting, now)
+			p.endFree(r, index, of, waiting, now)
 			n++
 		}
 	}
-	at := p.overdue[r.Seq]
 	for looks := overdueLooks; looks > 0 && n < most && r.Sub.Available() > 0; looks-- {
-		if at == r.Chunks {
-			at = 0 // what came back since is before it
+		if of.at == r.Chunks {
+			of.at = 0 // what came back since is before it
 		}
-		if r.Sub.IsAvailable(at) {
-			p.endFree(r, at, free, now)
+		if r.Sub.IsAvailable(of.at) {
+			p.endFree(r, of.at, of, free, now)
 			n++
 		}
-		at++
+		of.at++
 	}
-	p.overdue[r.Seq] = at
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
-	m.Batch.Intend(&slice{r, began, hides})
+	m.Batch.Intend(&slice{r, of, began, hides})
 	return n
 }
 
 // endHeld is endOverdue for what consumers hold. What of it was decided already comes first.
-func (p *tries) endHeld(r *Record, most int, now queue.Time) (n int) {
+func (p *tries) endHeld(r *Record, of *lastSlices, most int, now queue.Time) (n int) {
 	m := p.m
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {
 		if h.State == reserver.Held {
 			h.State = reserver.Dying
 			m.Batch.Mark(slot, h.Sequence)
-			op := journal.Returned{Seq: r.Seq, Index: h.Index, Reason: journal.Overdue, Epoch: h.Epoch,
-				Sequence: h.Sequence, Consumer: m.Holds.Consumer(h), Held: heldFor(h, now)}
+			op := journal.Returned{Seq: r.Seq, Index: h.Index, Reason: journal.Overdue, Error: of.why,
+				Epoch: h.Epoch, Sequence: h.Sequence, Consumer: m.Holds.Consumer(h), Held: heldFor(h, now)}
 			if t := r.Tries[h.Index]; t != nil {
 				op.Attempts, op.Expiries = t.Attempts, t.Expiries
 			}
@@ -93,9 +101,9 @@ func (p *tries) endHeld(r *Record, most int, now queue.Time) (n int) {
 }
 
 // endFree is endOverdue for a chunk that no one holds. From now on no one can finish it.
-func (p *tries) endFree(r *Record, index uint32, s standing, now queue.Time) {
+func (p *tries) endFree(r *Record, index uint32, of *lastSlices, s standing, now queue.Time) {
 	m := p.m
-	op := journal.Returned{Seq: r.Seq, Index: index, Reason: journal.Overdue}
+	op := journal.Returned{Seq: r.Seq, Index: index, Reason: journal.Overdue, Error: of.why}
 	if t := r.Tries[index]; t != nil {
 		op.Epoch, op.Sequence, op.Attempts, op.Expiries = t.epoch, t.sequence, t.Attempts, t.Expiries
 	}
@@ -114,7 +122,7 @@ func (p *tries) dies(r *Record, op journal.Returned, now queue.Time) {
 	m := p.m
 	m.Encode(now).Return(op)
 	m.Batch.Dies(r)
-	p.letter(r, op.Index, errorOverdue, now)
+	p.letter(r, op.Index, cmp.Or(op.Error, errorOverdue), now)
 }
 
 // letter tells the parts that the death of a chunk was encoded.
@@ -130,6 +138,7 @@ func (p *tries) letter(r *Record, index uint32, why string, now queue.Time) {
 // slice is one on its way to the disk.
 type slice struct {
 	r     *Record
+	of    *lastSlices
 	began bool // it is the first one
 	hides bool // and it hid the submission, which does not wait for others
 }
@@ -137,13 +146,16 @@ type slice struct {
 func (x *slice) Applied(m *Machine) {
 	if m.LiveSeq(x.r.Seq) == nil {
 		delete(m.Tries.overdue, x.r.Seq)
-		m.Stats.Acted(KindDeadDeadline, true)
+		if x.of.why == "" { // otherwise its kind counted it
+			m.Stats.Acted(KindDeadDeadline, true)
+		}
 		return
 	}
 	m.Lifecycle.Schedule(KindDeadDeadline, Due{At: m.Now, Seq: x.r.Seq})
 }
 
-// Undo has the deadline looked at again. After a first slice nothing has happened, so the submission is shown again.
+// Undo has this looked at again. After a first slice nothing has happened, so the submission is shown again, and what
+// began it is done again: the deadline here, the end of another submission by concluded.
 func (x *slice) Undo(m *Machine) {
 	if x.began {
 		delete(m.Tries.overdue, x.r.Seq)
@@ -157,9 +169,19 @@ func (x *slice) Undo(m *Machine) {
 	m.expires(x.r)
 }
 
-// ForgetDeadline lets go of a dead_deadline that has done its work: a redrive opened the submission again.
-func ForgetDeadline(r *Record) {
+// Reopened lets go of what has made dead letters of a submission, as a redrive opened it again: of a dead_deadline that
+// passed, and of the others that it waited for without success. A start must not find those waits again: it may replay
+// the insert, and not the end.
+func Reopened(r *Record, now queue.Time) {
 	d := *r.Details()
-	d.DeadDeadline = 0
-	r.more, r.Reshaped = &d, true
+	passed := d.DeadDeadline != 0 && d.DeadDeadline <= now
+	if passed {
+		d.DeadDeadline = 0
+	}
+	if d.After != nil && (passed || d.After.DeadLetter) {
+		d.After, passed = nil, true
+	}
+	if passed {
+		r.more, r.Reshaped = &d, true
+	}
 }

@@ -115,7 +115,7 @@ class Client(Calls):
         With ``unique``, a key or ``{"key": ..., "while": "open" | "24h", "on_conflict": "keep" | "replace"}``, nothing is inserted while
         another submission of the queue holds the key; that one is returned, and has ``existing``.
 
-        With ``after``, an id, ids, or ``{"ids": [...], "until": "completed" | "ended", "on_unmet": "cancel" | "run"}``, none of its chunks is
+        With ``after``, an id, ids, or ``{"ids": [...], "until": "completed" | "ended", "on_unmet": "cancel" | "run" | "dead_letter"}``, none of its chunks is
         handed out before those submissions of the queue have ended; ``waits_for`` names the ones that are left.
 
         ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by default

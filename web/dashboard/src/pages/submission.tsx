@@ -64,7 +64,7 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
       {s.unique && <><dt>Unique key</dt><dd>{s.unique.key}, held {s.unique.while === 'open' ? 'while open' : `for ${s.unique.while}`}</dd></>}
       {s.after && <><dt>{s.waits_for ? 'Waits for' : 'Waited for'}</dt><dd>
         {(s.waits_for ?? s.after.ids).map((id) => <><SubmissionLink id={id} /> </>)}
-        <span class="note">{s.after.until === 'ended' ? 'to end in any way' : s.after.on_unmet === 'run' ? 'to end; one that is not completed counts, too' : 'to be completed; else this submission is cancelled'}</span>
+        <span class="note">{s.after.until === 'ended' ? 'to end in any way' : s.after.on_unmet === 'run' ? 'to end; one that is not completed counts, too' : s.after.on_unmet === 'dead_letter' ? 'to be completed; else the chunks of this submission become dead letters' : 'to be completed; else this submission is cancelled'}</span>
       </dd></>}
       {s.group && <><dt>Group</dt><dd>{s.group}</dd></>}
       <dt>Priority</dt><dd>{s.state === 'open' && may('operate') ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
