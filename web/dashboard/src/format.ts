@@ -6,8 +6,8 @@ const whole = new Intl.NumberFormat('en-US')
 /** A count with all its digits. */
 export const exact = (n: number) => whole.format(n)
 
-/** A text of the server for people and for programs, with its numbers as people read them. */
-export const grouped = (text: string) => text.replace(/(?<![\w.,])\d{4,}(?![\w.])/g, (n) => exact(Number(n)))
+/** A text of the server that is for programs, too, with its numbers as people read them. Ids, times and what stands in code stay. */
+export const grouped = (text: string) => text.replace(/(?<![\w.,:/=-])\d{4,12}(?![\w:/-]|\.\d)/g, (n) => exact(Number(n)))
 
 /** A count with its noun, as in 1 chunk and 1,234 chunks. A text that has both takes them from here. */
 export const amount = (n: number, one: string, many = `${one}s`, write = exact) => `${write(n)} ${n === 1 ? one : many}`

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { valueText, type Problem } from './api'
 import { Copy } from './copy'
-import { amount, duration, exact, metaList, moment, percent, short, shown } from './format'
+import { amount, duration, exact, grouped, metaList, moment, percent, short, shown } from './format'
 import { inQueue, link, valueLink } from './state'
 import { Clamp, Sentence } from './text'
 import type { Diagnosis, Forecast, Meta, MetaValue, Submission, ValueCount, Warning } from './types'
@@ -92,7 +92,7 @@ export function Failed({ problem, again }: { problem: Problem; again?: () => voi
     <div class="problem" role="alert">
       <b>{problem.title}</b>
       {problem.detail}
-      {problem.errors.length > 0 && <ul>{problem.errors.map((e) => <li key={e.pointer}><code>{e.pointer}</code> {e.detail}</li>)}</ul>}
+      {problem.errors.length > 0 && <ul>{problem.errors.map((e) => <li key={e.pointer}><code>{e.pointer}</code> {grouped(e.detail)}</li>)}</ul>}
       <div class="row">
         {problem.requestId && <small>request <code>{problem.requestId}</code></small>}
         {again && <button class="quiet" onClick={again}>Try again</button>}

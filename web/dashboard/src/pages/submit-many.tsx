@@ -1,6 +1,6 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { curl, queuePath, quern, send } from '../api'
-import { amount, clamped, exact } from '../format'
+import { amount, clamped, exact, grouped } from '../format'
 import { read } from '../json'
 import { Table } from '../list'
 import { useAction } from '../live'
@@ -106,7 +106,7 @@ function Results({ told, refused }: { told: Told[]; refused: Told[] }) {
       <Table name="Result of each line" columns={[{ name: 'Line' }, { name: 'Result' }, { name: 'Submission' }]}
         lines={rows.map(({ line, result }) => ({
           id: String(line.number), cells: () => [
-            <td>{line.number}</td>, <td class="wrap">{result.submission ? (result.status === 'replayed' ? 'inserted before' : 'inserted') : <span class="wrong">{place(result)} {result.detail}</span>}</td>,
+            <td>{line.number}</td>, <td class="wrap">{result.submission ? (result.status === 'replayed' ? 'inserted before' : 'inserted') : <span class="wrong">{place(result)} {grouped(result.detail ?? '')}</span>}</td>,
             <td class="wrap">{result.submission ? <a href={link('submissions/' + result.submission.id)}>{result.submission.id}</a> : <code>{clamped(line.text, 60)}</code>}</td>,
           ],
         }))} />

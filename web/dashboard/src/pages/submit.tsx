@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import { Problem, call, curl, queuePath, quern, shell } from '../api'
 import { backoffFlag, type Backoff } from '../backoff'
 import { metaOf, pairFlags } from '../context'
-import { amount } from '../format'
+import { amount, grouped } from '../format'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
@@ -72,7 +72,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
   const path = `${queuePath(queue.value)}/submissions`
   const body = bodyOf(f)
   const errors = action.problem?.errors ?? []
-  const at = (pointer: string) => errors.filter((e) => e.pointer === pointer || e.pointer.startsWith(pointer + '/')).map((e) => e.detail)
+  const at = (pointer: string) => errors.filter((e) => e.pointer === pointer || e.pointer.startsWith(pointer + '/')).map((e) => grouped(e.detail))
   const change = (part: Partial<Form>) => set((old) => ({ ...old, ...part }))
   const insert = (e: SubmitEvent) => {
     e.preventDefault()
@@ -106,7 +106,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
               {f.form === 'prefix'
                 ? text('Prefix, before the index', 'prefix', '/chunks/prefix', { class: 'mono', placeholder: 's3://bucket/run-7/' })
                 : text('Text; {index} is replaced', 'template', '/chunks/template', { class: 'mono' })}
-              {errors.filter((e) => e.pointer === '/chunks').map((e) => <p key={e.detail} class="wrong" role="alert">Chunks {e.detail}</p>)}
+              {errors.filter((e) => e.pointer === '/chunks').map((e) => <p key={e.detail} class="wrong" role="alert">Chunks {grouped(e.detail)}</p>)}
             </div>
           )}
         <div class="fields two">
