@@ -176,13 +176,8 @@ func validGroup(name, description string, limits queue.Quota) error {
 	case len(description) > queue.MaxGroupDescription || !utf8.ValidString(description):
 		return queue.Invalid("/description", "has %d bytes; at most %d bytes of UTF-8 are allowed", len(description),
 			queue.MaxGroupDescription)
-	case limits.Waiting > queue.MaxQuota:
-		return queue.Invalid("/limits/waiting", "is %d; 1 to %d are allowed, or null for none", limits.Waiting, uint64(queue.MaxQuota))
-	case limits.Submissions > queue.MaxQuota:
-		return queue.Invalid("/limits/submissions", "is %d; 1 to %d are allowed, or null for none", limits.Submissions,
-			uint64(queue.MaxQuota))
 	}
-	return nil
+	return limits.Valid("/limits")
 }
 
 func noGroup(queueName, name string) error {

@@ -64,6 +64,9 @@ func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Setting
 			return QueueInfo{}, err
 		}
 	}
+	if settings.Shards > 1 && settings.Quota() != (queue.Quota{}) {
+		return QueueInfo{}, errQuotaOfShards
+	}
 	put := q.putSettings
 	if many := q.many.Load(); many != nil {
 		put = many.configure

@@ -23,7 +23,7 @@ const maxShardedName = queue.MaxQueueNameBytes - len("~16")
 // split makes the shards that settings ask for. It returns when the setting is durable in the first one. The caller holds
 // e.changing.
 func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Settings) error {
-	if err := x.splittable(first, settings.Shards); err != nil {
+	if err := x.splittable(first, &settings); err != nil {
 		return err
 	}
 	s, err := x.shardedOf(first)
@@ -47,17 +47,23 @@ func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Setti
 	return nil
 }
 
+// errQuotaOfShards refuses what no shard alone could keep to.
+var errQuotaOfShards = queue.Invalid("/shards", "is more than 1, and max_waiting_chunks and max_open_submissions need a "+
+	"queue with one shard: each shard would count for itself. Set limits for groups instead")
+
 // splittable says why a queue cannot have this many shards.
-func (x *Sharding) splittable(q *Queue, shards uint8) error {
-	now := q.config.Load().Shards
+func (x *Sharding) splittable(q *Queue, settings *queue.Settings) error {
+	shards, now := settings.Shards, q.config.Load().Shards
 	switch {
 	case shards < now:
 		return queue.Invalid("/shards", "is %d, and the queue has %d: the number can only rise", shards, now)
 	case len(q.name) > maxShardedName:
 		return queue.Invalid("/shards", "needs a queue whose name has at most %d bytes: its shards are named after it",
 			maxShardedName)
+	case settings.Quota() != queue.Quota{}:
+		return errQuotaOfShards
 	case q.values.limitsBut(queue.GroupKey):
-		return queue.Invalid("/shards", "cannot rise while limits are set for values of other keys than %q: each shard would count "+
+		return queue.Invalid("/shards", "cannot rise while limits or quotas are set for values of other keys than %q: each shard would count "+
 			"for itself. Remove them first", queue.GroupKey)
 	}
 	x.of.mu.RLock()

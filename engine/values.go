@@ -83,19 +83,22 @@ func (v *values) none(key queue.MetaKey) bool {
 	return !set && len(v.byKey[key]) == 0
 }
 
-// limitsBut says whether a limit is set for a value of another key, or for all values of one.
+// counts says that a shard would have to count what other shards have too.
+func (s *ValueSettings) counts() bool { return s.Limit != queue.NoLimit || s.Quota != queue.Quota{} }
+
+// limitsBut says whether a limit or a quota is set for a value of another key, or for all values of one.
 func (v *values) limitsBut(key queue.MetaKey) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for k, ofKey := range v.byKey {
 		for _, s := range ofKey {
-			if k != key && s.Limit != queue.NoLimit {
+			if k != key && s.counts() {
 				return true
 			}
 		}
 	}
 	for k, s := range v.defaults {
-		if k != key && s.Limit != queue.NoLimit {
+		if k != key && s.counts() {
 			return true
 		}
 	}
@@ -109,6 +112,9 @@ func (v *values) set(of queue.ValueTarget, s ValueSettings) {
 	is := fmt.Appendf(nil, "%d %d", s.Limit, s.Weight)
 	if s.Rate != (queue.Rate{}) {
 		is = fmt.Appendf(is, " %d/%d", s.Rate.Max, s.Rate.Per)
+	}
+	if s.Quota != (queue.Quota{}) {
+		is = fmt.Appendf(is, " q%d/%d", s.Quota.Waiting, s.Quota.Submissions)
 	}
 	s.ETag = queue.ETag(s.Version, is)
 	if of.All {
@@ -191,8 +197,12 @@ func (p Values) put(ctx context.Context, of queue.ValueTarget, settings queue.Va
 	if err := validValue(of, settings); err != nil {
 		return false, err
 	}
-	if p.q.many.Load() != nil && of.Key != queue.GroupKey && settings.Limit != queue.NoLimit {
-		return false, queue.Invalid("/limit", "cannot be kept, because the queue has several shards, and each counts for itself: "+
+	if p.q.many.Load() != nil && of.Key != queue.GroupKey && (&ValueSettings{ValueSettings: settings}).counts() {
+		pointer := "/limit"
+		if settings.Limit == queue.NoLimit {
+			pointer = "/quota"
+		}
+		return false, queue.Invalid(pointer, "cannot be kept, because the queue has several shards, and each counts for itself: "+
 			"only values of the key %q can have one", queue.GroupKey)
 	}
 	now := p.q.values.find(of)
@@ -274,8 +284,12 @@ func (s ValueSettings) state() any {
 	if s.Weight != 0 {
 		state["weight"] = float64(s.Weight) / queue.DefaultWeight
 	}
-	if _, _, rate := s.shown(); rate != nil {
+	_, _, rate, quota := s.shown()
+	if rate != nil {
 		state["rate"] = rate
+	}
+	if quota != nil {
+		state["quota"] = quota
 	}
 	return state
 }
@@ -327,13 +341,13 @@ func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount, total sh
 	if since := q.frames.full.since(entry); since != 0 {
 		v.SaturatedSince = new(since.API())
 	}
-	v.Limit, v.Weight, v.Rate = set.shown()
-	v.DefaultLimit, v.DefaultWeight, v.DefaultRate = byDefault.shown()
+	v.Limit, v.Weight, v.Rate, v.Quota = set.shown()
+	v.DefaultLimit, v.DefaultWeight, v.DefaultRate, v.DefaultQuota = byDefault.shown()
 	return v
 }
 
 // shown are the settings as the API has them: nil for none.
-func (s *ValueSettings) shown() (limit *uint32, weight *float64, rate *api.Rate) {
+func (s *ValueSettings) shown() (limit *uint32, weight *float64, rate *api.Rate, quota *api.GroupLimits) {
 	if s.Limit != queue.NoLimit {
 		limit = new(s.Limit)
 	}
@@ -343,14 +357,19 @@ func (s *ValueSettings) shown() (limit *uint32, weight *float64, rate *api.Rate)
 	if s.Rate != (queue.Rate{}) {
 		rate = &api.Rate{Max: s.Rate.Max, PerMS: s.Rate.Per.Milliseconds()}
 	}
-	return limit, weight, rate
+	if s.Quota != (queue.Quota{}) {
+		quota = new(s.Quota.API())
+	}
+	return limit, weight, rate, quota
 }
 
 // validValue refuses what cannot be set. Pointers are those of the body of the HTTP face.
 func validValue(of queue.ValueTarget, s queue.ValueSettings) error {
 	switch {
 	case s == queue.NoSettings():
-		return queue.Invalid("/limit", "weight and rate are all null, which sets nothing; set one of them, or use DELETE to remove all")
+		return queue.Invalid("/limit", "weight, rate and quota are all null, which sets nothing; set one of them, or use DELETE to remove all")
+	case s.Quota != queue.Quota{} && of.Key == queue.GroupKey:
+		return queue.Invalid("/quota", "cannot be set for the key %q: set the limits of the group", queue.GroupKey)
 	case s.Limit > queue.MaxValueLimit && s.Limit != queue.NoLimit:
 		return queue.Invalid("/limit", "is %d; 0 to %d are allowed, or null for none", s.Limit, queue.MaxValueLimit)
 	case s.Weight > queue.MaxWeight:
@@ -360,6 +379,9 @@ func validValue(of queue.ValueTarget, s queue.ValueSettings) error {
 		if _, err := queue.RateOf(s.Rate.Max, s.Rate.Per.Milliseconds()); err != nil {
 			return err
 		}
+	}
+	if err := s.Quota.Valid("/quota"); err != nil {
+		return err
 	}
 	return validTarget(of)
 }
@@ -496,7 +518,7 @@ func (q *Queue) countValues(key queue.MetaKey) api.MetaKey {
 	byDefault := q.values.find(allOf(key))
 	info := api.MetaKey{Key: key, Values: uint64(len(set)), ValuesSet: uint64(len(set)), ETag: byDefault.ETag,
 		ChangedAt: byDefault.Changed.API()}
-	info.Limit, info.Weight, info.Rate = byDefault.shown()
+	info.Limit, info.Weight, info.Rate, info.Quota = byDefault.shown()
 	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
 		if _, is := set[count.Value]; !is {

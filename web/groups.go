@@ -100,30 +100,32 @@ type putGroupInput struct {
 
 func (x groups) put(ctx context.Context, in *putGroupInput) (*taggedCreation[api.Group], error) {
 	body := &in.Body.value
-	waiting, err := groupLimit("/limits/waiting", body.Limits.Waiting)
+	limits, err := quotaOf("/limits", &body.Limits)
 	if err != nil {
 		return nil, err
 	}
-	submissions, err := groupLimit("/limits/submissions", body.Limits.Submissions)
-	if err != nil {
-		return nil, err
-	}
-	limits := queue.Quota{Waiting: waiting, Submissions: submissions}
 	group, created, err := x.engine.PutGroup(ctx, in.Queue, in.Group, body.Description, limits, in.groupGuard)
 	return answeredTaggedCreation(apiGroup(&group), group.Settings.ETag, created,
 		"/v1/queues/"+in.Queue+"/groups/"+url.PathEscape(in.Group), err)
 }
 
-// groupLimit is a limit as the engine has it, which reads 0 as none.
-func groupLimit(pointer string, limit *uint64) (uint64, error) {
-	switch {
-	case limit == nil:
-		return 0, nil
-	case *limit == 0:
-		return 0, queue.Invalid(pointer, "is 0; 1 to %d are allowed, or null for none. To refuse all, "+
-			"block the group with a rule", uint64(queue.MaxQuota))
+// quotaOf is a quota as the engine has it, which reads 0 as none.
+func quotaOf(pointer string, in *api.GroupLimits) (q queue.Quota, err error) {
+	for _, of := range []struct {
+		name string
+		in   *uint64
+		to   *uint64
+	}{{"/waiting", in.Waiting, &q.Waiting}, {"/submissions", in.Submissions, &q.Submissions}} {
+		if of.in == nil {
+			continue
+		}
+		if *of.in == 0 {
+			return q, queue.Invalid(pointer+of.name, "is 0; 1 to %d are allowed, or null for none. To refuse "+
+				"all, block it with a rule", uint64(queue.MaxQuota))
+		}
+		*of.to = *of.in
 	}
-	return *limit, nil
+	return q, nil
 }
 
 type deleteGroupInput struct {
@@ -147,14 +149,7 @@ func apiShard(s *engine.ShardInfo) api.Shard {
 }
 
 func apiGroup(g *engine.GroupInfo) api.Group {
-	group := api.Group{Group: g.Name, Shard: g.Shard, Waiting: g.Waiting, InFlight: g.InFlight,
+	return api.Group{Group: g.Name, Shard: g.Shard, Waiting: g.Waiting, InFlight: g.InFlight,
 		Submissions: g.Submissions, Description: g.Settings.Description, ETag: g.Settings.ETag,
-		ChangedAt: g.Settings.Changed.API()}
-	if g.Settings.Limits.Waiting > 0 {
-		group.Limits.Waiting = &g.Settings.Limits.Waiting
-	}
-	if g.Settings.Limits.Submissions > 0 {
-		group.Limits.Submissions = &g.Settings.Limits.Submissions
-	}
-	return group
+		ChangedAt: g.Settings.Changed.API(), Limits: g.Settings.Limits.API()}
 }

@@ -36,14 +36,15 @@ const (
 		"reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit 0, the " +
 		"server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. " +
 		"`rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or " +
-		"smaller. All take effect with the next reservation, and you can set them before any submission has the " +
+		"smaller. The server refuses an insert that would exceed `quota`, with `limit_reached`. All take effect " +
+		"with the next call, and you can set them before any submission has the " +
 		"value. The same settings again change nothing. With If-Match, the server replaces only settings with this " +
 		"ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings " +
 		"answer 201. " +
 		valueAbout
 	putKeyAbout = "Sets the default for all values of the key that have no such setting of their own, also for those " +
 		"that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, " +
-		"`weight` or `rate` takes the place of the default, so the limit 2147483647 frees one value. All take " +
+		"`weight`, `rate` or number of `quota` takes the place of the default, so the limit 2147483647 frees one value. All take " +
 		"effect with the next reservation. The server does a step for each value of open submissions. If-Match and " +
 		"If-None-Match work as for a value. The first default answers 201."
 )
@@ -66,11 +67,11 @@ func (x metaValues) routes(r *router) {
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		creates: reflect.TypeFor[api.MetaKey](),
-		summary: "Set a default limit, weight and rate for all values of a meta key", about: putKeyAbout}, x.putKey)
+		summary: "Set a default limit, weight, rate and quota for all values of a meta key", about: putKeyAbout}, x.putKey)
 	registerIn(r, operation{id: "delete-meta-key", act: act{"key.delete", "{key}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
-		summary: "Remove the default limit, weight and rate of all values of a meta key",
+		summary: "Remove the default limit, weight, rate and quota of all values of a meta key",
 		about: "From the next reservation on, only what is set for a value itself holds for it. If-Match works " +
 			"as for PUT."}, x.deleteKey)
 	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
@@ -86,11 +87,11 @@ func (x metaValues) routes(r *router) {
 	registerIn(r, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
-		summary: "Set a limit, a weight and a rate for a value of a meta key", about: putValueAbout}, x.put)
+		summary: "Set a limit, a weight, a rate and a quota for a value of a meta key", about: putValueAbout}, x.put)
 	registerIn(r, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
-		summary: "Remove the limit, weight and rate of a value of a meta key",
+		summary: "Remove the limit, weight, rate and quota of a value of a meta key",
 		about: "From the next reservation on, the value has no limit and no rate, and its weight is 1. If-Match " +
 			"works as for PUT."},
 		x.delete)
@@ -295,6 +296,12 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 	if in.Rate != nil {
 		var err error
 		if out.Rate, err = queue.RateOf(in.Rate.Max, in.Rate.PerMS); err != nil {
+			return out, err
+		}
+	}
+	if in.Quota != nil {
+		var err error
+		if out.Quota, err = quotaOf("/quota", in.Quota); err != nil {
 			return out, err
 		}
 	}

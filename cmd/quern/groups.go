@@ -52,37 +52,50 @@ func groupsCommand(a *app) *cobra.Command {
 
 // groupFlags say what is to be set for a group.
 type groupFlags struct {
-	waiting, submissions, description string
-	given                             func(name string) bool
+	quotaFlags
+	description string
+}
+
+// quotaFlags say how much may be open of a group, or of a value of a meta key.
+type quotaFlags struct {
+	waiting, submissions string
+	given                func(name string) bool
+}
+
+func (f *quotaFlags) flags(c *cobra.Command) {
+	f.given = c.Flags().Changed
+	c.Flags().StringVar(&f.waiting, "most-waiting", "", "most chunks that may wait for a consumer: `N` from 1, or none")
+	c.Flags().StringVar(&f.submissions, "most-submissions", "", "most submissions that may be open: `N` from 1, or none")
+}
+
+// change changes a quota as the flags say.
+func (f *quotaFlags) change(quota *api.GroupLimits) (err error) {
+	if f.given("most-waiting") {
+		if quota.Waiting, err = groupLimit("--most-waiting", f.waiting); err != nil {
+			return err
+		}
+	}
+	if f.given("most-submissions") {
+		quota.Submissions, err = groupLimit("--most-submissions", f.submissions)
+	}
+	return err
 }
 
 func (f *groupFlags) flags(c *cobra.Command) {
-	f.given = c.Flags().Changed
+	f.quotaFlags.flags(c)
 	c.Long = "Create a group, or change its limits and description; what is not given stays. An insert that would go beyond a limit\n" +
 		"is refused. What is there already stays."
 	c.Example = "  quern groups set acme --most-waiting 10000\n" +
 		"  quern groups set acme --most-submissions none --description 'the first customer'"
-	c.Flags().StringVar(&f.waiting, "most-waiting", "", "chunks that may wait for a consumer: `N` from 1, or none")
-	c.Flags().StringVar(&f.submissions, "most-submissions", "", "open submissions that there may be: `N` from 1, or none")
 	c.Flags().StringVar(&f.description, "description", "", "a `TEXT` for people")
 }
 
 // change changes settings as the flags say.
 func (f *groupFlags) change(s *api.PutGroupRequest) (err error) {
-	if f.given("most-waiting") {
-		if s.Limits.Waiting, err = groupLimit("--most-waiting", f.waiting); err != nil {
-			return err
-		}
-	}
-	if f.given("most-submissions") {
-		if s.Limits.Submissions, err = groupLimit("--most-submissions", f.submissions); err != nil {
-			return err
-		}
-	}
 	if f.given("description") {
 		s.Description = f.description
 	}
-	return nil
+	return f.quotaFlags.change(&s.Limits)
 }
 
 func groupLimit(flag, text string) (*uint64, error) {

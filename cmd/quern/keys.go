@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,11 +54,11 @@ func keysCommand(a *app) *cobra.Command {
 			c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight, ready, waiting, dead, "+
 				"done, oldest (whose ready chunks were inserted longest ago), paused, blocked, submissions or weight (default in_flight)")
 		}),
-		one: []action[*api.ValueCount]{does("get KEY VALUE", "Show a value of a meta key: its chunks, limit, weight and rate",
+		one: []action[*api.ValueCount]{does("get KEY VALUE", "Show a value of a meta key: its chunks, limit, weight, rate and quota",
 			func(ctx context.Context, c call) (*api.ValueCount, error) {
 				return c.Value(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]))
 			})},
-		remove: does("unset KEY VALUE", "Remove the limit, weight and rate of a value", func(ctx context.Context, c call) (none, error) {
+		remove: does("unset KEY VALUE", "Remove the limit, weight, rate and quota of a value", func(ctx context.Context, c call) (none, error) {
 			if byDefault {
 				return none{}, client.DeleteMetaKey(ctx, c.Client, c.queue, c.args[0], client.Condition{})
 			}
@@ -65,8 +66,8 @@ func keysCommand(a *app) *cobra.Command {
 		}).with(func(c *cobra.Command) { orDefault(c, &byDefault) }),
 	}
 	return parent(&cobra.Command{
-		Use: "keys", Short: "List meta keys and values; set limits, weights and rates",
-		Long: "List meta keys and values, and set limits, weights and rates. --default sets them for all values of a key. Write " +
+		Use: "keys", Short: "List meta keys and values; set limits, weights, rates and quotas",
+		Long: "List meta keys and values, and set limits, weights, rates and quotas. --default sets them for all values of a key. Write " +
 			"VALUE as for --meta: 123 is the integer, s:123 the text.",
 	}, append(append(keys.commands(a), values.commands(a)...), keysSetCommand(a))...)
 }
@@ -85,20 +86,23 @@ func orDefault(c *cobra.Command, byDefault *bool) {
 func keysSetCommand(a *app) *cobra.Command {
 	var (
 		limit, weight, rate string
+		quota               quotaFlags
 		byDefault           bool
 	)
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
-		Short: "Set a limit, weight or rate for a value of a meta key; other settings stay",
-		Long: "Set a limit, weight or rate for a value of a meta key, and leave its other settings unchanged. The limit holds\n" +
-			"for every reservation of the queue from now on, whatever its strategy. Chunks in flight stay. The weight is the\n" +
-			"value's share under Fair. The rate replaces the number in every MaxRate of the key with the same period.",
+		Short: "Set a limit, weight, rate or quota for a value of a meta key; other settings stay",
+		Long: "Set a limit, weight, rate or quota for a value of a meta key, and leave its other settings unchanged. The limit\n" +
+			"holds for every reservation of the queue from now on, whatever its strategy. Chunks in flight stay. The weight\n" +
+			"is the value's share under Fair. The rate replaces the number in every MaxRate of the key with the same period.\n" +
+			"The server refuses an insert that would exceed --most-waiting or --most-submissions.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none\n" +
-			"  quern keys set company --default --limit 5\n  quern keys set company acme --rate 50/1m",
+			"  quern keys set company --default --limit 5\n  quern keys set company acme --rate 50/1m\n" +
+			"  quern keys set company acme --most-waiting 10000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
-			if !given("limit") && !given("weight") && !given("rate") {
-				return usageError{errors.New("nothing is to be set: give --limit, --weight or --rate")}
+			if !slices.ContainsFunc([]string{"limit", "weight", "rate", "most-waiting", "most-submissions"}, given) {
+				return usageError{errors.New("nothing is to be set: give --limit, --weight, --rate, --most-waiting or --most-submissions")}
 			}
 			change := func(s *api.ValueSettings) (err error) {
 				if given("limit") {
@@ -112,7 +116,14 @@ func keysSetCommand(a *app) *cobra.Command {
 					}
 				}
 				if given("rate") {
-					s.Rate, err = parseRate(rate)
+					if s.Rate, err = parseRate(rate); err != nil {
+						return err
+					}
+				}
+				most := *cmp.Or(s.Quota, &api.GroupLimits{})
+				err = quota.change(&most)
+				if s.Quota = nil; most != (api.GroupLimits{}) {
+					s.Quota = &most
 				}
 				return err
 			}
@@ -126,6 +137,7 @@ func keysSetCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&limit, "limit", "", "limit of chunks in flight: `N` from 0 (hand out nothing), or none")
 	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
 	c.Flags().StringVar(&rate, "rate", "", "reservations under MaxRate: `N/TIME` as in 50/1m, or none: strategies' own numbers hold")
+	quota.flags(c)
 	return c
 }
 
@@ -151,10 +163,10 @@ func ofValue(ctx context.Context, queue, key string, value api.MetaValue) target
 			return c.DeleteValue(ctx, queue, key, value, when)
 		},
 		set: func(v *api.ValueCount) (api.ValueSettings, string) {
-			return api.ValueSettings{Limit: v.Limit, Weight: v.Weight, Rate: v.Rate}, v.ETag
+			return api.ValueSettings{Limit: v.Limit, Weight: v.Weight, Rate: v.Rate, Quota: v.Quota}, v.ETag
 		},
 		unset: func(v *api.ValueCount) {
-			v.Limit, v.Weight, v.Rate, v.Saturated, v.SaturatedSince = nil, nil, nil, false, nil
+			v.Limit, v.Weight, v.Rate, v.Quota, v.Saturated, v.SaturatedSince = nil, nil, nil, nil, false, nil
 			v.ETag, v.ChangedAt = "", api.Time{}
 		},
 	}
@@ -171,9 +183,11 @@ func ofKey(ctx context.Context, queue, key string) target[api.MetaKey] {
 			return client.DeleteMetaKey(ctx, c, queue, key, when)
 		},
 		set: func(k *api.MetaKey) (api.ValueSettings, string) {
-			return api.ValueSettings{Limit: k.Limit, Weight: k.Weight, Rate: k.Rate}, k.ETag
+			return api.ValueSettings{Limit: k.Limit, Weight: k.Weight, Rate: k.Rate, Quota: k.Quota}, k.ETag
 		},
-		unset: func(k *api.MetaKey) { k.Limit, k.Weight, k.Rate, k.ETag, k.ChangedAt = nil, nil, nil, "", api.Time{} },
+		unset: func(k *api.MetaKey) {
+			k.Limit, k.Weight, k.Rate, k.Quota, k.ETag, k.ChangedAt = nil, nil, nil, nil, "", api.Time{}
+		},
 	}
 }
 
@@ -256,6 +270,18 @@ func rateText(r api.Rate) string {
 	return strategy.Limit{Max: r.Max, Per: time.Duration(r.PerMS) * time.Millisecond}.Rate()
 }
 
+// quotaText is as "at most 10000 waiting chunks, 50 open submissions".
+func quotaText(q api.GroupLimits) string {
+	var parts []string
+	if q.Waiting != nil {
+		parts = append(parts, number(*q.Waiting)+" waiting chunks")
+	}
+	if q.Submissions != nil {
+		parts = append(parts, number(*q.Submissions)+" open submissions")
+	}
+	return "at most " + strings.Join(parts, ", ")
+}
+
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 func keyFields(k api.MetaKey) [][2]string {
@@ -266,6 +292,7 @@ func keyFields(k api.MetaKey) [][2]string {
 		{"default limit", ifAny(k.Limit, number)},
 		{"default weight", ifAny(k.Weight, decimal)},
 		{"default rate", ifAny(k.Rate, rateText)},
+		{"default quota", ifAny(k.Quota, quotaText)},
 		{"etag", k.ETag},
 		{"changed", moment(k.ChangedAt)},
 	})
@@ -287,9 +314,11 @@ func valueFields(v api.ValueCount) [][2]string {
 		{"at limit since", ifAny(v.SaturatedSince, moment)},
 		{"weight", ifAny(v.Weight, decimal)},
 		{"rate", ifAny(v.Rate, rateText)},
+		{"quota", ifAny(v.Quota, quotaText)},
 		{"default limit", ifAny(v.DefaultLimit, number)},
 		{"default weight", ifAny(v.DefaultWeight, decimal)},
 		{"default rate", ifAny(v.DefaultRate, rateText)},
+		{"default quota", ifAny(v.DefaultQuota, quotaText)},
 		{"etag", v.ETag},
 		{"changed", moment(v.ChangedAt)},
 	})

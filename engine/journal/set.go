@@ -32,7 +32,7 @@ type Set struct {
 	Demand   queue.ValueSettings // of the value or the key; queue.NoSettings with version 0
 	Name     string              // of the strategy or the group
 	Text     string              // of the strategy, canonical, or the description of the group; "" with version 0
-	Quota    queue.Quota         // of the group; zero with version 0
+	Quota    queue.Quota         // of the group; zero with version 0. That of a value is in Demand
 	Deleted  bool                // the group: its shard stays known, so what was on its way to it finds it
 }
 
@@ -65,8 +65,7 @@ func (s *Set) fields(c *coder) {
 	case SetGroup:
 		c.text(&s.Name)
 		c.text(&s.Text)
-		atMost(c, &s.Quota.Waiting, queue.MaxQuota)
-		atMost(c, &s.Quota.Submissions, queue.MaxQuota)
+		quota(c, &s.Quota)
 		c.yes(&s.Deleted)
 		c.must(s.Name != "" && (s.Version > 0 && !s.Deleted || s.Text == "" && s.Quota == queue.Quota{}))
 	}
@@ -83,7 +82,13 @@ type demands uint8
 const (
 	limited demands = 1 << iota
 	rated
+	quoted
 )
+
+func quota(c *coder, q *queue.Quota) {
+	atMost(c, &q.Waiting, queue.MaxQuota)
+	atMost(c, &q.Submissions, queue.MaxQuota)
+}
 
 func (s *Set) demandFields(c *coder) {
 	var has demands
@@ -93,7 +98,10 @@ func (s *Set) demandFields(c *coder) {
 	if s.Demand.Rate != (queue.Rate{}) {
 		has |= rated
 	}
-	if octet(c, &has, limited|rated); has&limited != 0 {
+	if s.Demand.Quota != (queue.Quota{}) {
+		has |= quoted
+	}
+	if octet(c, &has, limited|rated|quoted); has&limited != 0 {
 		atMost(c, &s.Demand.Limit, queue.MaxValueLimit)
 	} else {
 		s.Demand.Limit = queue.NoLimit
@@ -106,6 +114,10 @@ func (s *Set) demandFields(c *coder) {
 		atMost(c, &per, uint64(queue.MaxPer/time.Millisecond))
 		rate.Per = time.Duration(per) * time.Millisecond
 		c.must(rate.Max > 0 && rate.Per >= queue.MinPer)
+	}
+	if has&quoted != 0 {
+		quota(c, &s.Demand.Quota)
+		c.must(s.Demand.Quota != queue.Quota{})
 	}
 	c.must((s.Demand == queue.NoSettings()) == (s.Version == 0))
 }

@@ -102,7 +102,20 @@ var settings = []*Setting{
 		Name: "group_must_exist", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.GroupMustExist }, false),
 		Sentence: "Whether the queue refuses a submission if no one has created its group; " +
 			"otherwise the submission creates it",
+	}, {
+		Name: "max_waiting_chunks", Range: numbers(0, MaxQuota, "any number"), sparse: true,
+		field:    fieldOf(func(s *Settings) *int64 { return &s.MaxWaitingChunks }, 0),
+		Sentence: "How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it",
+	}, {
+		Name: "max_open_submissions", Range: numbers(0, MaxQuota, "any number"), sparse: true,
+		field:    fieldOf(func(s *Settings) *int64 { return &s.MaxOpenSubmissions }, 0),
+		Sentence: "How many submissions may be open; the queue refuses inserts that would exceed it",
 	},
+}
+
+// Quota is what the settings allow to be open of the queue.
+func (s *Settings) Quota() Quota {
+	return Quota{Waiting: uint64(s.MaxWaitingChunks), Submissions: uint64(s.MaxOpenSubmissions)}
 }
 
 // AllSettings lists the settings of a queue.
@@ -141,11 +154,12 @@ func (s *Settings) Warnings() (list []string) {
 // returns false if the pointer names no number.
 func SettingRange(pointer string) (Range, bool) { return rangeIn(settings, pointer) }
 
-// ValueSettings are the limit, weight and rate that an operator sets for one value of a meta key.
+// ValueSettings are the limit, weight, rate and quota that an operator sets for one value of a meta key.
 type ValueSettings struct {
 	Limit  uint32 // how many chunks of the value may be reserved at once, by all strategies together: 0 to MaxValueLimit, or NoLimit
 	Weight uint32 // the value's share under Fair, in thousandths: 1 to 1,000,000; 0: not set, which counts as 1000
 	Rate   Rate   // replaces the number of each MaxRate of the key with the same period; the zero Rate: not set
+	Quota  Quota  // how much of the value may be open
 }
 
 // Rate is a number of reservations in a period.
@@ -176,7 +190,8 @@ const (
 	MaxPer        = api.MaxPerMS * time.Millisecond
 )
 
-// Quota limits how much of a group may be open. The queue refuses an insert that would exceed it. 0: any number.
+// Quota limits how much may be open of a queue, a group, or a value of a meta key. The queue refuses an insert that would exceed it.
+// 0: any number, or not set.
 type Quota struct {
 	Waiting     uint64 // chunks that no consumer holds, except those that wait for a retry
 	Submissions uint64 // open ones
@@ -184,6 +199,28 @@ type Quota struct {
 
 // MaxQuota is the largest number of a Quota.
 const MaxQuota = api.MaxGroupLimit
+
+// Valid refuses numbers over MaxQuota. Pointer is that of the quota in the body of the HTTP face.
+func (q *Quota) Valid(pointer string) error {
+	switch {
+	case q.Waiting > MaxQuota:
+		return Invalid(pointer+"/waiting", "is %d; 1 to %d are allowed, or null for none", q.Waiting, uint64(MaxQuota))
+	case q.Submissions > MaxQuota:
+		return Invalid(pointer+"/submissions", "is %d; 1 to %d are allowed, or null for none", q.Submissions, uint64(MaxQuota))
+	}
+	return nil
+}
+
+// API is the quota as the API has it: nil for any number.
+func (q Quota) API() (limits api.GroupLimits) {
+	if q.Waiting > 0 {
+		limits.Waiting = &q.Waiting
+	}
+	if q.Submissions > 0 {
+		limits.Submissions = &q.Submissions
+	}
+	return limits
+}
 
 // NoSettings are the settings of a value for which nothing is set.
 func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }
@@ -194,6 +231,8 @@ func (s ValueSettings) Or(byDefault ValueSettings) ValueSettings {
 		s.Limit = byDefault.Limit
 	}
 	s.Weight, s.Rate = cmp.Or(s.Weight, byDefault.Weight), cmp.Or(s.Rate, byDefault.Rate)
+	s.Quota.Waiting = cmp.Or(s.Quota.Waiting, byDefault.Quota.Waiting)
+	s.Quota.Submissions = cmp.Or(s.Quota.Submissions, byDefault.Quota.Submissions)
 	return s
 }
 

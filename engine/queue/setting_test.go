@@ -37,7 +37,7 @@ func TestSettingsAreDeclaredOnce(t *testing.T) {
 		case time.Duration:
 			v.SetInt(int64(3 * d.Range.Unit))
 		default:
-			v.Set(reflect.ValueOf(map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Float64: 0.5, reflect.Uint8: 1, reflect.Uint16: 1}[v.Kind()]).Convert(v.Type()))
+			v.Set(reflect.ValueOf(map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Float64: 0.5, reflect.Uint8: 1, reflect.Uint16: 1, reflect.Int64: 1}[v.Kind()]).Convert(v.Type()))
 		}
 	}
 	var copied Settings

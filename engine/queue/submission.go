@@ -287,6 +287,8 @@ type Settings struct {
 	OnDeadline         OnDeadline
 	DeadAfter          time.Duration // 0: submissions have no dead_deadline unless they say so
 	GroupMustExist     bool
+	MaxWaitingChunks   int64 // 0: any number
+	MaxOpenSubmissions int64 // 0: any number
 }
 
 // OnDeadline says what happens to the unfinished chunks of a submission when its dead_deadline passes.

@@ -76,7 +76,7 @@ type asked struct {
 	ousted  *machine.Unique   // whose place it takes; nil: no one's
 	waits   *machine.Waits    // for other submissions; nil: it waits for none
 	unknown error             // it is to wait for a submission that this shard does not have
-	coming  *machine.OnItsWay // what it brings to its group; nil: it has none
+	coming  *machine.OnItsWay // what it brings to the scopes of quotas; nil: to none
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	large   bool              // there are, and they are too many: they have to be blobs before
 }

@@ -76,6 +76,10 @@ type QueueSettings struct {
 	OnDeadline string `json:"on_deadline"`
 	// submissions of a group that no one created are refused; else the first one creates it
 	GroupMustExist bool `json:"group_must_exist"`
+	// Most chunks that may wait, but for those that wait for a retry; 0: any number
+	MaxWaitingChunks int64 `json:"max_waiting_chunks"`
+	// Most submissions that may be open; 0: any number
+	MaxOpenSubmissions int64 `json:"max_open_submissions"`
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -146,9 +150,9 @@ type Group struct {
 	ChangedAt   Time        `json:"changed_at,omitzero"`   // When it was created or changed
 }
 
-// GroupLimits are the most that may be open of a group. An insert that would go beyond one of them is refused with limit_reached.
+// GroupLimits are the most that may be open of a group, or of a value of a meta key. An insert that would go beyond one of them is refused with limit_reached.
 type GroupLimits struct {
-	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`     // Chunks that wait, as in the group; null: any number
+	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`     // Chunks that no consumer has, but for those that wait for a retry; null: any number
 	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Open submissions; null: any number
 }
 
@@ -192,6 +196,8 @@ type QueueSettingsInput struct {
 	DeadAfterMS          *int64   `json:"dead_after_ms,omitempty"`
 	OnDeadline           *string  `json:"on_deadline,omitempty"`
 	GroupMustExist       *bool    `json:"group_must_exist,omitempty"`
+	MaxWaitingChunks     *int64   `json:"max_waiting_chunks,omitempty"`
+	MaxOpenSubmissions   *int64   `json:"max_open_submissions,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

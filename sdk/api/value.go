@@ -12,6 +12,8 @@ type MetaKey struct {
 	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
 	// Default rate of its values, for those without a rate of their own; absent: not set
 	Rate *Rate `json:"rate,omitempty"`
+	// Default quota of its values, for those without a quota of their own; absent: not set
+	Quota *GroupLimits `json:"quota,omitempty"`
 	// Id of the default, for If-Match; absent if nothing is set
 	ETag      string `json:"etag,omitempty"`
 	ChangedAt Time   `json:"changed_at,omitzero"` // Time of the last setting of the default; absent if nothing is set
@@ -42,13 +44,17 @@ type ValueCount struct {
 	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
 	// What takes the place of the number in every MaxRate of the key over the same time; absent: not set
 	Rate *Rate `json:"rate,omitempty"`
+	// The most that may be open of it; absent: not set
+	Quota *GroupLimits `json:"quota,omitempty"`
 	// Default limit of the key, which holds while limit is null; absent: none
 	DefaultLimit *uint32 `json:"default_limit,omitempty" limit:"0..MaxValueLimit"`
 	// Default weight of the key, which holds while weight is null; absent: not set
 	DefaultWeight *float64 `json:"default_weight,omitempty" limit:"MinWeight..MaxWeight"`
 	// Default rate of the key, which holds while rate is absent; absent: not set
 	DefaultRate *Rate `json:"default_rate,omitempty"`
-	Saturated   bool  `json:"saturated"` // Whether in_flight has reached limit, or default_limit
+	// Default quota of the key, each number of which holds while quota has none; absent: not set
+	DefaultQuota *GroupLimits `json:"default_quota,omitempty"`
+	Saturated    bool         `json:"saturated"` // Whether in_flight has reached limit, or default_limit
 	// Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is
 	// not at its limit, or it is one of more than 10,000 values and was not examined
 	SaturatedSince *Time `json:"saturated_since" nullable:"true"`
@@ -66,6 +72,8 @@ type ValueSettings struct {
 	Weight *float64 `json:"weight,omitempty" limit:"MinWeight..MaxWeight" nullable:"true"`
 	// Takes the place of the number in every MaxRate of the key over the same time; absent: not set
 	Rate *Rate `json:"rate,omitempty"`
+	// The most that may be open of the value; an insert that would exceed it is refused with limit_reached; absent: not set
+	Quota *GroupLimits `json:"quota,omitempty"`
 }
 
 // Rate is a number of reservations in a time.

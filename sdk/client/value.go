@@ -21,7 +21,7 @@ func MetaKey(ctx context.Context, c *Client, queue, key string) (*api.MetaKey, e
 	return get[api.MetaKey](ctx, c, "meta key", keyPath(queue, key))
 }
 
-// PutMetaKey sets a default limit, weight and rate for all values of a meta key that have none of their own, in the place of what
+// PutMetaKey sets a default limit, weight, rate and quota for all values of a meta key that have none of their own, in the place of what
 // was set, like PutValue.
 func PutMetaKey(ctx context.Context, c *Client, queue, key string, settings api.ValueSettings,
 	when Condition) (*api.MetaKey, error) {

@@ -130,7 +130,7 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 // Intended counts what the intents of each part have left, for the audit: nothing, while
 // nothing is on its way to the disk.
 func (p *parts) Intended(count func(what string, n int)) {
-	count("groups with inserts on their way", len(p.Quotas.pending))
+	count("scopes of quotas with inserts on their way", len(p.Quotas.pending))
 	for _, part := range p.Joined.Parts {
 		part.Intended(count)
 	}

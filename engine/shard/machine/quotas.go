@@ -1,15 +1,16 @@
 package machine
 
-// Limits of groups. An insert is decided before it is applied, so an exact limit counts both what
+// Quotas: the most that may be open of the queue, of a group, or of a value of a meta key. Each of
+// them is a scope. An insert is decided before it is applied, so an exact quota counts both what
 // is applied and what is on its way:
 //
-//	Room    what the group has, applied or on its way, and what is to be inserted: within the limits?
+//	Room    what the scope has, applied or on its way, and what is to be inserted: within the quota?
 //	Claim   with the decision: the insert is on its way, and counts
 //	applied with its op, the backlog counts it instead
 //	Forget  its commit failed, or it is not made
 //
 // What waits is not handed out: it is available (the backlog counts that by value for what it
-// shows), or its submission is hidden until its run_at (parked counts those by group).
+// shows), or its submission is hidden until its run_at (parked counts those by scope).
 
 import (
 	"fmt"
@@ -18,15 +19,33 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// quotas are the groups that someone created, with their limits, and what inserts on their way bring to each group.
+// scope is what a quota is for: a value of a meta key. The zero scope is the whole queue. A group is the text that
+// names it, also where submissions have it as a number.
+type scope = queue.MetaEntry
+
+func groupScope(group string) scope {
+	return scope{Key: queue.GroupKey, Value: queue.StringValue(group)}
+}
+
+// scopeOf is the scope of an entry of a submission's meta.
+func scopeOf(entry queue.MetaEntry) scope {
+	if entry.Key == queue.GroupKey {
+		return groupScope(entry.Value.String())
+	}
+	return entry
+}
+
+// quotas are the groups that someone created, with their quotas, and what inserts on their way bring to each scope.
+// Quotas of the queue are in its settings, and those of values in the backlog.
 type quotas struct {
 	m       *Machine
 	of      map[string]queue.Quota
-	pending map[string]queue.Quota
-	parked  map[string]uint64 // chunks of hidden submissions
+	watched bool // the queue or a value may have a quota: inserts on their way count for all their scopes
+	pending map[scope]queue.Quota
+	parked  map[scope]uint64 // chunks of hidden submissions
 }
 
-// Set creates a group, or changes its limits.
+// Set creates a group, or changes its quota.
 func (p *quotas) Set(group string, quota queue.Quota) {
 	if p.of == nil {
 		p.of = map[string]queue.Quota{}
@@ -37,85 +56,151 @@ func (p *quotas) Set(group string, quota queue.Quota) {
 // Remove forgets a group that someone created.
 func (p *quotas) Remove(group string) { delete(p.of, group) }
 
+// Watch is called before a quota of the queue or of a value holds. From then on inserts on their way count for it,
+// and those before are applied when it holds. It is not ended: who set a quota once may do so again.
+func (p *quotas) Watch(quota queue.Quota) { p.watched = p.watched || quota != queue.Quota{} }
+
 // Use is the open work of a group: applied, and on its way.
-func (p *quotas) Use(group string) queue.Quota {
-	use := p.pending[group]
-	use.Waiting += p.parked[group]
-	for _, value := range queue.GroupValues(group) {
-		n := p.m.Backlog.Values.Of(queue.GroupKey, value)
-		use.Waiting += n.Available + n.Paused + n.Blocked
-		use.Submissions += uint64(n.Submissions)
+func (p *quotas) Use(group string) queue.Quota { return p.use(groupScope(group)) }
+
+func (p *quotas) use(of scope) queue.Quota {
+	use := p.pending[of]
+	switch of.Key {
+	case "":
+		use.Waiting += p.m.Backlog.Available() + p.m.Stats.Parked
+		use.Submissions += uint64(p.m.Backlog.Len())
+	case queue.GroupKey:
+		use.Waiting += p.parked[of]
+		for _, value := range queue.GroupValues(of.Value.String()) {
+			p.addValue(&use, queue.MetaEntry{Key: of.Key, Value: value})
+		}
+	default:
+		use.Waiting += p.parked[of]
+		p.addValue(&use, of)
 	}
 	return use
 }
 
+func (p *quotas) addValue(use *queue.Quota, of queue.MetaEntry) {
+	n := p.m.Backlog.Values.Of(of.Key, of.Value)
+	use.Waiting += n.Available + n.Paused + n.Blocked
+	use.Submissions += uint64(n.Submissions)
+}
+
 // Room refuses an insert into a group that no one created, where the queue's settings want that, or
-// that has no room for it. leaving is a submission that ends in the commit of the insert; nil: none does.
+// that a quota has no room for. leaving is a submission that ends in the commit of the insert; nil: none does.
 func (p *quotas) Room(n *queue.NewSubmission, leaving *Record) error {
-	group := n.Meta.GroupOf()
-	if group == "" {
+	if group := n.Meta.GroupOf(); group != "" {
+		quota, created := p.of[group]
+		if !created && p.m.Settings.GroupMustExist {
+			return queue.NotCreated(group)
+		}
+		if err := p.room(groupScope(group), quota, n, leaving); err != nil {
+			return err
+		}
+	}
+	if !p.watched {
 		return nil
 	}
-	quota, created := p.of[group]
-	if !created && p.m.Settings.GroupMustExist {
-		return queue.NotCreated(group)
+	for _, entry := range n.Meta {
+		quota := p.m.Backlog.Values.Settings(entry.Key, entry.Value).Quota
+		if err := p.room(entry, quota, n, leaving); err != nil {
+			return err
+		}
 	}
+	return p.room(scope{}, p.m.Settings.Quota(), n, leaving)
+}
+
+func (p *quotas) room(of scope, quota queue.Quota, n *queue.NewSubmission, leaving *Record) error {
 	if quota == (queue.Quota{}) {
 		return nil
 	}
-	use := p.Use(group)
-	if leaving != nil && leaving.Meta().GroupOf() == group {
+	use := p.use(of)
+	if leaving != nil && hasScope(leaving.Meta(), of) {
 		use.Submissions--
 		use.Waiting -= uint64(leaving.Sub.Available())
 	}
 	switch {
 	case quota.Submissions > 0 && use.Submissions >= quota.Submissions:
-		return full(group, "open submissions", use.Submissions, 1, quota.Submissions)
+		return full(of, "open submissions", use.Submissions, 1, quota.Submissions)
 	case quota.Waiting > 0 && use.Waiting+uint64(n.Chunks.Count) > quota.Waiting:
-		return full(group, "waiting chunks", use.Waiting, uint64(n.Chunks.Count), quota.Waiting)
+		return full(of, "waiting chunks", use.Waiting, uint64(n.Chunks.Count), quota.Waiting)
 	}
 	return nil
 }
 
+// hasScope says that a submission with this meta counts for a scope.
+func hasScope(meta queue.Meta, of scope) bool {
+	value, has := meta.Find(of.Key)
+	return of == (scope{}) || has && scopeOf(queue.MetaEntry{Key: of.Key, Value: value}) == of
+}
+
 // full is the refusal of this many more.
-func full(group, what string, current, more, most uint64) error {
+func full(of scope, what string, current, more, most uint64) error {
 	advice := "Send this again when some are done, or have the limit raised."
 	if more > most {
 		advice = "This submission alone has more: divide it, or have the limit raised."
 	}
 	return &queue.Error{Code: queue.CodeLimitReached, Reached: &queue.Reached{Current: current, Max: most},
-		Message: fmt.Sprintf("The group %q has %d %s, its limit is %d, and this brings %d. %s",
-			group, current, what, most, more, advice)}
+		Message: fmt.Sprintf("%s has %d %s, its limit is %d, and this brings %d. %s",
+			scopeName(of), current, what, most, more, advice)}
 }
 
-// OnItsWay is what an insert brings to its group, until it is applied.
+func scopeName(of scope) string {
+	switch of.Key {
+	case "":
+		return "The queue"
+	case queue.GroupKey:
+		return fmt.Sprintf("The group %q", of.Value.String())
+	}
+	return fmt.Sprintf("The value %s of %q", of.Value.Quoted(), of.Key)
+}
+
+// OnItsWay is what an insert brings to the scopes for which it counts, until it is applied.
 type OnItsWay struct {
-	group  string
+	meta   queue.Meta
 	chunks uint64
+	all    bool // it counts for the queue and for all values; else only for its group
 }
 
-// Claim counts an insert that was decided on; nil: it has no group.
+// scopes calls do for each scope for which the insert counts.
+func (w *OnItsWay) scopes(do func(scope)) {
+	if w.all {
+		do(scope{})
+	}
+	for _, entry := range w.meta {
+		if w.all || entry.Key == queue.GroupKey {
+			do(scopeOf(entry))
+		}
+	}
+}
+
+// Claim counts an insert that was decided on; nil: no quota can be meant.
 func (p *quotas) Claim(op *journal.Insert) *OnItsWay {
-	w := &OnItsWay{group: op.Meta.GroupOf(), chunks: uint64(op.Chunks)}
-	if w.group == "" {
+	w := &OnItsWay{meta: op.Meta, chunks: uint64(op.Chunks), all: p.watched}
+	if !w.all && op.Meta.GroupOf() == "" {
 		return nil
 	}
 	if p.pending == nil {
-		p.pending = map[string]queue.Quota{}
+		p.pending = map[scope]queue.Quota{}
 	}
-	now := p.pending[w.group]
-	p.pending[w.group] = queue.Quota{Waiting: now.Waiting + w.chunks, Submissions: now.Submissions + 1}
+	w.scopes(func(of scope) {
+		now := p.pending[of]
+		p.pending[of] = queue.Quota{Waiting: now.Waiting + w.chunks, Submissions: now.Submissions + 1}
+	})
 	return w
 }
 
 // Forget ends the count of an insert on its way.
 func (p *quotas) Forget(w *OnItsWay) {
-	now := p.pending[w.group]
-	if now.Waiting, now.Submissions = now.Waiting-w.chunks, now.Submissions-1; now.Submissions > 0 {
-		p.pending[w.group] = now
-	} else {
-		delete(p.pending, w.group)
-	}
+	w.scopes(func(of scope) {
+		now := p.pending[of]
+		if now.Waiting, now.Submissions = now.Waiting-w.chunks, now.Submissions-1; now.Submissions > 0 {
+			p.pending[of] = now
+		} else {
+			delete(p.pending, of)
+		}
+	})
 }
 
 // Applied and Undo: the backlog counts the insert from now on, or no one does.
@@ -124,16 +209,18 @@ func (w *OnItsWay) Applied(m *Machine) { m.Quotas.Forget(w) }
 // Undo is intent's.
 func (w *OnItsWay) Undo(m *Machine) { m.Quotas.Forget(w) }
 
-// park counts chunks of a hidden submission for its group, or, below 0, no longer.
+// park counts chunks of a hidden submission, or, below 0, no longer.
 func (p *quotas) park(r *Record, delta int) {
-	group := r.Meta().GroupOf()
-	if group == "" || delta == 0 {
+	if delta == 0 {
 		return
 	}
 	if p.parked == nil {
-		p.parked = map[string]uint64{}
+		p.parked = map[scope]uint64{}
 	}
-	if p.parked[group] += uint64(delta); p.parked[group] == 0 {
-		delete(p.parked, group)
+	for _, entry := range r.Meta() {
+		of := scopeOf(entry)
+		if p.parked[of] += uint64(delta); p.parked[of] == 0 {
+			delete(p.parked, of)
+		}
 	}
 }

@@ -69,6 +69,12 @@ func (p *Part) create(set *journal.Set) {
 	}
 }
 
+// demand has the machine go by what is set for a value or a key.
+func (p *Part) demand(set *journal.Set) {
+	p.m.Quotas.Watch(set.Demand.Quota)
+	p.m.ValueLimits.Set(set.Target(), set.Demand)
+}
+
 // Strategy is a version of a strategy, if it is kept.
 func (p *Part) Strategy(name string, version uint32) (set journal.Set, found bool) {
 	of := p.strategies[name]
@@ -160,6 +166,7 @@ func (p *Part) takeEffect(set *journal.Set) error {
 			return fmt.Errorf("settings of the queue cannot be read: %w", err)
 		}
 		p.m.Settings = settings
+		p.m.Quotas.Watch(settings.Quota())
 		p.m.ValueLimits.Shorten(settings.RestartGrace)
 	}
 	if p.m.Replay {
@@ -167,7 +174,7 @@ func (p *Part) takeEffect(set *journal.Set) error {
 	}
 	switch set.Kind {
 	case journal.SetValue, journal.SetKey:
-		p.m.ValueLimits.Set(set.Target(), set.Demand)
+		p.demand(set)
 	case journal.SetGroup:
 		p.create(set)
 	}
@@ -186,7 +193,7 @@ func (p *Part) Replayed() {
 		set := &p.rows[number].set
 		switch set.Kind {
 		case journal.SetValue, journal.SetKey:
-			p.m.ValueLimits.Set(set.Target(), set.Demand)
+			p.demand(set)
 		case journal.SetGroup:
 			p.create(set)
 		case journal.SetStrategy:

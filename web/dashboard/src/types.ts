@@ -21,7 +21,7 @@ export interface Rate { max: number; per_ms: number }
 export interface ValueCount {
   value: MetaValue; ready: number; paused?: number; blocked?: number; in_flight: number; submissions: number
   waiting?: number; dead?: number; done?: number; oldest_ready_at?: string // of a list and of one value: events do not have them
-  limit: number | null; weight: number | null; rate?: Rate; default_limit?: number; default_weight?: number; default_rate?: Rate; saturated: boolean; saturated_since: string | null; etag?: string; changed_at?: string
+  limit: number | null; weight: number | null; rate?: Rate; quota?: Quota; default_limit?: number; default_weight?: number; default_rate?: Rate; default_quota?: Quota; saturated: boolean; saturated_since: string | null; etag?: string; changed_at?: string
 }
 export interface KeyFrame {
   key: string; values: number; whole: boolean; top: ValueCount[]
@@ -36,7 +36,9 @@ export interface KeySeries { key: string; step_seconds: number; ends?: string; v
 export interface Page<T> { items: T[]; next?: string }
 export interface Node { name: string; url: string; since: string; leaving: boolean; queues: { queue: string; shard: number; epoch: number; lease_ms: number | null }[] }
 export interface Shard { shard: number; queue: string; state: string; reason?: string; groups: number; ready: number; reserved: number; submissions_open: number }
-export interface Group { group: string; shard: number; waiting: number; in_flight: number; submissions: number; limits?: { waiting?: number; submissions?: number } }
+export interface Group { group: string; shard: number; waiting: number; in_flight: number; submissions: number; limits?: Quota }
+/** The most that may be open of a group or of a value. */
+export interface Quota { waiting?: number; submissions?: number }
 export interface MetaKey { key: string; values: number; values_set: number; limit: number | null; weight: number | null; rate?: Rate; etag?: string }
 export interface Submission {
   id: string; queue: string; state: string; chunks: number

@@ -3,7 +3,7 @@ import { clamped, queueName, rateText, visible } from './format'
 import { read, write } from './json'
 import { said, setting } from './settings'
 import type { Undo } from './state'
-import type { AuditEntry, Meta, MetaValue, Rate } from './types'
+import type { AuditEntry, Meta, MetaValue, Quota, Rate } from './types'
 
 type Done = Pick<AuditEntry, 'action' | 'queue' | 'target' | 'before' | 'after'>
 type Fields = Record<string, unknown>
@@ -27,8 +27,8 @@ function matchOf(text: string): { queue?: boolean; submission?: string; meta?: M
 }
 
 const limits = (v: Fields | undefined) => {
-  const of = { limit: null, weight: null, ...v } as { limit: number | null; weight: number | null; rate?: Rate }
-  return `${of.limit === null ? 'no limit' : 'limit ' + of.limit}, weight ${of.weight ?? 1}${of.rate ? ', rate ' + rateText(of.rate) : ''}`
+  const of = { limit: null, weight: null, ...v } as { limit: number | null; weight: number | null; rate?: Rate; quota?: Quota }
+  return `${of.limit === null ? 'no limit' : 'limit ' + of.limit}, weight ${of.weight ?? 1}${of.rate ? ', rate ' + rateText(of.rate) : ''}${of.quota ? ', its quota' : ''}`
 }
 
 /** The settings of a queue that a change changed, as they were, by the names that the API has: the log has every duration in milliseconds, and leaves out what is zero and new. */
@@ -60,8 +60,8 @@ function pluginBefore(name: string, was: InUse, is: InUse): Undo | undefined {
   return { text: `plugin ${clamped(visible(name), 40)}: ${steps.map(([text]) => text).join(', ')} again`, scope: 'plugins', run: async () => { for (const [, run] of steps) await run() } }
 }
 
-/** Sets a limit, a weight and a rate as they were. */
-const put = (path: string, was: Fields | undefined) => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null, ...(was['rate'] ? { rate: was['rate'] } : {}) }) : call('DELETE', path))
+/** Sets a limit, a weight, a rate and a quota as they were. */
+const put = (path: string, was: Fields | undefined) => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null, ...(was['rate'] ? { rate: was['rate'] } : {}), ...(was['quota'] ? { quota: was['quota'] } : {}) }) : call('DELETE', path))
 
 /** The call that takes a change back, from what the audit log has of it; undefined where there is none. What came after it is overwritten. */
 export function undoOf({ action, queue = '', target = '', before, after }: Done): Undo | undefined {

@@ -141,17 +141,17 @@ export function AtLimit({ v }: { v: ValueCount }) {
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
-type Settings = { limit: number | null; weight: number | null; rate: string | null }
+type Settings = { limit: number | null; weight: number | null; rate: string | null; waiting: number | null; submissions: number | null }
 
-const none: Settings = { limit: null, weight: null, rate: null }
-const version = (v: ValueCount): Version => ({ fields: { limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null }, etag: v.etag })
-const body = ({ limit, weight, rate }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }) })
+const none: Settings = { limit: null, weight: null, rate: null, waiting: null, submissions: null }
+const version = (v: ValueCount): Version => ({ fields: { limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null, waiting: v.quota?.waiting ?? null, submissions: v.quota?.submissions ?? null }, etag: v.etag })
+const body = ({ limit, weight, rate, waiting, submissions }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }), ...(waiting === null && submissions === null ? {} : { quota: { waiting, submissions } }) })
 const empty = (s: Settings) => Object.values(s).every((field) => field === null)
 
 /** What is set for a value, in words. */
-export const inWords = ({ limit, weight, rate }: { limit: number | null; weight: number | null; rate?: string | null }) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}${rate ? ', rate ' + rate : ''}`
+export const inWords = ({ limit, weight, rate, waiting, submissions }: { limit: number | null; weight: number | null; rate?: string | null; waiting?: number | null; submissions?: number | null }) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${exact(waiting)} waiting` : ''}${submissions ? `, at most ${exact(submissions)} open submissions` : ''}`
 
-/** Limit, weight and rate of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
+/** Limit, weight, rate and quota of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
 export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {
   const [changes, setChanges] = useState<Partial<Settings>>({})
   const path = valuePath(queue.value, of, value)
@@ -172,7 +172,7 @@ export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v:
     },
   })
   const set = { ...none, ...edit.fields } as Settings
-  const { limit, weight, rate } = set
+  const { limit, weight, rate, waiting, submissions } = set
   const number = (text: string) => (text === '' ? null : Number(text))
   return (
     <form class="stack" onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') close(false) }}>
@@ -180,10 +180,12 @@ export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v:
         <label class="field">Limit <input type="number" min="0" max="2147483647" step="1" placeholder="none" value={limit ?? ''} onInput={(e) => setChanges({ ...changes, limit: number(e.currentTarget.value) })} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>
         <label class="field">Weight <input type="number" min="0.001" max="1000" step="0.001" placeholder="1" value={weight ?? ''} onInput={(e) => setChanges({ ...changes, weight: number(e.currentTarget.value) })} /></label>
         <label class="field">Rate <input type="text" size={8} pattern="[1-9][0-9]*/[1-9][0-9]*(ms|s|m|h|d)" title="a number and a time, as in 50/1m" placeholder="50/1m" value={rate ?? ''} onInput={(e) => setChanges({ ...changes, rate: e.currentTarget.value || null })} /></label>
+        <label class="field">Most waiting <input type="number" min="1" max="1000000000000" step="1" placeholder="any" value={waiting ?? ''} onInput={(e) => setChanges({ ...changes, waiting: number(e.currentTarget.value) })} /></label>
+        <label class="field">Most submissions <input type="number" min="1" max="1000000000000" step="1" placeholder="any" value={submissions ?? ''} onInput={(e) => setChanges({ ...changes, submissions: number(e.currentTarget.value) })} /></label>
         <button class="main" disabled={edit.busy}>Save</button>
         <button type="button" onClick={() => close(false)}>Leave as it is</button>
-        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]), ...(rate === null ? [] : ['--rate', rate]))} curl={curl('PUT', path, body(set))} />
-        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair. The rate takes the place of the number in MaxRate.</small>
+        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]), ...(rate === null ? [] : ['--rate', rate]), ...(waiting === null ? [] : ['--most-waiting', waiting]), ...(submissions === null ? [] : ['--most-submissions', submissions]))} curl={curl('PUT', path, body(set))} />
+        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair. The rate takes the place of the number in MaxRate. The server refuses inserts that would exceed the most waiting chunks or open submissions.</small>
       </div>
       <Outcome edit={edit} />
     </form>

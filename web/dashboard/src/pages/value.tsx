@@ -57,7 +57,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       <HowLong value={{ key: name, text: valueText(value) }} />
       <Submissions of={name} text={valueText(value)} />
       <Failures of={name} text={valueText(value)} />
-      {may('admin') && <ChangesOf key={changed} target={target} none="The audit log has no change of its limit, weight or rate." />}
+      {may('admin') && <ChangesOf key={changed} target={target} none="The audit log has no change of its limit, weight, rate or quota." />}
     </>
   )
 }
@@ -103,12 +103,12 @@ function Numbers({ name, v }: { name: string; v: ValueCount }) {
   )
 }
 
-/** Limit, weight and rate, changed in place. */
+/** Limit, weight, rate and quota, changed in place. */
 function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: ValueCount | undefined; again: () => void }) {
   const [open, setOpen] = useState(false)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Limit, weight and rate</h2><small>{v ? inWords({ ...v, rate: v.rate ? rateText(v.rate) : null }) : 'not set'}, in effect from the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
+      <header><div class="row"><h2>Limit, weight, rate and quota</h2><small>{v ? inWords({ ...v, ...v.quota, rate: v.rate ? rateText(v.rate) : null }) : 'not set'}</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
       {open && <Edit of={of} value={value} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
     </section>
   )
