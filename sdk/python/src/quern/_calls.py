@@ -155,14 +155,14 @@ class Calls:
         self._bytes(_request("delete group", "DELETE", path("/v1/queues/{}/groups/{}", queue, group), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the default limit, weight and rate of all values of a meta key. From the next reservation on, only what is set for
-        a value itself holds for it. If-Match works as for PUT.
+        """Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only what is
+        set for a value itself holds for it. If-Match works as for PUT.
         """
         self._bytes(_request("delete meta key", "DELETE", path("/v1/queues/{}/meta-keys/{}", queue, key), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     def delete_meta_value(self, queue: str, key: str, value: Union[str, int], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the limit, weight and rate of a value of a meta key. From the next reservation on, the value has no limit and no
-        rate, and its weight is 1. If-Match works as for PUT.
+        """Remove the limit, weight, rate and quota of a value of a meta key. From the next reservation on, the value has no limit
+        and no rate, and its weight is 1. If-Match works as for PUT.
         """
         self._bytes(_request("delete meta value", "DELETE", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
@@ -740,25 +740,26 @@ class Calls:
         return found
 
     def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
-        """Set a default limit, weight and rate for all values of a meta key. Sets the default for all values of the key that have no
-        such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes
-        unset. A value's own `limit`, `weight` or `rate` takes the place of the default, so the limit 2147483647 frees one value.
-        All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-
-        None-Match work as for a value. The first default answers 201.
+        """Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that
+        have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null
+        becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit
+        2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open
+        submissions. If-Match and If-None-Match work as for a value. The first default answers 201.
         """
         found: types.MetaKey = self._fetch(_request("put meta key", "PUT", path("/v1/queues/{}/meta-keys/{}", queue, key), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
 
     def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
-        """Set a limit, a weight and a rate for a value of a meta key. Replaces all settings: one that is absent or null becomes
-        unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the
-        limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair.
-        `rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or smaller. All
-        take effect with the next reservation, and you can set them before any submission has the value. The same settings again
-        change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the
-        first ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter
-        `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer,
-        `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
+        """Set a limit, a weight, a rate and a quota for a value of a meta key. Replaces all settings: one that is absent or null
+        becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter.
+        With the limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under
+        Fair. `rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or smaller.
+        The server refuses an insert that would exceed `quota`, with `limit_reached`. All take effect with the next call, and you
+        can set them before any submission has the value. The same settings again change nothing. With If-Match, the server
+        replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The
+        first settings answer 201. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer,
+        and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text).
+        Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.ValueCount = self._fetch(_request("put meta value", "PUT", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -1107,14 +1108,14 @@ class AsyncCalls:
         await self._bytes(_request("delete group", "DELETE", path("/v1/queues/{}/groups/{}", queue, group), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     async def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the default limit, weight and rate of all values of a meta key. From the next reservation on, only what is set for
-        a value itself holds for it. If-Match works as for PUT.
+        """Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only what is
+        set for a value itself holds for it. If-Match works as for PUT.
         """
         await self._bytes(_request("delete meta key", "DELETE", path("/v1/queues/{}/meta-keys/{}", queue, key), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     async def delete_meta_value(self, queue: str, key: str, value: Union[str, int], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the limit, weight and rate of a value of a meta key. From the next reservation on, the value has no limit and no
-        rate, and its weight is 1. If-Match works as for PUT.
+        """Remove the limit, weight, rate and quota of a value of a meta key. From the next reservation on, the value has no limit
+        and no rate, and its weight is 1. If-Match works as for PUT.
         """
         await self._bytes(_request("delete meta value", "DELETE", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
@@ -1692,25 +1693,26 @@ class AsyncCalls:
         return found
 
     async def put_meta_key(self, queue: str, key: str, body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.MetaKey:
-        """Set a default limit, weight and rate for all values of a meta key. Sets the default for all values of the key that have no
-        such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes
-        unset. A value's own `limit`, `weight` or `rate` takes the place of the default, so the limit 2147483647 frees one value.
-        All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-
-        None-Match work as for a value. The first default answers 201.
+        """Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that
+        have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null
+        becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit
+        2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open
+        submissions. If-Match and If-None-Match work as for a value. The first default answers 201.
         """
         found: types.MetaKey = await self._fetch(_request("put meta key", "PUT", path("/v1/queues/{}/meta-keys/{}", queue, key), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
 
     async def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
-        """Set a limit, a weight and a rate for a value of a meta key. Replaces all settings: one that is absent or null becomes
-        unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the
-        limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair.
-        `rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or smaller. All
-        take effect with the next reservation, and you can set them before any submission has the value. The same settings again
-        change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the
-        first ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter
-        `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer,
-        `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`).
+        """Set a limit, a weight, a rate and a quota for a value of a meta key. Replaces all settings: one that is absent or null
+        becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter.
+        With the limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under
+        Fair. `rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or smaller.
+        The server refuses an insert that would exceed `quota`, with `limit_reached`. All take effect with the next call, and you
+        can set them before any submission has the value. The same settings again change nothing. With If-Match, the server
+        replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The
+        first settings answer 201. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer,
+        and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text).
+        Percent-encode characters that are special in a path (`a%2Fb`).
         """
         found: types.ValueCount = await self._fetch(_request("put meta value", "PUT", path("/v1/queues/{}/meta-keys/{}/values/{}", queue, key, meta_text(value)), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found

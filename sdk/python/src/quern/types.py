@@ -1250,7 +1250,7 @@ class GroupLimits(TypedDict, total=False):
     """GroupLimits: see the server's OpenAPI document."""
     #: Open submissions; null: any number
     submissions: int
-    #: Chunks that wait, as in the group; null: any number
+    #: Chunks that no consumer has, but for those that wait for a retry; null: any number
     waiting: int
 
 
@@ -1656,6 +1656,8 @@ class MetaKey(_MetaKeyRequired, total=False):
     changed_at: str
     #: Id of the default, for If-Match; absent if nothing is set
     etag: str
+    #: Default quota of its values, for those without a quota of their own; absent: not set
+    quota: GroupLimits
     #: Default rate of its values, for those without a rate of their own; absent: not set
     rate: Rate
 
@@ -2770,8 +2772,12 @@ class _QueueSettingsRequired(TypedDict):
     max_attempts: int
     #: How many attempts of a chunk may end by their deadline; 0: no limit
     max_expiries: int
+    #: How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number
+    max_open_submissions: int
     #: The longest time that a consumer may hold a chunk, with all its extensions
     max_reservation_ms: int
+    #: How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number
+    max_waiting_chunks: int
     #: What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead
     #: letters of them
     on_deadline: Literal["skip", "dead_letter"]
@@ -2825,8 +2831,12 @@ class QueueSettingsInput(TypedDict, total=False):
     max_attempts: int
     #: How many attempts of a chunk may end by their deadline; 0: no limit
     max_expiries: int
+    #: How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number
+    max_open_submissions: int
     #: The longest time that a consumer may hold a chunk, with all its extensions
     max_reservation_ms: int
+    #: How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number
+    max_waiting_chunks: int
     #: What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead
     #: letters of them
     on_deadline: Literal["skip", "dead_letter"]
@@ -3957,6 +3967,8 @@ class ValueCount(_ValueCountRequired, total=False):
     dead: int
     #: Default limit of the key, which holds while limit is null; absent: none
     default_limit: int
+    #: Default quota of the key, each number of which holds while quota has none; absent: not set
+    default_quota: GroupLimits
     #: Default rate of the key, which holds while rate is absent; absent: not set
     default_rate: Rate
     #: Default weight of the key, which holds while weight is null; absent: not set
@@ -3969,6 +3981,8 @@ class ValueCount(_ValueCountRequired, total=False):
     oldest_ready_at: str
     #: Chunks with the value that are ready except for a pause
     paused: int
+    #: The most that may be open of it; absent: not set
+    quota: GroupLimits
     #: What takes the place of the number in every MaxRate of the key over the same time; absent: not set
     rate: Rate
     #: Chunks with the value that wait for a retry or for run_at; absent: 0, or an event
@@ -3987,6 +4001,8 @@ class ValueSettings(TypedDict, total=False):
     """ValueSettings: see the server's OpenAPI document."""
     #: Most chunks in flight, for every reservation of the queue; null: no limit
     limit: Optional[int]
+    #: The most that may be open of the value; an insert that would exceed it is refused with limit_reached; absent: not set
+    quota: GroupLimits
     #: Takes the place of the number in every MaxRate of the key over the same time; absent: not set
     rate: Rate
     #: Share under Fair, with up to three decimals; null: not set, which counts as 1

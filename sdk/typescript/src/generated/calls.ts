@@ -487,7 +487,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageMetaKey>({ what: "list meta keys", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Remove the default limit, weight and rate of all values of a meta key. From the next reservation on, only what is set for a value itself holds for it. If-Match works as for PUT. Needs the scope operate. */
+  /** Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only what is set for a value itself holds for it. If-Match works as for PUT. Needs the scope operate. */
   deleteMetaKey(queue: string, key: string, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -502,7 +502,7 @@ export class Calls {
     return this.connection.json<MetaKey>({ what: "get meta key", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}`, safe: true, signal: options.signal })
   }
 
-  /** Set a default limit, weight and rate for all values of a meta key. Sets the default for all values of the key that have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, `weight` or `rate` takes the place of the default, so the limit 2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match work as for a value. The first default answers 201. Needs the scope operate. */
+  /** Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit 2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match work as for a value. The first default answers 201. Needs the scope operate. */
   putMetaKey(queue: string, key: string, body: ValueSettings, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -527,7 +527,7 @@ export class Calls {
     return pages(() => this.connection.json<PageValueCount>({ what: "list meta values", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values`, safe: true, signal: options.signal, query: { sort: options.sort, limit: options.limit } }))
   }
 
-  /** Remove the limit, weight and rate of a value of a meta key. From the next reservation on, the value has no limit and no rate, and its weight is 1. If-Match works as for PUT. Needs the scope operate. */
+  /** Remove the limit, weight, rate and quota of a value of a meta key. From the next reservation on, the value has no limit and no rate, and its weight is 1. If-Match works as for PUT. Needs the scope operate. */
   deleteMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -542,7 +542,7 @@ export class Calls {
     return this.connection.json<ValueCount>({ what: "get meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: true, signal: options.signal })
   }
 
-  /** Set a limit, a weight and a rate for a value of a meta key. Replaces all settings: one that is absent or null becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. `rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or smaller. All take effect with the next reservation, and you can set them before any submission has the value. The same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`). Needs the scope operate. */
+  /** Set a limit, a weight, a rate and a quota for a value of a meta key. Replaces all settings: one that is absent or null becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. With the limit 0, the server hands out no chunk of the value. Chunks in flight stay. `weight` is the value's share under Fair. `rate` takes the place of the number in every MaxRate of the key over the same time, and may be larger or smaller. The server refuses an insert that would exceed `quota`, with `limit_reached`. All take effect with the next call, and you can set them before any submission has the value. The same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. Write the value in the path as in the filter `meta.KEY=VALUE`: a whole number is the integer, and `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text). Percent-encode characters that are special in a path (`a%2Fb`). Needs the scope operate. */
   putMetaValue(queue: string, key: string, value: MetaValue, body: ValueSettings, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string

@@ -832,7 +832,7 @@ export type Group = {
 export type GroupLimits = {
   /** Open submissions; null: any number */
   submissions?: number
-  /** Chunks that wait, as in the group; null: any number */
+  /** Chunks that no consumer has, but for those that wait for a retry; null: any number */
   waiting?: number
 }
 
@@ -1165,6 +1165,8 @@ export type MetaKey = {
   key: string
   /** Default limit of its values: most chunks in flight of each that has no limit of its own; null: none */
   limit: number | null
+  /** Default quota of its values, for those without a quota of their own; absent: not set */
+  quota?: GroupLimits
   /** Default rate of its values, for those without a rate of their own; absent: not set */
   rate?: Rate
   /** Number of values that open submissions or settings have */
@@ -2078,8 +2080,12 @@ export type QueueSettings = {
   max_attempts: number
   /** How many attempts of a chunk may end by their deadline; 0: no limit */
   max_expiries: number
+  /** How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number */
+  max_open_submissions: number
   /** The longest time that a consumer may hold a chunk, with all its extensions */
   max_reservation_ms: number
+  /** How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number */
+  max_waiting_chunks: number
   /** What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead letters of them */
   on_deadline: "skip" | "dead_letter"
   /** What happens to a chunk that is out of attempts */
@@ -2123,8 +2129,12 @@ export type QueueSettingsInput = {
   max_attempts?: number
   /** How many attempts of a chunk may end by their deadline; 0: no limit */
   max_expiries?: number
+  /** How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number */
+  max_open_submissions?: number
   /** The longest time that a consumer may hold a chunk, with all its extensions */
   max_reservation_ms?: number
+  /** How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number */
+  max_waiting_chunks?: number
   /** What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead letters of them */
   on_deadline?: "skip" | "dead_letter"
   /** What happens to a chunk that is out of attempts */
@@ -3096,6 +3106,8 @@ export type ValueCount = {
   dead?: number
   /** Default limit of the key, which holds while limit is null; absent: none */
   default_limit?: number
+  /** Default quota of the key, each number of which holds while quota has none; absent: not set */
+  default_quota?: GroupLimits
   /** Default rate of the key, which holds while rate is absent; absent: not set */
   default_rate?: Rate
   /** Default weight of the key, which holds while weight is null; absent: not set */
@@ -3112,6 +3124,8 @@ export type ValueCount = {
   oldest_ready_at?: string
   /** Chunks with the value that are ready except for a pause */
   paused?: number
+  /** The most that may be open of it; absent: not set */
+  quota?: GroupLimits
   /** What takes the place of the number in every MaxRate of the key over the same time; absent: not set */
   rate?: Rate
   /** Ready chunks with the value */
@@ -3140,6 +3154,8 @@ export type ValueSeries = {
 export type ValueSettings = {
   /** Most chunks in flight, for every reservation of the queue; null: no limit */
   limit?: number | null
+  /** The most that may be open of the value; an insert that would exceed it is refused with limit_reached; absent: not set */
+  quota?: GroupLimits
   /** Takes the place of the number in every MaxRate of the key over the same time; absent: not set */
   rate?: Rate
   /** Share under Fair, with up to three decimals; null: not set, which counts as 1 */
