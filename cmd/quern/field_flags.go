@@ -72,6 +72,9 @@ func fieldFlag(f *pflag.FlagSet, name, usage string, unit time.Duration, field a
 		}
 		return durationFlag(f, name, usage, unit, func(n int64) { *to = n })
 	case **int64:
+		if unit == 0 {
+			return give(to, f.Int64(name, 0, usage))
+		}
 		return durationFlag(f, name, usage, unit, func(n int64) { *to = &n })
 	case *api.Time:
 		v := f.String(name, "", usage)

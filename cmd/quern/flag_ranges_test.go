@@ -28,6 +28,7 @@ func TestFlagsNameTheirRange(t *testing.T) {
 		{"queue put", "retention", huge, "0s (for ever) to 87600h"},
 		{"queue put", "dead-retention", huge, "to 87600h"},
 		{"queue set", "max-attempts", numbers, "0 (no limit) to 1000"},
+		{"queue set", "max-waiting-chunks", append(words, "-1", "1000000000001"), "0 (any number) to 1000000000000"},
 		{"submit", "max-attempts", numbers, "0 (the queue's) to 1000"},
 		{"submit", "max-failed-chunks", append(words, "-1", "4294967296"), "0 (any number) to 4294967295"},
 		{"submit", "priority", append(words, "9223372036854775808"), "-9007199254740991 to 9007199254740991"},
