@@ -76,7 +76,7 @@ func TestDiagnosisOfAValue(t *testing.T) {
 	rule := s.setRule("", api.ActionPause, api.RuleMatch{Submission: sub.ID})
 	s.results("", "fail", api.FailRequest{Items: []api.FailItem{{Token: held[0].Token, Error: "x", RetryAfterMS: &soon}}})
 	s.wantDiagnosis("a", "Paused: 8 are paused by a rule about the submission; 4 are due in 1h; 1 waits for its next try, in 12s; "+
-		"1 in flight, by w2 for 0s.")
+		"1 in flight, by w2 for <1s.")
 	var sum uint64
 	d := s.diagnosis("a")
 	for _, c := range d.Causes {
@@ -97,7 +97,7 @@ func TestDiagnosisOfAValue(t *testing.T) {
 	}
 	s.failing("", "broken", true, all[0])
 	s.completing("", append(all[2:], second...)...)
-	s.wantDiagnosis("a", "In flight: 1, by a consumer without a name for 0s; 1 is dead.")
+	s.wantDiagnosis("a", "In flight: 1, by a consumer without a name for <1s; 1 is dead.")
 	s.completing("", all[1])
 	s.wantDiagnosis("a", "Empty: no open submission has t=a.")
 	s.wantDiagnosis(sub.ID, "Empty: the submission has ended, 1 chunk is dead.")
