@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Problem, call, valueOf, valueText } from '../api'
 import { asSent, blockName, fromJSON, innerPointer, orders, replace, retype, swap, toJSON, wrap, wrappers, type Block } from '../blocks'
+import { grouped } from '../format'
 import { read, write } from '../json'
 import { refine } from '../state'
 import { keys } from '../stream'
@@ -93,7 +94,7 @@ function Node({ b, at, path, of, siblings }: { b: Block; at: string; path: numbe
           {(siblings || b.inner.length > 0) && <button class="quiet" aria-label={`Remove ${name} (${where})`} onClick={() => of.change(path, null)}>Remove</button>}
         </span>
       </div>
-      {said.map((s) => <p key={s.pointer + s.detail} class={s.wrong ? 'problem' : 'warned'} role={s.wrong ? 'alert' : undefined}>{s.pointer === at ? '' : <code>{s.pointer.slice(at.length + 1)} </code>}{s.kind && <b>{s.kind.replaceAll('_', ' ')} </b>}{s.detail}</p>)}
+      {said.map((s) => <p key={s.pointer + s.detail} class={s.wrong ? 'problem' : 'warned'} role={s.wrong ? 'alert' : undefined}>{s.pointer === at ? '' : <code>{s.pointer.slice(at.length + 1)} </code>}{s.kind && <b>{s.kind.replaceAll('_', ' ')} </b>}{grouped(s.detail)}</p>)}
       {b.inner.length > 0 && (
         <div class="within">
           {b.inner.map((one, n) => (
