@@ -276,6 +276,6 @@ func isDeadQueueOf(user string) error {
 }
 
 func onTheirWay(n int) error {
-	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("%d dead letters are on their way to or from "+
-		"the queue. Try again in a moment; if they are parked, have them tried again or delete the queue that they come from.", n)}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Dead letters are on their way to or from the queue: %d. "+
+		"Try again in a moment. If they are parked, retry them, or delete the queue that they come from.", n)}
 }

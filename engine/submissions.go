@@ -264,7 +264,7 @@ func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to ui
 		return m, err
 	}
 	if from >= sub.Chunks {
-		return m, queue.Invalid("/query/from", "is %d; the submission has %d chunks, counted from 0", from, sub.Chunks)
+		return m, queue.Invalid("/query/from", "is %d; the last chunk of the submission is %d", from, sub.Chunks-1)
 	}
 	if to == 0 || to > sub.Chunks {
 		to = sub.Chunks

@@ -17,15 +17,15 @@ func TestBackoffFlag(t *testing.T) {
 		again string // as it is written, if differently
 		text  string
 	}{
-		{"1s,2,5m", api.Backoff{BaseMS: 1000, Factor: 2, CapMS: 300_000}, "", "1s × 2 up to 5m0s"},
-		{"1s", api.Backoff{BaseMS: 1000, Factor: 2, CapMS: 300_000}, "1s,2,5m", "1s × 2 up to 5m0s"},
-		{"10m", api.Backoff{BaseMS: 600_000, Factor: 2, CapMS: 600_000}, "10m,2,10m", "10m0s × 2 up to 10m0s"},
-		{"exponential:1s,3,1h,jitter=equal", api.Backoff{Kind: "exponential", BaseMS: 1000, Factor: 3, CapMS: 3_600_000, Jitter: "equal"}, "", "1s × 3 up to 1h0m0s, jitter equal"},
-		{"linear:1s,5m", api.Backoff{Kind: "linear", BaseMS: 1000, CapMS: 300_000}, "", "1s × attempts up to 5m0s"},
-		{"linear:1s", api.Backoff{Kind: "linear", BaseMS: 1000}, "linear:1s,0s", "1s × attempts"},
+		{"1s,2,5m", api.Backoff{BaseMS: 1000, Factor: 2, CapMS: 300_000}, "", "1s × 2 up to 5m"},
+		{"1s", api.Backoff{BaseMS: 1000, Factor: 2, CapMS: 300_000}, "1s,2,5m", "1s × 2 up to 5m"},
+		{"10m", api.Backoff{BaseMS: 600_000, Factor: 2, CapMS: 600_000}, "10m,2,10m", "10m × 2 up to 10m"},
+		{"exponential:1s,3,1h,jitter=equal", api.Backoff{Kind: "exponential", BaseMS: 1000, Factor: 3, CapMS: 3_600_000, Jitter: "equal"}, "", "1s × 3 up to 1h, jitter equal"},
+		{"linear:1s,5m", api.Backoff{Kind: "linear", BaseMS: 1000, CapMS: 300_000}, "", "1s × attempts up to 5m"},
+		{"linear:1s", api.Backoff{Kind: "linear", BaseMS: 1000}, "linear:1s,0", "1s × attempts"},
 		{"fixed:30s,jitter=none", api.Backoff{Kind: "fixed", BaseMS: 30_000, Jitter: "none"}, "", "30s, jitter none"},
-		{"list:0s,10s,1m", api.Backoff{Kind: "list", DelaysMS: []int64{0, 10_000, 60_000}}, "", "0s, 10s, 1m0s"},
-		{"list:1h,jitter=full", api.Backoff{Kind: "list", DelaysMS: []int64{3_600_000}, Jitter: "full"}, "", "1h0m0s, jitter full"},
+		{"list:0s,10s,1m", api.Backoff{Kind: "list", DelaysMS: []int64{0, 10_000, 60_000}}, "list:0,10s,1m", "0, 10s, 1m"},
+		{"list:1h,jitter=full", api.Backoff{Kind: "list", DelaysMS: []int64{3_600_000}, Jitter: "full"}, "", "1h, jitter full"},
 		{"0", api.Backoff{Factor: 2, CapMS: 300_000}, "", "none"},
 	} {
 		got, err := parseBackoff("retry-backoff", test.flag)

@@ -308,7 +308,7 @@ func parseBackoff(flag, text string) (*api.Backoff, error) {
 
 // backoffFlag writes a back-off as parseBackoff reads it.
 func backoffFlag(b api.Backoff) string {
-	short := func(ms int64) string { return queue.ShortDuration(time.Duration(ms) * time.Millisecond) }
+	short := milliseconds
 	parts := []string{short(b.BaseMS)}
 	switch b.Kind {
 	case api.BackoffLinear:

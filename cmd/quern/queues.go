@@ -131,11 +131,14 @@ var settingTitle = strings.NewReplacer("-", " ", "backoff", "back-off")
 func settingText[T any](d *queue.Field[T], value any) string {
 	switch v := value.(type) {
 	case int64:
-		return (time.Duration(v) * d.Range.Unit).String()
+		if v == 0 && d.Range.Zero != "" {
+			return "0 (" + d.Range.Zero + ")"
+		}
+		return queue.ShortDuration(time.Duration(v) * d.Range.Unit)
 	case api.Backoff:
 		return backoffText(v)
 	}
 	return fmt.Sprint(value)
 }
 
-func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+func milliseconds(n int64) string { return queue.ShortDuration(time.Duration(n) * time.Millisecond) }

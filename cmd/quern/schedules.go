@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,7 +221,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 			if r.From, err = parseMoment(from, time.Now()); err != nil {
 				return usageError{fmt.Errorf("--from %w", err)}
 			}
-			if r.To, err = parseMoment(to, time.Now()); err != nil {
+			if r.To, err = parseMoment(cmp.Or(to, "0s"), time.Now()); err != nil {
 				return usageError{fmt.Errorf("--to %w", err)}
 			}
 			made, err := c.BackfillSchedule(ctx, a.queueName(), args[0], r, key)
@@ -235,7 +236,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 	})
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
-	f.StringVar(&to, "to", "0s", "ticks up to this time (default: now)")
+	f.StringVar(&to, "to", "", "ticks up to this time (RFC 3339), or this long ago (-1h) (default: now)")
 	f.Uint32Var(&limit, "limit", 0, "refuse more ticks than this, 1 to 1000 (default: 100)")
 	f.BoolVar(&dry, "dry-run", false, "count the ticks only")
 	f.StringVar(&key, "idempotency-key", "", "the same key inserts each tick only once within a day")

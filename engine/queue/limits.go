@@ -140,8 +140,11 @@ func (r Range) text(least, most, below string) string {
 	return least + " to " + most
 }
 
-// ShortDuration leaves out what Duration.String says of minutes and seconds that are zero: "24h", not "24h0m0s".
+// ShortDuration leaves out what Duration.String says of minutes and seconds that are zero: "24h", not "24h0m0s", and "0", not "0s".
 func ShortDuration(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

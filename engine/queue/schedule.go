@@ -106,7 +106,7 @@ var scheduleFields = []*Field[Schedule]{
 		Sentence: "With missed all: emit no tick that is older than this",
 	}, {
 		Name: "jitter_ms", Range: milliseconds(0, 24*time.Hour), field: fieldOf(func(s *Schedule) *time.Duration { return &s.Jitter }, 0),
-		Sentence: "Longest delay of a tick; the delay of a tick is fixed",
+		Sentence: "Delay each tick by up to this much; the delay of a tick never changes",
 	}, {
 		Name: "template/dead_after_ms", Range: milliseconds(0, MaxRetention, "none"),
 		field:    fieldOf(func(s *Schedule) *time.Duration { return &s.DeadAfter }, 0),

@@ -122,10 +122,10 @@ func TestRangeTexts(t *testing.T) {
 		{"/max_attempts", "0 (no limit) to 1000", "0 (no limit) to 1000"},
 		{"/suspect_share", "0 (behind all other work) to 1 (no limit)", "0 (behind all other work) to 1 (no limit)"},
 		{"/reservation_timeout_ms", "100 to max_reservation_ms (at most 86400000)", "100ms to --max-reservation (at most 24h)"},
-		{"/retention_seconds", "0 (for ever) to 315360000", "0s (for ever) to 87600h"},
-		{"/restart_grace_ms", "0 (none) to 600000", "0s (none) to 10m"},
-		{"/expiry_backoff/cap_ms", "0 (none) to 2592000000", "0s (none) to 720h"},
-		{"/retry_backoff/delays_ms/7", "0 (at once) to 2592000000", "0s (at once) to 720h"},
+		{"/retention_seconds", "0 (for ever) to 315360000", "0 (for ever) to 87600h"},
+		{"/restart_grace_ms", "0 (none) to 600000", "0 (none) to 10m"},
+		{"/expiry_backoff/cap_ms", "0 (none) to 2592000000", "0 (none) to 720h"},
+		{"/retry_backoff/delays_ms/7", "0 (at once) to 2592000000", "0 (at once) to 720h"},
 	} {
 		if r, ok := SettingRange(test.setting); !ok || r.String() != test.want || r.Flag() != test.flag {
 			t.Errorf("%s: got %q and %q, want %q and %q", test.setting, r, r.Flag(), test.want, test.flag)

@@ -148,7 +148,7 @@ func (w *worker) run(ctx context.Context) error {
 
 func (w *worker) result() error {
 	if w.fatal == nil && w.undelivered > 0 {
-		return fmt.Errorf("quern: work: the results of %d chunks were not delivered; the server offers them again after their deadline",
+		return fmt.Errorf("quern: work: results that were not delivered: %d; the server offers their chunks again after the deadline",
 			w.undelivered)
 	}
 	if w.fatal == nil && !w.contact.reached && w.attached.hellos == 0 && w.contact.away != nil {

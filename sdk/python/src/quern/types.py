@@ -3314,7 +3314,7 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     enabled: bool
     #: No ticks after this time
     end: str
-    #: Longest delay of a tick; the delay of a tick is fixed
+    #: Delay each tick by up to this much; the delay of a tick never changes
     jitter_ms: int
     #: What happens to ticks that the server could not emit in time: once emits the latest, unless a later tick is on time; skip drops
     #: them; all emits those within catchup_limit and catchup_window; default once

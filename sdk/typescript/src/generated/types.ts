@@ -2531,7 +2531,7 @@ export type ScheduleDefinition = {
   enabled?: boolean
   /** No ticks after this time */
   end?: string
-  /** Longest delay of a tick; the delay of a tick is fixed */
+  /** Delay each tick by up to this much; the delay of a tick never changes */
   jitter_ms?: number
   /** What happens to ticks that the server could not emit in time: once emits the latest, unless a later tick is on time; skip drops them; all emits those within catchup_limit and catchup_window; default once */
   missed?: "once" | "skip" | "all"
