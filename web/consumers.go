@@ -289,7 +289,8 @@ func (x held) show(h *queue.HeldChunk) api.HeldReservation {
 	}
 }
 
-// ReleaseQuery says who takes chunks back, and why; exported like QueuePath.
+// ReleaseQuery has the name of the person who takes chunks back, and the reason. It is exported like
+// QueuePath.
 type ReleaseQuery struct {
 	Actor  string `query:"actor" maxLength:"128" doc:"Name of the caller on an open server, for the audit log"`
 	Reason string `query:"reason" maxLength:"500" doc:"Reason, for the audit log"`

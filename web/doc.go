@@ -1,5 +1,5 @@
-// Package web is the HTTP face of the engine: it turns requests into calls of the engine's
-// use cases and results into JSON, and holds no rule of the queue itself.
+// Package web is the HTTP API of the engine. It turns requests into calls of the engine's use cases, and
+// results into JSON. It contains no rule of the queue itself.
 //
 // Read routes.go first: it has the resources, and handlers.go, which has what their handlers
 // share. A resource is a small type in a file of its own, with a line for each of its operations.

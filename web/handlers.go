@@ -221,8 +221,8 @@ func chunkAt(pointer, id, index string) (chunk queue.ChunkID, err error) {
 // are checked by the engine, in the same hold of the lock in which it makes the change. Checked
 // before it, two clients could both pass.
 
-// Conditions are the headers that make a change depend on what is there. It is exported
-// because huma only looks into exported fields.
+// Conditions has the headers that make a change depend on the current state. It is exported because
+// huma only looks into exported fields.
 type Conditions struct {
 	IfMatch     string `header:"If-Match" doc:"ETags; one must be that of the newest version. *: a version must exist"`
 	IfNoneMatch string `header:"If-None-Match" doc:"*: none may exist"`

@@ -64,7 +64,7 @@ const (
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
-// Options are what a Server is made of. All fields up to Gatherer but Plugins and Wall are required.
+// Options has the parts of a Server. All fields up to Gatherer are required, but for Plugins and Wall.
 type Options struct {
 	Engine      *engine.Engine
 	Plugins     *plugins.Catalogue // nil: operations on plugins answer 503
@@ -98,8 +98,8 @@ type clock struct {
 // elapsed is the time since the server began.
 func (c *clock) elapsed() time.Duration { return c.now().Sub(c.began) }
 
-// Server is the HTTP face: what is done around every request, and the parts that resources
-// share. No resource holds it: each is given the parts that it uses. Make it with New.
+// Server is the HTTP API: the steps around every request, and the parts that resources share. No
+// resource has the Server: each gets only the parts that it uses. Make one with New.
 type Server struct {
 	engine      *engine.Engine
 	log         *slog.Logger

@@ -228,7 +228,8 @@ func traceSettled(span *trace.Span, results ...[]queue.Result) {
 // ownSpans makes spans of what the server does by itself.
 type ownSpans struct{ tracer *trace.Tracer }
 
-// OwnSpans is who traces what the engine does by itself, for engine.Options; nil for no tracer.
+// OwnSpans returns the tracer for the engine's own work, for engine.Options; nil if there is no
+// tracer.
 func OwnSpans(t *trace.Tracer) engine.Spans {
 	if t == nil {
 		return nil

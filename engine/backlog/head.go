@@ -84,9 +84,10 @@ func (b *Backlog) TakeWithin(v *View, bound *Head, rnd *rand.Rand) (s *Submissio
 	return b.Take(v, rnd)
 }
 
-// TakeOnce is Take of a Random view with a single draw, from as many places as the view had when it was weighed.
-// It fails as often as a draw falls on no chunk, so that a caller who then draws again among several views takes
-// every chunk of all of them with the same probability.
+// TakeOnce is Take of a Random view with a single draw, from as many places as the view had when it
+// was weighed. A draw can fall on a place without a chunk, and TakeOnce then fails. A caller that
+// draws again among several views therefore takes every chunk of all of them with the same
+// probability.
 func (b *Backlog) TakeOnce(v *View, weight uint64, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
 	h, has := b.Head(v, rnd)
 	if !has || h.Weight < weight && rnd.Uint64N(weight) >= h.Weight {

@@ -60,8 +60,8 @@ type traces struct {
 	skipped    []uint32 // of the skip set
 }
 
-// Preview appends what Take would give now, the first view that has something first, at
-// most `most` chunks: a Lookahead that takes from one view after the other.
+// Preview appends at most `most` chunks that Take would give now, from the first view that has some.
+// It is a Lookahead that takes from one view after another.
 func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst []Pick) []Pick {
 	from := len(dst)
 	a := LookAhead(b, rnd, chunks, dst)

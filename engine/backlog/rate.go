@@ -506,8 +506,9 @@ func (rs *rates) Next() (at int64, ok bool) {
 // nextLooked bounds how many values NextRate looks at.
 const nextLooked = 256
 
-// NextRate is when a rate lets something of the view be taken again, in nanoseconds; false: no rate holds anything of
-// it. Behind very many values of other views it may be too early.
+// NextRate returns the time in nanoseconds at which a rate next allows a chunk of the view; false if
+// no rate holds any of them back. If very many values of other views are ahead, the time may be too
+// early.
 func (v *View) NextRate() (at int64, held bool) {
 	due := v.Values.Rates.due
 	if !v.rated() || len(due) == 0 {

@@ -90,8 +90,8 @@ func (r *recount) Begin(each func(*Submission)) {
 	}
 }
 
-// Changing has to be called before anything that a recount counts changes for a
-// submission, also in what each was told of.
+// Changing must be called before a value that a recount counts changes for a submission. This includes
+// values that `each` was told.
 func (r *recount) Changing(s *Submission) {
 	if r.running {
 		r.changing(s)
@@ -312,8 +312,8 @@ func (s *Submission) stands(m member, exp uint8) bool {
 	return int(m.place) < len(entries) && entries[m.place].of == s.slot
 }
 
-// SetInFlight corrects how many chunks of a submission are in flight; what is kept of its
-// values stays as it is.
+// SetInFlight corrects the number of chunks of a submission that are in flight. The counts of its
+// values stay as they are.
 func (b *Backlog) SetInFlight(s *Submission, n uint32) {
 	b.Recount.Changing(s)
 	b.subs.flying += uint64(n) - uint64(s.inFlight)

@@ -85,8 +85,8 @@ func (r *rulings) SetSubmission(s *Submission, ruling queue.Ruling) {
 	r.enter(s, 1)
 }
 
-// SetAll says what rules say of the whole queue, from the next Take on. Watched views that
-// have something to take again are stirred.
+// SetAll sets the effect of rules on the whole queue, from the next Take on. It stirs the watched
+// views that can take work again.
 func (r *rulings) SetAll(ruling queue.Ruling) {
 	halted := r.whole != queue.Unruled
 	r.whole = ruling

@@ -241,8 +241,8 @@ func (s *Submission) reach(cursor uint32, place func(index uint32) uint32) (to u
 // change, so they may be read without whatever guards the backlog.
 type Remains struct{ was Submission }
 
-// RemoveKeeping forgets the submission as Remove does, and returns what is left of its
-// chunks. It costs the same however many of them are taken or put back: nothing is copied.
+// RemoveKeeping forgets the submission as Remove does, and returns its remaining chunks. It copies
+// nothing, so it costs the same however many of them are taken or put back.
 func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 	left := &Remains{was: Submission{
 		chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key, back: s.back, ahead: s.ahead,
@@ -251,8 +251,8 @@ func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 	return left
 }
 
-// Copy is the submission's chunks as they are now. Of what is put back or taken ahead the
-// numbers are copied as they lie, four bytes each.
+// Copy returns a copy of the submission's chunks as they are now. For chunks that are put back or
+// taken ahead, it copies their numbers, four bytes each.
 func (s *Submission) Copy() *Remains {
 	left := &Remains{was: Submission{chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key}}
 	if s.back != nil {

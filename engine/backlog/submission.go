@@ -6,7 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Spec is what a submission is born with and never changes.
+// Spec is the part of a submission that is fixed at the insert.
 type Spec struct {
 	Seq      uint32 // dense number within the shard, unique
 	ID       queue.SubmissionID
@@ -16,7 +16,7 @@ type Spec struct {
 	Key      uint64     // of the order in which Random visits the chunks: from OrderKey
 }
 
-// Check says what is wrong with a spec that comes from outside, nil if nothing.
+// Check reports what is wrong with a spec from outside, or nil.
 func (s *Spec) Check() error {
 	if s.Chunks == 0 {
 		return fmt.Errorf("backlog: submission %v has no chunks", s.ID)

@@ -5,7 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// ValueCount is what is known of one value of a key.
+// ValueCount has the counts of one value of a key.
 type ValueCount struct {
 	Value       queue.MetaValue
 	InFlight    uint64 // chunks in flight
@@ -15,7 +15,7 @@ type ValueCount struct {
 	Submissions int    // submissions that have the value, hidden ones too
 }
 
-// Of is what is known of one value of a key: zero counts when no submission has it.
+// Of returns the counts of one value of a key: zero counts if no submission has it.
 func (v *values) Of(key queue.MetaKey, value queue.MetaValue) ValueCount {
 	if t := v.find(key, value); t != nil {
 		return t.count(v.rules)

@@ -6,8 +6,9 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Bulk is how far a bulk operation got. It stands in one batch with what it tells of, so both
-// are there or neither is. The numbers are totals, so applying it twice is applying it once.
+// Bulk is the progress of a bulk operation. It is in one batch with the changes that it counts, so a
+// crash keeps both or neither. The numbers are totals, so applying it twice has the same result as
+// once.
 type Bulk struct {
 	ID      queue.SubmissionID // drawn like that of a submission
 	Step    uint64             // one more each time; 0 starts the operation

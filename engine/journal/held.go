@@ -2,9 +2,9 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Held is the op that tells what a consumer held when its shard was closed in order. The
-// next start takes it up again. One without a consumer and without chunks stands behind
-// the others, and says that they are all there is.
+// Held lists the chunks that a consumer held when its shard stopped in order. The next start restores
+// these reservations. A Held without consumer and chunks follows the others, and marks the end of the
+// list.
 type Held struct {
 	Consumer string
 	Attached bool // the consumer kept a stream, and is missed from the start on

@@ -262,8 +262,8 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	return c.b
 }
 
-// DecodeInsert reads an insert that AppendInsert wrote.
-// The bytes must be used up: what is left would be a field that this version does not know.
+// DecodeInsert reads an insert that AppendInsert wrote. It refuses bytes that are left over, because
+// they would be a field that this version does not know.
 func DecodeInsert(b []byte) (*Insert, error) {
 	c, s := coder{b: b, reading: true}, new(Insert)
 	s.fields(&c)

@@ -231,8 +231,8 @@ func (r *Replacement) fields(c *coder) {
 // actVersion is the first byte of an act as the store keeps it.
 const actVersion = 1
 
-// Act is an entry of the audit log. It stands in the batch of what it tells of, so that
-// there is the one if and only if there is the other.
+// Act is an entry of the audit log. It is in the batch of the change that it describes, so a crash
+// keeps both or neither.
 type Act struct {
 	Number uint64 // within the shard: rises by at least 1 with each
 	queue.Act

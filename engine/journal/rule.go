@@ -100,8 +100,8 @@ type Rules struct {
 	Ended    []queue.EndedRule // the last ones, by their end
 }
 
-// Grace is a time before which no dead_deadline of what matches ends anything.
-// Without it, work that was paused past its dead_deadline would expire at the moment when the pause is lifted.
+// Grace is a time before which no dead_deadline ends a matching submission. Without it, paused work
+// whose dead_deadline has passed would expire at the moment when the pause is lifted.
 type Grace struct {
 	Match queue.RuleMatch
 	Until queue.Time

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// ScheduleChange says what a Schedule op is about.
+// ScheduleChange is the kind of a Schedule op.
 type ScheduleChange uint8
 
 // The changes. Tick stands in one batch with the inserts of what was emitted, so that
@@ -185,8 +185,9 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 	return string(text), nil
 }
 
-// DecodeDefinition reads what EncodeDefinition wrote. Enabled is not in it. A policy that it does not know is refused
-// and not replaced by the default: a schedule of a newer version would silently do something else.
+// DecodeDefinition reads what EncodeDefinition wrote, which does not include Enabled. It refuses a
+// policy that it does not know. With the default instead, the schedule of a newer version would
+// silently do something else.
 func DecodeDefinition(text string) (*queue.Schedule, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

@@ -20,8 +20,8 @@ const (
 
 func (k SetKind) String() string { return [...]string{"queue", "value", "strategy", "key", "group"}[k] }
 
-// Set is what an operator sets, from the batch on that has it. It says all that is known
-// of one version, so applying it twice is applying it once.
+// Set is a change by an operator, in effect from its batch on. It has the whole new version, so
+// applying it twice has the same result as once.
 type Set struct {
 	Kind    SetKind
 	Version uint32 // from 1, each change makes the next; 0: what is set is removed
@@ -71,7 +71,7 @@ func (s *Set) fields(c *coder) {
 	}
 }
 
-// Target is what a Set of the kinds SetValue and SetKey is for.
+// Target names the value or the key that a Set of the kinds SetValue and SetKey changes.
 func (s *Set) Target() queue.ValueTarget {
 	return queue.ValueTarget{MetaEntry: s.Entry, All: s.Kind == SetKey}
 }

@@ -1,6 +1,6 @@
-// Package marks names branches of the code that are easily lost: rare, subtle, and there for one case. A mark names the case, and the one
-// script in engine/simtest/testdata/scripts that says why it exists has the same name in a line "# mark: NAME". TestMarks plays that
-// script and fails if the branch is not reached, if no script has the mark, and if nothing in the code has it.
+// Package marks names rare branches of the code that someone could remove by mistake, because each is there for one case only. A mark
+// names the case. One script in engine/simtest/testdata/scripts explains the case, and has the name in a line "# mark: NAME". TestMarks
+// runs this script. It fails if the script does not reach the branch, if no script has the mark, and if the code does not have it.
 package marks
 
 import "sync/atomic"

@@ -45,8 +45,8 @@ func (s *Store) Asides(ctx context.Context, fn func(checkpoint.Aside) error) err
 	}))
 }
 
-// PutStanding stores durably what holds for the queue as a whole under a name ("lost"), in
-// the place of what was stored before. What the bytes hold is the shard's affair.
+// PutStanding durably stores bytes about the whole queue under a name (such as "lost"), and replaces
+// the earlier ones. The shard decides what the bytes mean.
 func (s *Store) PutStanding(ctx context.Context, name string, state []byte) error {
 	return wrap("put "+name, s.tx(ctx, func(w *writer) error {
 		_, err := w.putStanding.Exec(name, sum(0).bytes([]byte(name)).bytes(state).stored(), state)
@@ -54,7 +54,7 @@ func (s *Store) PutStanding(ctx context.Context, name string, state []byte) erro
 	}))
 }
 
-// Standing is what PutStanding stored last under the name, nil if nothing was.
+// Standing returns what PutStanding stored last under the name, or nil.
 func (s *Store) Standing(ctx context.Context, name string) (state []byte, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
 		return r.standing.Query(func(row sqlitedb.Row) (bool, error) {

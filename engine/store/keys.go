@@ -283,9 +283,9 @@ func (k *Keys) add(w *writer, n int64, list []checkpoint.Key) (added int, err er
 	return added, err
 }
 
-// Expire removes slots whose keys were all used before a moment: from memory at once, from the file at most this many
-// pages. more says that there are more. The pages go before the slot's row, so a crash leaves a slot that is found
-// again at the next open, and expires again.
+// Expire removes slots whose keys were all used before a moment: from memory at once, and from the
+// file at most this many pages. more reports whether there are more. It removes the pages before the
+// row of the slot. So after a crash, the next open finds the slot again, and it expires again.
 func (k *Keys) Expire(ctx context.Context, before queue.Time, most int) (more bool, err error) {
 	if !k.writing.TryLock() { // a checkpoint writes keys: expired ones can wait
 		return false, nil

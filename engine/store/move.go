@@ -142,7 +142,7 @@ func (m *Move) flush() (err error) {
 // movePatience is how long one append of a move waits for a database that is away.
 const movePatience = 15 * time.Second
 
-// AppendMoved appends a batch of a move: no caller waits for it who would give up.
+// AppendMoved appends a batch of a move. It does not give up early, because no caller waits for it.
 func AppendMoved(ctx context.Context, log journal.Journal, at journal.Position,
 	batch []byte) (journal.Position, error) {
 	ctx, stop := context.WithTimeout(ctx, movePatience)

@@ -74,7 +74,7 @@ func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) err
 	return c.change("delete plugin version", acts, do("plugin.version.drop", sum[:]))
 }
 
-// PluginRecords lists what is in use of all plugins, by name.
+// PluginRecords lists, for all plugins by name, which versions are in use.
 func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,8 @@ func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 	return all, wrap("plugin records", err)
 }
 
-// PutPluginRecord stores what is in use of a plugin durably, in the place of what was.
+// PutPluginRecord durably stores which versions of a plugin are in use, and replaces the earlier
+// record.
 func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) error {
 	args := []any{r.Name, int64(r.Revision)}
 	for _, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {

@@ -135,8 +135,8 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 // housekeeping still have it, when it is deleted or goes to another node.
 var errClosed = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue was closed here. Ask again in a moment."}
 
-// Close waits for what is under way, and lets go of the file. From then on everything that
-// needs the file fails with CodeUnavailable.
+// Close waits for running calls, and closes the file. After that, calls that need the file fail with
+// CodeUnavailable.
 func (s *Store) Close() error {
 	var problems []error
 	for _, r := range []*reader{&s.hot, &s.scan} {

@@ -210,14 +210,15 @@ func summed() []sqlitedb.Summed {
 	}
 }
 
-// Verify reads all of a shard's store that no one has open, and tells what is damaged. It
-// returns how many rows it compared.
+// Verify reads a whole store of a shard that no one has open, and reports damage. It returns how many
+// rows it compared.
 func Verify(ctx context.Context, path string, tell func(sqlitedb.Damage)) (rows int64, err error) {
 	return sqlitedb.Verify(ctx, path, summed(), tell)
 }
 
-// VerifyCatalogue is Verify for a catalogue. The checksums of most of its rows are compared by each open; here those
-// of the audit log and of the modules of plugins are. It goes on after damage, to list all of it.
+// VerifyCatalogue is Verify for a catalogue. Each open compares the checksums of most of its rows.
+// This also compares those of the audit log and of the modules of plugins. It continues after damage,
+// so that it lists all of it.
 func VerifyCatalogue(ctx context.Context, path string, tell func(sqlitedb.Damage)) (rows int64, err error) {
 	if rows, err = sqlitedb.Verify(ctx, path, []sqlitedb.Summed{auditSummed}, tell); err != nil {
 		return rows, err

@@ -193,7 +193,11 @@ func counted(out []byte, test string) (string, error) {
 		_, count, is := strings.Cut(e.Output, "counted: ")
 		switch {
 		case e.Test == test && is:
-			counts = append(counts, strings.TrimSpace(count))
+			count = strings.TrimSpace(count)
+			if inside, isMap := strings.CutPrefix(count, "map["); isMap { // printed by Go: "map[failed:84 killed:107]"
+				count = strings.NewReplacer(" ", ", ", ":", " ").Replace(strings.TrimSuffix(inside, "]"))
+			}
+			counts = append(counts, count)
 		case e.Test == test && e.Action == "pass":
 			passed = true
 		case e.Action == "pass" && strings.HasPrefix(e.Test, test+"/"):

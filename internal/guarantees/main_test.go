@@ -83,10 +83,12 @@ func TestCounted(t *testing.T) {
 {"Action":"pass","Test":"TestA/one"}
 {"Action":"pass","Test":"TestA/two"}
 {"Action":"pass","Test":"TestA"}
+{"Action":"output","Test":"TestB","Output":"    b_test.go:1: counted: map[failed:84 killed:107]\n"}
 {"Action":"pass","Test":"TestB"}
 {"Action":"skip","Test":"TestC"}
+{"Action":"pass","Test":"TestE"}
 `)
-	for test, want := range map[string]string{"TestA": "passed: 7 states; 2 cases", "TestB": "passed", "TestC": "", "TestD": ""} {
+	for test, want := range map[string]string{"TestA": "passed: 7 states; 2 cases", "TestB": "passed: failed 84, killed 107", "TestC": "", "TestD": "", "TestE": "passed"} {
 		if got, err := counted(out, test); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", test, got, err, want)
 		}

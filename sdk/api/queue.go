@@ -56,25 +56,25 @@ type QueueSettings struct {
 	RetryBackoff         Backoff `json:"retry_backoff"`
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
-	// how long dead letters are kept; 0: until they are redriven, forwarded or deleted
+	// How long the server keeps dead letters; 0: until they are redriven, forwarded or deleted
 	DeadRetentionSeconds int64  `json:"dead_retention_seconds"`
-	DeadLetterQueue      string `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
-	// from the end of a consumer's stream until what it holds is lost
+	DeadLetterQueue      string `json:"dead_letter_queue,omitempty"` // The queue to which dead letters go; "": they stay
+	// How long an attached consumer may be away before it loses its chunks
 	ConsumerGraceMS int64 `json:"consumer_grace_ms"`
-	// after a start nothing that a limit counts is handed out for so long
+	// How long after a start the queue hands out no chunk that a limit counts
 	RestartGraceMS int64 `json:"restart_grace_ms"`
-	Draining       bool  `json:"draining"` // inserts are refused
-	// 0 to 1: of the live consumer slots, that chunks which expired may have beside other work
+	Draining       bool  `json:"draining"` // The queue refuses inserts
+	// Share of the consumers' slots, 0 to 1, for chunks whose deadline passed, while there is other work
 	SuspectShare float64 `json:"suspect_share"`
 	Requeue      string  `json:"requeue"` // head or tail
-	// the shards between which the groups of the queue are divided
+	// How many shards the queue divides its groups between
 	Shards        uint8 `json:"shards" limit:"1..MaxQueueShards"`
-	GroupRequired bool  `json:"group_required"` // submissions without a group are refused
-	// dead_deadline of a submission that says none, from its insert or its run_at; 0: none
+	GroupRequired bool  `json:"group_required"` // The queue refuses submissions without a group
+	// Time from the insert, or from run_at, to the dead_deadline of a submission that names none; 0: none
 	DeadAfterMS int64 `json:"dead_after_ms"`
-	// of the chunks that a submission has left at its dead_deadline: skip or dead_letter
+	// What happens to unfinished chunks at the dead_deadline of their submission: skip or dead_letter
 	OnDeadline string `json:"on_deadline"`
-	// submissions of a group that no one created are refused; else the first one creates it
+	// The queue refuses a submission if no one has created its group; otherwise the submission creates it
 	GroupMustExist bool `json:"group_must_exist"`
 	// Most chunks that may wait, but for those that wait for a retry; 0: any number
 	MaxWaitingChunks int64 `json:"max_waiting_chunks"`

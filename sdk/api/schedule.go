@@ -19,24 +19,24 @@ const (
 	ScheduleBroken   = "broken"   // this server cannot read its spec or time zone
 )
 
-// ScheduleDefinition is the body of PUT /v1/queues/{queue}/schedules/{name}: what is inserted, and when. What is left out gets its
-// default; in answers everything is filled in.
+// ScheduleDefinition is the body of PUT /v1/queues/{queue}/schedules/{name}: the work to insert, and the times. A field that you leave
+// out gets its default. In answers, all fields are filled in.
 type ScheduleDefinition struct {
-	// five fields of cron, @hourly to @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z"
+	// When it is due: five fields of cron, @hourly to @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z"
 	Spec    string `json:"spec"`
-	Seconds bool   `json:"seconds,omitempty"` // the first field of a cron spec is seconds
+	Seconds bool   `json:"seconds,omitempty"` // The cron spec begins with a field for seconds
 	TZ      string `json:"tz,omitempty"`      // IANA name of the time zone; default UTC
 	// The submission of each tick: at most 64 KiB of attachment, template and inline bytes
 	Template     ScheduleTemplate `json:"template"`
 	Missed       string           `json:"missed,omitempty"`        // once (default), skip or all
-	CatchupLimit uint32           `json:"catchup_limit,omitempty"` // with all: the most ticks that it makes up for, default 100
-	// with all: not older than this, default an hour
+	CatchupLimit uint32           `json:"catchup_limit,omitempty"` // With missed all: emit at most this many, the newest; default 100
+	// With missed all: emit no tick that is older than this; default one hour
 	CatchupWindowMS int64  `json:"catchup_window_ms,omitempty"`
 	Overlap         string `json:"overlap,omitempty"` // allow (default), skip or buffer_one
-	// delays each tick by up to this much, always by the same amount
+	// Delay each tick by up to this much; the delay of a tick never changes
 	JitterMS       int64 `json:"jitter_ms,omitempty"`
-	Start          Time  `json:"start,omitzero"`    // no ticks before
-	End            Time  `json:"end,omitzero"`      // no ticks after
+	Start          Time  `json:"start,omitzero"`    // No ticks before this time; @every counts from it
+	End            Time  `json:"end,omitzero"`      // No ticks after this time
 	Enabled        *bool `json:"enabled,omitempty"` // default true
 	PauseOnFailure bool  `json:"pause_on_failure,omitempty"`
 	RunOnCreate    bool  `json:"run_on_create,omitempty"`

@@ -1,5 +1,5 @@
-// Package certificate keeps the certificate that a server shows: read from files, which
-// may be replaced while the server runs, or made by the server itself for a first try.
+// Package certificate has the certificate of a server. The server reads it from files, which an operator
+// may replace while the server runs, or makes one itself for a first try.
 package certificate
 
 import (

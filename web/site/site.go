@@ -1,5 +1,5 @@
-// Package site makes pages for people of documents in Markdown: with a list of all pages
-// beside each, links between them, and a search. It needs no script and no other server.
+// Package site turns documents in Markdown into web pages, with a list of all pages beside each, links
+// between them, and a search. It needs no script and no other server.
 package site
 
 import (

@@ -1,5 +1,5 @@
-// Package gps computes exact generalised processor sharing: what each tenant would have been served if service were a fluid.
-// It is what tests and benchmarks hold a fair.Ledger against; the server does not use it.
+// Package gps computes exact generalised processor sharing: how much service each tenant would get if service were a fluid.
+// Tests and benchmarks compare a fair.Ledger with it; the server does not use it.
 //
 //quern:tests pure
 package gps

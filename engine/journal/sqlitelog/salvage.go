@@ -60,9 +60,9 @@ func firstBehind(ctx context.Context, path string, after journal.Position) (firs
 	return first
 }
 
-// Verify reads all of a journal that no one has open, also batches that no start needs any
-// more, and tells what is damaged: batches that are not what their checksums say, and such
-// that do not follow the one before them. It returns how many batches it compared.
+// Verify reads a whole journal that no one has open, also batches that no start needs any more. It
+// reports batches that do not match their checksums, and batches that do not follow the one before
+// them. It returns how many batches it compared.
 func Verify(ctx context.Context, path string, tell func(sqlitedb.Damage)) (batches int64, err error) {
 	damaged := map[int64]bool{}
 	batches, err = sqlitedb.Verify(ctx, path, []sqlitedb.Summed{{Table: "batch", Columns: "n, bytes"}},

@@ -1,5 +1,5 @@
-// Package acts is how the entries of the audit log that lie in a shard's journal get there,
-// and from there into the log. The machine keeps those that the log does not have yet.
+// Package acts writes entries of the audit log to a shard's journal, and from there to the
+// log. The machine has the entries that are not in the log yet.
 package acts
 
 import (
@@ -20,8 +20,8 @@ type Acts struct {
 	Put func(ctx context.Context, list []journal.Act) error
 }
 
-// Record makes an entry of the audit log durable by itself, for acts that change only what
-// memory has. after is what it says of the outcome; nil: nothing.
+// Record makes an entry of the audit log durable in a commit of its own, for acts that change only
+// memory. after is the outcome in the entry; nil: none.
 func (a Acts) Record(act queue.Act, after any) error {
 	return shell.Change(a, func(m *machine.Machine, now queue.Time) error {
 		m.ActLog.Tell(now, []queue.Act{act}, nil, after)

@@ -1,5 +1,5 @@
 // Package answers is the part of a shard that fills the answers of reserves, without the
-// mutex. What cannot be read on the disk does not stop what can.
+// mutex. If the content of one chunk cannot be read from the disk, the others still go out.
 package answers
 
 import (

@@ -19,8 +19,8 @@ import (
 // errorDamaged begins the error of such a dead letter, and the reason of such a rule.
 const errorDamaged = "damaged: "
 
-// IsDamage says whether a failure to read is for good: what was written is not there, or
-// is not what it was.
+// IsDamage reports whether a read failed for good: the bytes are missing, or differ from those that
+// were written.
 func IsDamage(err error) bool {
 	_, format := errors.AsType[*queue.FormatError](err)
 	return format || errors.Is(err, store.ErrMissing)

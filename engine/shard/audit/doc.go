@@ -1,6 +1,6 @@
-// Package audit looks for contradictions in a machine: it counts again what the machine
-// keeps counters of, and holds what several parts know of the same thing against each
-// other. Simulations call it at every turn, and a server when it is asked to.
+// Package audit looks for contradictions in a machine. It counts again what the machine's
+// counters count, and compares what several parts know about the same thing. Simulations
+// call it after every step, and a server when an operator asks for it.
 //
 //quern:tests pure
 package audit

@@ -35,8 +35,8 @@ type Letters interface {
 		fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error)
 }
 
-// Face is what callers ask. history is held while a page is made and committed: meanwhile
-// the history loses no submission.
+// Face has the calls about bulk operations. It holds history while it makes and commits a page, so
+// that the history loses no submission in this time.
 func Face(door shell.Door[*Part], letters Letters, history sync.Locker) *Bulks {
 	return &Bulks{Door: door, letters: letters, history: history}
 }
@@ -92,8 +92,8 @@ func (b *Bulks) List() (list []queue.Bulk) {
 	return list
 }
 
-// End ends a bulk operation that runs: cancelled by someone ("": he did not say who he
-// is), or failed for a reason. What it did stays done. It returns after the commit.
+// End ends a running bulk operation: cancelled by someone ("": who did not give a name), or failed for
+// a reason. Its changes stay. It returns after the commit.
 func (b *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
 	return shell.Change(b, func(m *machine.Machine, now queue.Time) error {
 		if x := b.Part().find(id); x != nil && x.Plan.State == queue.BulkRunning {

@@ -1,5 +1,6 @@
-// Package bulks is the part of a shard that knows how far each bulk operation got: how far stands in
-// the commit of what it did, so that after a crash it goes on exactly there, and its counts are exact.
+// Package bulks is the part of a shard with the progress of each bulk operation. The commit of each
+// slice also records the progress. So after a crash the operation continues at exactly this place, and
+// its counts stay exact.
 package bulks
 
 import (
@@ -64,7 +65,7 @@ func (b *Bulk) info(queueName string) queue.Bulk {
 	}
 }
 
-// Uncounted forgets what a replay has counted until now: the life before did it.
+// Uncounted sets the counters to zero during a replay, because they count from the server's start.
 func (p *Part) Uncounted() { p.Totals = queue.BulkCounts{} }
 
 // Row is the operation as the store keeps it.

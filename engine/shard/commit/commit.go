@@ -1,6 +1,6 @@
-// Package commit is how callers wait for what they asked for to be durable. A Commit is
-// the fate of one batch of ops: a machine decides what is in the batch, the shard appends
-// it, and the callers whose ops are in it wait here.
+// Package commit lets callers wait until their ops are durable. A Commit is the outcome of
+// one batch of ops. The machine fills the batch, the shard appends it to the journal, and
+// the callers whose ops are in it wait here.
 package commit
 
 import "github.com/quern-queue/quern/engine/queue"
@@ -14,7 +14,7 @@ type Commit struct {
 // New is a commit that is still to come.
 func New() *Commit { return &Commit{Done: make(chan struct{})} }
 
-// Unknown is the error of a commit of which it is not known whether it took effect.
+// Unknown is the error of a commit whose outcome is unknown.
 func Unknown(cause error) *queue.Error {
 	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
 		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}

@@ -1,5 +1,5 @@
-// Package consumers is the part of a shard that knows its consumers: who is attached or away, what
-// operators told them, and what each of them holds. Its state is a roster, which the machine has too.
+// Package consumers is the part of a shard with its consumers: which are attached or away, operators'
+// orders to them, and the chunks that each holds. Its state is a roster, which the machine has too.
 package consumers
 
 import (
@@ -39,10 +39,10 @@ func New(q *shell.Questions, r *roster.Roster, waiting Waiting, ordered func()) 
 	return &Consumers{Questions: q, roster: r, waiting: waiting, ordered: ordered}
 }
 
-// Close has all streams end when they look at what is new the next time. The mutex is held.
+// Close ends all streams, each when it next reads its notices. The mutex is held.
 func (c *Consumers) Close() { c.closed = true }
 
-// Stir has all streams look at what is new. The mutex is held.
+// Stir lets all streams read their notices. The mutex is held.
 func (c *Consumers) Stir() {
 	for _, of := range c.roster.List {
 		for _, a := range of.Streams {
@@ -51,8 +51,8 @@ func (c *Consumers) Stir() {
 	}
 }
 
-// Tidy forgets orders for consumers that are long gone.
-// An order for a name that never comes back would stay for ever, so it ends an hour after the last sign of it.
+// Tidy forgets orders for consumers that are long gone. An order for a name that never comes back
+// would stay for ever, so it ends an hour after the last call under this name.
 func (c *Consumers) Tidy() {
 	now := c.Now()
 	c.Look(func(m *machine.Machine) {

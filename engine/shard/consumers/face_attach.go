@@ -21,7 +21,7 @@ type Attached struct {
 	stream  roster.Stream
 }
 
-// Notice is what is new for an attached consumer.
+// Notice is one message for an attached consumer.
 type Notice struct {
 	Hello   bool // Epoch, Grace and Held are to be told: at the beginning
 	Epoch   uint32

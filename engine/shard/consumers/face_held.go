@@ -13,7 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Reservations are who holds which chunk, as an operator sees it: across consumers and submissions.
+// Reservations lists which consumer holds which chunk, across consumers and submissions, for
+// operators.
 type Reservations struct{ *shell.Questions }
 
 // HeldPlace is where a reservation stands in their list. The zero value is before the first.

@@ -39,7 +39,7 @@ type Cut struct {
 	release func()
 }
 
-// Span is what a cut has of the journal.
+// Span is the part of the journal that is in a cut.
 type Span struct {
 	Checkpointed journal.Position // the rows of the store are complete up to here
 	UpTo         journal.Position // the journal ends here

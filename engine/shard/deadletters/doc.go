@@ -1,10 +1,14 @@
-// Package deadletters is the part of a shard that knows the dead letters: dead chunks of
-// open submissions, and of those that completed with dead ones. They are grouped by what
-// went wrong (lettergroups), offered again, given up, or sent on to another queue (outbox).
+// Package deadletters is the part of a shard with the dead letters: dead chunks of
+// submissions that are open or completed_with_dead. It groups them by error (lettergroups),
+// redrives them, deletes them, and forwards them to another queue (outbox).
 //
-// Dead letters go on to another queue in three steps, each durable before the next one begins, so
-// that a crash anywhere leaves exactly one copy: a Move puts them into the outbox in the very
-// commit that ends them here; the other queue's shard inserts them, and with them the number up to
-// which it has those of this outbox (arrive.go), so that it knows what it is given again; and a
-// second Move takes them out. Numbers grow, and those for one queue are delivered in their order.
+// A forward takes three steps. Each is durable before the next one begins, so a crash anywhere leaves
+// exactly one copy:
+//
+//  1. A Move puts the letters into the outbox, in the commit that ends them here.
+//  2. The other queue's shard inserts them. In the same commit it records the number up to which it
+//     has the letters of this outbox, so it recognises those that it gets again (arrive.go).
+//  3. A second Move takes them out of the outbox.
+//
+// Numbers grow, and the letters for one queue are delivered in the order of their numbers.
 package deadletters

@@ -117,8 +117,8 @@ func (p *Part) renumbered(op *journal.Move) {
 // pinMost is how many dead letters on their way the retention looks at; as long as there are more it waits.
 const pinMost = 1000
 
-// Pinned are the submissions of which the outbox still has something: the other queue
-// needs their content. known: there are not too many to tell.
+// Pinned lists the submissions with letters in the outbox, whose contents the other queue still
+// needs. known is false if there are too many to list.
 func (p *Part) Pinned() (ids map[queue.SubmissionID]bool, known bool) {
 	ids = map[queue.SubmissionID]bool{}
 	if p.Outbox.Len() > pinMost {

@@ -137,7 +137,7 @@ func (p *Part) Recounted(r *machine.Record) {
 	}
 }
 
-// Replayed ends a replay: what is in memory is listed and grouped.
+// Replayed ends a replay: it lists and groups the dead letters in memory.
 func (p *Part) Replayed() {
 	m := p.m
 	p.forgetUnreachable()

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Rows are what the part keeps beside the submissions, by kind. Checkpoints write only the rows that changed
-// (Asides.Changed). A row that is nil is removed.
+// Rows are the rows of the part, by kind, beside those of submissions. A checkpoint writes only
+// the rows that changed (Asides.Changed). It removes a row that is nil.
 func (p *Part) Rows() map[uint8]machine.Rows {
 	return map[uint8]machine.Rows{
 		machine.AsideOutbox: outboxRows{p}, machine.AsideLast: lastRow{p},

@@ -1,9 +1,9 @@
 // Package deletions is the part of a shard that deletes submissions because someone asked for it, before
 // the retention of the queue would.
 //
-// The store deletes, and a store can be older than that: a crash may have lost its last transactions, and
-// another machine begins with a snapshot. So the order to delete is in the journal first. A replay of it
-// has the store delete once more, which finds nothing where that was done.
+// The store deletes the rows. But a store can be older than the deletion: a crash may have lost its last
+// transactions, and another node begins with a snapshot. So the journal has the order first. A replay lets
+// the store delete once more, which does nothing if the rows are gone.
 //
 //	ordered    the op is durable         row of kind 14
 //	deleted    by the call that ordered it, or by the next round of the cleaner
@@ -53,7 +53,7 @@ func (p *Part) Intended(func(what string, n int)) {}
 // rowVersion is all that a row has: its key is the id.
 const rowVersion = 1
 
-// Row is what the row of a submission has to hold now; nil: nothing.
+// Row returns the bytes for the row of a submission; nil: it needs no row.
 func (p *Part) Row(key uint64) []byte {
 	if !p.ordered[queue.SubmissionID(key)] {
 		return nil

@@ -1,6 +1,6 @@
-// Package disk is what happens to writes to the files of a shard: room that is kept back
-// for completions, writes that fail again and again, and a failed sync, after which no one
-// knows what the disk holds.
+// Package disk reacts to failing writes of a shard: it frees the room that is reserved for
+// completions, counts writes that fail in a row, and reports a failed sync, after which the
+// state of the disk is unknown.
 package disk
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Ends are the ends of a shard's submissions, in the order in which they became durable,
-// as those see them who follow them.
+// Ends lists the ends of a shard's submissions in the order in which they became durable, for the
+// stream of ends.
 type Ends struct {
 	shell.Door[*Part]
 	followers map[chan struct{}]struct{} // the shard's mutex guards it
@@ -51,8 +51,8 @@ func (e *Ends) Last() (last queue.EndPlace) {
 	return last
 }
 
-// Page is some ends, in their order. To is where to go on: all that matches up to there
-// was listed, but for what retention has removed; Gone is the last place of such.
+// Page is a list of ends in their order. It has all matches up to To, the place to continue from,
+// except for those that retention has removed. Gone is the last place of a removed one.
 type Page struct {
 	List     []queue.End
 	To, Gone queue.EndPlace

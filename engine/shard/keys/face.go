@@ -1,6 +1,6 @@
-// Package keys is the idempotency keys of inserts: who used one before, and what became of it.
-// Memory has those of inserts under way, and those that no checkpoint has written yet; the store
-// has the others. The store is asked before the mutex is taken: no call waits for another's read.
+// Package keys has the idempotency keys of inserts: for each key, the submission that used it. Memory
+// has the keys of inserts under way and those that no checkpoint has written yet. The store has the
+// others. A call asks the store before it takes the mutex, so no call waits for the read of another.
 package keys
 
 import (
@@ -37,7 +37,7 @@ func New(s shell.Shell, get func(context.Context, queue.SubmissionID) (queue.Sub
 	return &Keys{Shell: s, get: get, write: write}
 }
 
-// Key is the idempotency key of an insert, and what the store knows of it.
+// Key is the idempotency key of an insert, with the store's answer about it.
 type Key struct {
 	hash   queue.KeyHash
 	stored *checkpoint.Key // nil: nothing

@@ -43,7 +43,7 @@ func Aimed(acts []queue.Act, target string) []queue.Act {
 	return edited(acts, func(a *queue.Act) { a.Target = target })
 }
 
-// Named is the act with another action: what was asked for as a creation turned out to be a change.
+// Named returns the act with another action, for a creation that turned out to be a change.
 func Named(acts []queue.Act, action string) []queue.Act {
 	return edited(acts, func(a *queue.Act) { a.Action = action })
 }

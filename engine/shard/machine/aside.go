@@ -69,7 +69,7 @@ func (p *asides) Take(kind uint8) (taken []Aside) {
 	return taken
 }
 
-// Of is who keeps the rows of a kind; nil: no one.
+// Of returns the part that owns the rows of a kind; nil: none does.
 func (p *asides) Of(kind uint8) Rows {
 	switch kind {
 	case AsideSeq:

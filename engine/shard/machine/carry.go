@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Carry takes over from the machine before what only memory holds. It is called when the
-// replay is through, before anything is offered.
+// Carry takes over from the earlier machine the state that is only in memory. The shard calls it
+// after the replay, before it hands out anything.
 func (p *recovery) Carry(old *Machine, now queue.Time) {
 	m := p.m
 	// inserts that write their content have drawn theirs
@@ -67,7 +67,8 @@ func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 	}
 }
 
-// Retake has a chunk be held as it was before the machine was made, unless it is done.
+// Retake restores the reservation of a chunk from before this machine was made, unless the chunk
+// is done.
 func Retake(m *Machine, r *Record, h reserver.Hold, consumer string, seen queue.Time) {
 	t := r.Tries[h.Index]
 	if t != nil && t.Waiting { // promotions are not in the journal
@@ -107,7 +108,7 @@ func (p *recovery) Uncounted() {
 	}
 }
 
-// Carry adds what the machine before has counted, at a reload.
+// Carry adds the counts of the earlier machine, at a reload.
 func (c *Totals) Carry(old *Totals) {
 	c.Inserted += old.Inserted
 	c.Reserved += old.Reserved

@@ -100,7 +100,7 @@ type Parking struct {
 	Since queue.Time
 }
 
-// LookAgain has an action looked at by the next pass, if what it is about is still there.
+// LookAgain lets the next pass examine an action again, if its object still exists.
 func (m *Machine) LookAgain(a Action) {
 	for _, retried := range m.Joined.Retried {
 		if retried(a) {

@@ -31,8 +31,8 @@ type Watcher interface {
 	Ended() // one of them has
 }
 
-// EndSubmission encodes the end of a submission. From now on nothing of it can be
-// finished: those who are told "ok" come before.
+// EndSubmission encodes the end of a submission. From now on no chunk of it can be finished: every
+// "ok" was decided before.
 func (m *Machine) EndSubmission(r *Record, state queue.SubmissionState, reason string, now queue.Time) {
 	if r.Ending {
 		return // the first one decides
@@ -63,7 +63,7 @@ func (r *closing) Undo(m *Machine) {
 	m.expires((*Record)(r))
 }
 
-// Finish ends a submission if nothing of it is left to do.
+// Finish ends a submission if it has no unfinished chunk.
 func (m *Machine) Finish(r *Record) {
 	if !r.over() {
 		return
@@ -156,7 +156,8 @@ func (p *endings) Rowed(r *Record) {
 	}
 }
 
-// Rewatch has those who wait for the end of a submission go on waiting, but for what has ended.
+// Rewatch registers the calls that wait for the end of a submission again, except for submissions
+// that have ended.
 func (p *endings) Rewatch(old *endings, open func(queue.SubmissionID) *Record) {
 	for id, waits := range old.Watch {
 		if open(id) != nil {

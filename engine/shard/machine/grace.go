@@ -81,7 +81,7 @@ func (p *valueLimits) Set(of queue.ValueTarget, settings queue.ValueSettings) {
 	p.demand(of, settings)
 }
 
-// Free ends the restart grace for what is limited.
+// Free ends the restart grace for limited chunks.
 func (p *valueLimits) Free(of queue.ValueTarget) {
 	p.demand(of, p.Grace.Values[of])
 	delete(p.Grace.Values, of)

@@ -89,7 +89,7 @@ func (b *Batch) Ops() int {
 	return b.Enc.Ops()
 }
 
-// Undo takes back what the batch was to do, when its commit has failed.
+// Undo undoes the intents of the batch after its commit has failed.
 func (b *Batch) Undo(m *Machine) {
 	b.Intents.undo(m)
 	for _, mark := range slices.Backward(b.Marked) {

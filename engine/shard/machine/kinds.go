@@ -74,7 +74,7 @@ type lifecycle struct {
 	Acting Action             // what the life-cycle worker is at
 }
 
-// Acted counts an action: done, or stale when what it was for had changed meanwhile.
+// Acted counts an action: as done, or as stale if its object had changed before.
 func (c *Stats) Acted(k Kind, done bool) {
 	if done {
 		c.Acts[k].Done++

@@ -14,7 +14,7 @@ import (
 // have one is not kept, as that would be state for each chunk; how many there are is
 // enough to know that one is missing, and the sum of their indexes to say which.
 
-// OutputCount is what the journal has counted of a submission's outputs.
+// OutputCount has the journal's counts of a submission's outputs.
 type OutputCount struct {
 	Chunks uint32 // done ones with an output
 	Sum    uint32 // of their indexes, modulo 2^32

@@ -117,7 +117,7 @@ func (m *Machine) Chunk(r *Record, index uint32) queue.Chunk {
 	return c
 }
 
-// Describe fills in what is known of the chunk's tries.
+// Describe fills in the attempts of the chunk.
 func (t *Try) Describe(c *queue.Chunk) {
 	c.Attempts, c.Error = t.Attempts, t.Err
 	switch {
@@ -161,7 +161,8 @@ func (f *Filter) MatchesEnded(e *checkpoint.Ended) (bool, error) {
 	return f.OfSpec(spec), nil
 }
 
-// FirstState is the state with which a submission began, for one whose own is lost: nothing of it is done.
+// FirstState is the state of a submission at its insert, with no chunk done. It replaces a state
+// that was lost.
 func FirstState(spec []byte) ([]byte, error) {
 	s, err := journal.DecodeInsert(spec)
 	if err != nil {

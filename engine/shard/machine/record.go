@@ -203,7 +203,8 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 // over says whether nothing is left to do.
 func (r *Record) over() bool { return r.Done+r.Dead+r.Skips == r.Chunks }
 
-// Info is what is known about the submission now. `available` of its chunks are not taken.
+// Info describes the submission as it is now. `available` is the number of its chunks that are not
+// taken.
 func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue.Submission {
 	d := r.Details()
 	s := queue.Submission{

@@ -98,7 +98,8 @@ func (p *recovery) remembered(c journal.Completed) error {
 	return nil
 }
 
-// Replayed ends a replay: what is left of it is put into its places and offered.
+// Replayed ends a replay: it puts the remaining submissions into their places and offers their
+// chunks.
 func (p *recovery) Replayed(now queue.Time) {
 	m := p.m
 	m.Replay, p.History, m.Now = false, history{}, now

@@ -67,7 +67,8 @@ type Reserved struct {
 	Waited       time.Duration
 }
 
-// Pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
+// Pick is one reservation as the machine makes it. The rest of the answer is gathered without the
+// mutex.
 type Pick struct {
 	R        *Record
 	Token    queue.Token

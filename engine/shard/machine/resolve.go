@@ -44,7 +44,7 @@ type tokens struct {
 	Recent recent
 }
 
-// Resolve finds out what a token is worth, and the record and slot it is about.
+// Resolve finds how a token stands, and the record and slot of its chunk.
 func (p *tokens) Resolve(t *queue.Token) (*Record, uint32, standing) {
 	m := p.m
 	if !p.key.Valid(t) || t.Epoch > m.Epoch {
@@ -88,7 +88,8 @@ func (p *tokens) Resolve(t *queue.Token) (*Record, uint32, standing) {
 	return r, 0, Lost
 }
 
-// Completes says whether a token can complete its chunk now; else what the answer is.
+// Completes reports whether a token can complete its chunk now, and if not, the answer to the
+// call.
 func (p *tokens) Completes(t *queue.Token) (queue.Result, bool) {
 	switch _, _, s := p.Resolve(t); s {
 	case Holder, free, waiting, onShelf:
@@ -148,7 +149,7 @@ func (p *tokens) endedStanding(t *queue.Token) (*Record, uint32, standing) {
 	return r, 0, Ended
 }
 
-// Answer is the result for a token that cannot do what was asked.
+// Answer is the result for a call that a token does not allow.
 func Answer(s standing) queue.Result {
 	switch s {
 	case already, busy:

@@ -339,7 +339,8 @@ func (m *Machine) IsHeld(r *Record, index uint32) bool {
 // Size is about how many entries the row of an open submission has.
 func (r *Record) Size() int { return 1 + len(r.Tries) + int(r.Holds.Len()) + r.Sub.Exceptions() }
 
-// Loosened is what ceased to be held or to wait while the row of one submission is being taken in slices.
+// Loosened has the chunks that stopped being held or waiting while the row of their submission is
+// taken in slices.
 type Loosened struct {
 	Of      *Record // nil: none is
 	Indexes []uint32

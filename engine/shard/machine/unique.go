@@ -172,7 +172,7 @@ func (p *uniques) Release(seq uint32) {
 // UnderWay says that the insert is not applied yet.
 func (u *Unique) UnderWay() bool { return u.Published != nil }
 
-// Publish has others who find the key held wait for the open batch, which has the insert now.
+// Publish lets other inserts with this key wait for the open batch, which now has the insert.
 func (u *Unique) Publish(m *Machine) {
 	u.Commit = m.Batch.Commit
 	m.Batch.Intend(u)

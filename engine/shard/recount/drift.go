@@ -2,7 +2,7 @@ package recount
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Scope is what a counter is kept for.
+// Scope is the owner of a counter: the queue, a value or a submission.
 type Scope uint8
 
 // The scopes.

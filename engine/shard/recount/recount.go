@@ -48,8 +48,8 @@ const (
 	values
 )
 
-// New is the part of a machine of which nothing was counted again yet. Other parts hand in
-// the totals that they keep.
+// New returns the part of a machine, before its first recount. Other parts pass in the totals that
+// they keep.
 func New(m *machine.Machine, others map[Counter]Total) *Part {
 	p := &Part{m: m, Relist: func(*machine.Record) {}}
 	p.keep(others)

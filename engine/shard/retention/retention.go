@@ -1,6 +1,7 @@
-// Package retention is the part of a shard that knows when ended submissions and dead
-// letters are over, and removes them. Both are of the worker's kind KindRetention: after a
-// failure it pauses, what cannot be removed is found and parked, and the others go.
+// Package retention is the part of a shard that removes ended submissions and dead letters
+// when their retention is over. Both belong to the worker's kind KindRetention. After a
+// failure the worker pauses, finds the one that it cannot remove, parks it, and removes the
+// others.
 package retention
 
 import (

@@ -46,7 +46,7 @@ func (p *Part) Encode(r *queue.Rule, known *queue.Rule, now queue.Time, acts []q
 	p.log(now, acts, known, r)
 }
 
-// EncodeLift encodes the end of a rule, and who asked for it.
+// EncodeLift encodes the end of a rule, and the name of the caller.
 func (p *Part) EncodeLift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string, acts []queue.Act) {
 	rule, _ := p.ByID(id)
 	p.lifting[id] = end == queue.RuleOver

@@ -197,5 +197,5 @@ func (p *Past) Add(r queue.EndedRule) {
 	}
 }
 
-// List is a copy of all that are kept, the one that ended first in front.
+// List returns a copy of the ended rules, the earliest end first.
 func (p *Past) List() []queue.EndedRule { return slices.Clone(p.list) }

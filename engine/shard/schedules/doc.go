@@ -1,6 +1,7 @@
-// Package schedules is the part of a shard that knows when to insert what: definitions,
-// ticks that are due, and what each schedule has inserted lately. Which ticks were emitted
-// is in the journal, in one batch with what they inserted, so that a tick is emitted once.
+// Package schedules is the part of a shard that inserts submissions on a schedule. It has
+// the definitions, finds the ticks that are due, and remembers the last submissions of each
+// schedule. A tick and its submission are in one batch of the journal, so that no crash
+// makes the server emit a tick twice.
 //
 //quern:tests pure
 package schedules

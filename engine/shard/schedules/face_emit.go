@@ -49,7 +49,7 @@ type Span interface {
 	End(n int, err error)
 }
 
-// RunDue inserts what schedules are due for.
+// RunDue inserts the submissions of the ticks that are due.
 func (s *Schedules) RunDue() {
 	for s.emit() {
 	}

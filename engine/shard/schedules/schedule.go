@@ -229,7 +229,7 @@ func (p *Part) Retried(a machine.Action) (mine bool) {
 	return true
 }
 
-// Uncounted forgets what a replay has counted until now: the life before did it.
+// Uncounted sets the counters to zero during a replay, because they count from the server's start.
 func (p *Part) Uncounted() { p.Totals = scheduleTotals{} }
 
 // Replayed aims all of them once everything is replayed.
@@ -240,7 +240,7 @@ func (p *Part) Replayed() {
 	}
 }
 
-// Row is what a row has to hold now; nil: nothing.
+// Row returns the bytes for a row; nil: the row is not needed.
 func (p *Part) Row(key uint64) []byte {
 	s := p.rows[key]
 	if s == nil {

@@ -1,4 +1,5 @@
-// Package scoring is the part of a shard that has candidates scored: windows of them are
-// copied into columns under the shard's mutex, scored outside of it, and taken under it
-// again. While nothing changes in the views of a branch, one window serves many reserves.
+// Package scoring is the part of a shard that lets plugins and formulas score candidates.
+// Under the shard's mutex, it copies a window of candidates into columns. It scores them
+// without the mutex, and takes the best under the mutex again. As long as the views of a
+// branch do not change, one window serves many reserves.
 package scoring

@@ -168,7 +168,7 @@ const (
 	kinds
 )
 
-// Work is what the scorers of one kind of block did since the shard was opened.
+// Work counts the work of the scorers of one kind of block since the shard was opened.
 type Work struct {
 	Block    string // its name in the language of strategies
 	Examined uint64 // candidates

@@ -14,7 +14,7 @@ import (
 // A branch that begins again only loses the counts of rows that were passed over; its order stays right.
 const maxKept = 256
 
-// Kept is what is known of a scored branch from one reserve to the next. The shard's mutex guards it.
+// Kept is the state of a scored branch between reserves. The shard's mutex guards it.
 type Kept struct {
 	Frame   *frame
 	changes []uint64 // of the views, when the frame was made
@@ -82,7 +82,7 @@ func New(m *machine.Machine) *Part {
 	return &Part{m: m, ByKey: map[string]*Kept{}}
 }
 
-// Of is what is known of a scored branch.
+// Of returns the state of a scored branch.
 func (p *Part) Of(br *strategy.Branch) *Kept {
 	p.uses++
 	x := p.ByKey[br.Key()]

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Part has what is set, and the rows in which checkpoints keep it.
+// Part has the current settings, and the rows in which checkpoints keep them.
 type Part struct {
 	m *machine.Machine
 	// Report gets all that is set when a replay is through, and then each change; nil: no one does.
@@ -52,7 +52,7 @@ func (p *Part) Queue() uint32 {
 	return p.queue.set.Version
 }
 
-// Group is what is set for a group; of one that no one created, or that was deleted, nothing.
+// Group returns the settings of a group, or none if no one created it or it was deleted.
 func (p *Part) Group(name string) (set journal.Set, created bool) {
 	if r := p.groups[name]; r != nil && !r.set.Deleted {
 		return r.set, true
@@ -91,7 +91,7 @@ func place(of []*row, version uint32) (at int, found bool) {
 	})
 }
 
-// Apply takes over what was set.
+// Apply makes a change of settings effective.
 func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	set, mine := op.(*journal.Set)
 	if !mine {
@@ -231,7 +231,7 @@ func (p *Part) drop(r *row) {
 	}
 }
 
-// Row is what a row has to hold now; nil: nothing.
+// Row returns the bytes for a row; nil: the row is not needed.
 func (p *Part) Row(key uint64) []byte {
 	if r := p.rows[key]; r != nil {
 		return journal.AppendSet(nil, &r.set)

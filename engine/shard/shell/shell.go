@@ -1,6 +1,6 @@
-// Package shell is a shard as its parts see it: the mutex, the group commit, the store and
-// the clock, and nothing else. A part has its state and what its callers ask of it in one
-// folder, and reaches the rest of the shard through this interface only.
+// Package shell is the interface through which a part uses its shard: the mutex, the group
+// commit, the store and the clock. A part has its state and its calls in one folder, and
+// reaches the rest of the shard only through this interface.
 package shell
 
 import (
@@ -43,7 +43,8 @@ type Shell interface {
 	Now() queue.Time
 }
 
-// Change is Begin and Wait: when it returns nil, what fn decided is durable, and so is what it decided on.
+// Change is Begin and Wait. When it returns nil, the decisions of fn are durable, and so is the
+// state that they were based on.
 func Change(s Shell, fn func(m *machine.Machine, now queue.Time) error) error {
 	c, err := s.Begin(fn)
 	if err != nil {

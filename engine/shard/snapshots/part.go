@@ -1,5 +1,5 @@
-// Package snapshots is the part of a shard's machine that knows which copy of the store is
-// kept outside of it.
+// Package snapshots is the part of a shard's machine that remembers which snapshot of the
+// store is outside the data directory.
 package snapshots
 
 import (
@@ -38,7 +38,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 // Intended counts nothing: nothing rests on a snapshot before its op is on the disk.
 func (p *Part) Intended(func(what string, n int)) {}
 
-// Row is what the row has to hold now; nil: nothing.
+// Row returns the bytes for the row; nil: the row is not needed.
 func (p *Part) Row(uint64) []byte {
 	if p.newest == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 // reservation with the time that was left to it. The epoch that the start then writes ends it: should
 // that life be killed, what it handed out is known to no one, and the restart grace is there for it.
 
-// Part is the part that has what was held when the shard was closed, while it starts.
+// Part has the reservations of the last orderly stop, while the shard starts.
 type Part struct {
 	m       *machine.Machine
 	InOrder bool // the life before ended so, and held is all of it
@@ -26,7 +26,7 @@ type Part struct {
 // New is the part of a machine that starts.
 func New(m *machine.Machine) *Part { return &Part{m: m} }
 
-// Apply notes what a consumer held, or that this was all.
+// Apply notes the chunks that a consumer held, or the end of the list.
 func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	held, mine := op.(*journal.Held)
 	switch {
@@ -45,7 +45,8 @@ func (p *Part) Intended(func(what string, n int)) {}
 // Began forgets what the life before has left: what it held is held by the one that began, or lost.
 func (p *Part) Began() { *p = Part{m: p.m} }
 
-// Resume holds again what was held. It is called when the replay is through, before anything is offered.
+// Resume restores the reservations of the last stop. The shard calls it after the replay, before it
+// hands out anything.
 func (p *Part) Resume(now queue.Time) {
 	m := p.m
 	missed := map[string]string{}

@@ -1,6 +1,6 @@
-// Package submissions is what callers of a shard ask about what was inserted, open and
-// ended: its chunks, their outputs, and what is kept of it on the disk. It has no state
-// that outlives the process: it reads the machine, and the store for what has ended.
+// Package submissions answers calls about open and ended submissions: their chunks, their
+// outputs, and their data on the disk. It has no durable state. It reads open submissions
+// from the machine, and ended ones from the store.
 package submissions
 
 import (
@@ -42,12 +42,13 @@ type Bytes interface {
 	Attachment(ctx context.Context, r *machine.Record) ([]byte, error)
 }
 
-// New is what callers ask. history is the lock that is held for writing while the history loses rows.
+// New returns the calls about submissions. history is the lock that a writer holds while it
+// removes rows of the history.
 func New(s shell.Shell, queueName string, bytes Bytes, history *locks.RWMutex[shell.InHistory]) *Submissions {
 	return &Submissions{Shell: s, queue: queueName, bytes: bytes, history: history}
 }
 
-// Get tells what is known about a submission, open or ended.
+// Get returns a submission, open or ended.
 func (s *Submissions) Get(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
 	var sub queue.Submission
 	known := false
@@ -279,8 +280,8 @@ func (s *Submissions) Chunk(ctx context.Context, id queue.SubmissionID, index ui
 	return list[0], nil
 }
 
-// Drain removes what reservations an ended submission has left, in slices, so that its
-// history row can be made.
+// Drain removes the reservations that an ended submission still has, in slices, so that its row in the
+// history can be written.
 func Drain(s shell.Shell, m *machine.Machine, r *machine.Record) {
 	for more := true; more; {
 		s.Look(func(*machine.Machine) {

@@ -41,7 +41,7 @@ func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 	return sub, err
 }
 
-// Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
+// Cancel ends a submission. A consumer that holds one of its chunks learns of this with its next call.
 func (s *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ...queue.Act) (queue.Submission, error) {
 	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
 		r := m.Live(id)

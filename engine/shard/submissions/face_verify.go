@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Kept is how much was read of what is kept for submissions.
+// Kept counts how much of the stored data of submissions was read.
 type Kept struct {
 	Contents, Attachments, Outputs uint64
 	Bytes                          uint64

@@ -1,5 +1,5 @@
-// Package survey is how pages are made of what there is much of: dead letters, chunks that wait
-// for a retry, submissions. A walk looks at one after the other, and counts what it looks at.
+// Package survey makes pages of long lists: dead letters, chunks that wait for a retry, submissions.
+// A walk examines one item after another, and counts how many it examined, so that callers can stop it.
 package survey
 
 import (
@@ -21,8 +21,8 @@ import (
 // progress, and goes on from there after a crash.
 const mostLooks = 4096
 
-// Survey counts what a walk looks at. The methods of a nil one do nothing: what retention
-// looks at is not counted.
+// Survey counts the items that a walk examines. The methods of a nil Survey do nothing, so the
+// items that retention examines are not counted.
 type Survey struct {
 	Started  queue.Time // chunks whose last try ended then or later were not there at the start
 	Examined uint64
@@ -76,7 +76,7 @@ type Walk struct {
 	full   bool                               // visit wants no more
 }
 
-// Over says that the walk has what it looks for, or has looked long enough.
+// Over reports whether the walk has found enough, or has examined enough.
 func (w *Walk) Over() bool { return w.full || w.Seen.Spent() }
 
 // Look works out the fingerprint, and visits the letter if the filter means it.

@@ -1,8 +1,8 @@
-// Package trouble is what the life-cycle worker makes of failures. A slice whose commit
-// failed has done nothing, and is made again later. When a kind's slices go on failing,
-// the next ones are smaller and in batches of their own. So the action that is to blame is
-// found by bisecting, while the others, and everybody else's calls, get through. Found, it
-// is parked: left alone until an operator has it tried again.
+// Package trouble decides what the life-cycle worker does after failures. A slice whose
+// commit failed has changed nothing, and the worker repeats it later. If the slices of a
+// kind keep failing, the next ones are smaller and have batches of their own. So the worker
+// finds the failing action by bisection, while all other actions and calls succeed. It
+// parks this action: it leaves it alone until an operator retries it.
 package trouble
 
 import (
@@ -93,8 +93,8 @@ func (k *Kind) Narrow(looked int) (blamed bool) {
 	return k.alone > ParkAfter
 }
 
-// Pass notes a slice that came through with this many actions looked at. When nothing is
-// left the search for what fails is over.
+// Pass notes a slice that succeeded, with the number of actions that it examined. If none is left,
+// the search for the failing action ends.
 func (k *Kind) Pass(now queue.Time, looked int) {
 	if looked < k.Most() {
 		k.Limit = 0
@@ -216,7 +216,8 @@ func (b *Book) Suspected(a machine.Action) bool { return b.blamed[a] > 0 }
 // Clear notes that an action came through.
 func (b *Book) Clear(a machine.Action) { delete(b.blamed, a) }
 
-// Unpark has an action looked at again, as what it is about was changed by an operator.
+// Unpark lets the worker examine a parked action again, because an operator changed the object of the
+// action.
 func (b *Book) Unpark(m *machine.Machine, a machine.Action) {
 	if b.Parked[a] != nil {
 		delete(b.Parked, a)

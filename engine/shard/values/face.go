@@ -1,5 +1,5 @@
-// Package values is what callers ask of the values of meta keys: their counts, which the
-// backlog keeps, and what is set for them, which settings does. It has no state.
+// Package values answers calls about the values of meta keys: their counts, which the
+// backlog has, and their limits, weights and rates, which settings has. It has no state.
 package values
 
 import (
@@ -68,7 +68,7 @@ func (v Values) Keys() (keys []queue.MetaKey) {
 	return keys
 }
 
-// Settings are what is set for a value.
+// Settings returns the limit, weight and rates of a value.
 func (v Values) Settings(entry queue.MetaEntry) (set queue.ValueSettings) {
 	v.Look(func(m *machine.Machine) { set = m.ValueLimits.Settings(entry) })
 	return set

@@ -5,8 +5,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Total is what is added up for a value only when someone asks: to keep it up to date would cost each
-// completion a step for each key of its submission. All of it is of open submissions.
+// Total has the sums of a value over open submissions that are computed only for a caller. Keeping
+// them up to date would cost each completion a step for each key of its submission.
 type Total struct {
 	Waiting uint64     // chunks that wait for a retry or for run_at
 	Dead    uint64     // dead chunks

@@ -1,6 +1,6 @@
-// Package views is the part of a shard that keeps its standing views within the memory
-// that the server has for those of all its shards, and within that of the access tokens
-// they were made for. The views themselves are the backlog's.
+// Package views is the part of a shard that limits the memory of its standing views. One
+// limit is for the views of all shards together, and one for those of each access token.
+// The views themselves are in the backlog.
 package views
 
 import (
@@ -32,7 +32,7 @@ type Views struct {
 // New has the views of a shard take from memory.
 func New(s shell.Shell, memory *Memory) *Views { return &Views{Shell: s, memory: memory} }
 
-// Close gives back what the views took. The mutex is held.
+// Close frees the memory of the views. The mutex is held.
 func (v *Views) Close() {
 	v.closed = true
 	v.memory.change(v.Counted, backlog.Memory{})
@@ -40,9 +40,9 @@ func (v *Views) Close() {
 	v.tellOwners(nil)
 }
 
-// Build goes on with a view that is not built, for one slice: first it takes apart what
-// dropped views left, so that their memory is free before this one needs it. The error
-// says that there is no room for it. The mutex is held.
+// Build continues to build a view, for one slice. It first takes apart the remains of dropped views,
+// so that their memory is free before this view needs it. It fails if there is no room for the view.
+// The mutex is held.
 func (v *Views) Build(ctx context.Context, b *backlog.Backlog, view *backlog.View) error {
 	promised := b.Views.Promise(view)
 	if promised > 0 {

@@ -1,6 +1,7 @@
-// Package waiters is the reserve calls that found nothing and wait. Work is handed over by
-// the one who makes it available, first come first served: no one is woken without success,
-// and no one runs for a chunk another one got. All of it happens under the shard's mutex.
+// Package waiters has the reserve calls that found nothing and wait. The goroutine that
+// makes work available hands it to them, in the order in which they came. So no call wakes
+// up for nothing, and no two calls race for a chunk. All of it happens under the shard's
+// mutex.
 package waiters
 
 import (
@@ -167,7 +168,8 @@ func (l *line) tidy(v *backlog.View) {
 	v.Watch = len(keep) > 0
 }
 
-// Serve hands what became available to those who wait for it. Every input ends with it. The mutex is held.
+// Serve hands available work to the calls that wait for it. Every input ends with it. The mutex is
+// held.
 func (w *Waiters) Serve(now queue.Time) {
 	m := w.machine()
 	m.Suspects.Lend(now, machine.LendMost)

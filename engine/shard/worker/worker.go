@@ -37,7 +37,7 @@ type Worker struct {
 	passes  sync.WaitGroup
 }
 
-// Means are what the worker is made of beside its shard.
+// Means has the dependencies of the worker beside its shard.
 type Means struct {
 	// Seal ends the open batch: what follows is in another one. The mutex is held.
 	Seal func()

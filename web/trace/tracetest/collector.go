@@ -1,5 +1,5 @@
-// Package tracetest is a collector of spans for tests. It takes what OTLP over HTTP sends
-// in JSON, and holds it against its shape.
+// Package tracetest is a collector of spans for tests. It accepts OTLP over HTTP in JSON, and checks the
+// shape of what it gets.
 package tracetest
 
 import (

@@ -1,6 +1,6 @@
-// Package roster has who is attached to a queue: the streams of consumers, who of them is
-// away and since when, and what operators told them. It is pure: it is handed the time,
-// and the shard's mutex guards it.
+// Package roster lists the consumers of a queue: their streams, which of them are away and
+// since when, and operators' orders to them. It is pure: callers pass the time, and the
+// shard's mutex guards it.
 //
 //quern:tests pure
 package roster
@@ -15,9 +15,9 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Roster is which consumers are attached, and what operators told consumers. It is memory
-// only, as reservations are, but it outlives a reload of the shard: the streams are still
-// there. What consumers hold is the reserver's to know.
+// Roster lists the attached consumers, and operators' orders to consumers. Like reservations, it
+// is only in memory. It survives a reload of the shard, because the streams are still open. The
+// reserver knows which chunks a consumer holds.
 type Roster struct {
 	ByName map[string]*Consumer
 	List   []*Consumer // the same, in no useful order
@@ -49,7 +49,7 @@ type Consumer struct {
 	succeeded []string
 }
 
-// Stream is how an attached consumer hears of what is new.
+// Stream delivers notices to an attached consumer.
 type Stream struct {
 	Of      *Consumer
 	Ordered bool // its order is news
@@ -175,7 +175,7 @@ func (r *Roster) Part(a *Stream, missed bool, now queue.Time) {
 	r.tidy(c)
 }
 
-// Miss has a consumer be away from now on.
+// Miss marks a consumer as away from now on.
 func (r *Roster) Miss(name string, now queue.Time) {
 	c := r.Enter(name)
 	if c.Away != 0 {

@@ -1,4 +1,4 @@
-// Package lettergroups counts the dead letters of a queue by what went wrong. It is pure.
+// Package lettergroups counts the dead letters of a queue by the fingerprint of their error. It is pure.
 //
 //quern:tests pure
 package lettergroups
@@ -38,7 +38,7 @@ type Groups struct {
 // queue.MaxErrorBytes and some hundred bytes, and errors may differ in every word.
 const Max = 10_000
 
-// Group is the letters of one fingerprint, with what each submission has of them.
+// Group has the letters with one fingerprint, counted by submission.
 type Group struct {
 	Share
 	example string

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Outbox is what is on its way, by number.
+// Outbox has the letters that are on their way, by number.
 type Outbox struct {
 	List  []queue.Outgoing // ascending; removed ones are holes with an empty Queue
 	holes int

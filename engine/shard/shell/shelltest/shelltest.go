@@ -1,6 +1,6 @@
-// Package shelltest is a shell around a real machine and a real store, for tests of parts:
-// without goroutines, journal and engine. What is begun is on the disk when someone waits
-// for it, in one step, or fails when the test says so.
+// Package shelltest is a shell around a real machine and a real store, for tests of parts.
+// It has no goroutines, no journal and no engine. A batch is committed in one step when
+// a caller waits for it, or fails if the test says so.
 package shelltest
 
 import (
