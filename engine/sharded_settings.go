@@ -63,8 +63,8 @@ func (x *Sharding) splittable(q *Queue, settings *queue.Settings) error {
 	case settings.Quota() != queue.Quota{}:
 		return errQuotaOfShards
 	case q.values.limitsBut(queue.GroupKey):
-		return queue.Invalid("/shards", "cannot rise while limits or quotas are set for values of other keys than %q: each shard would count "+
-			"for itself. Remove them first", queue.GroupKey)
+		return queue.Invalid("/shards", "cannot rise while limits or quotas are set for values of other keys than %q: each shard "+
+			"would count for itself. Remove them first", queue.GroupKey)
 	}
 	x.of.mu.RLock()
 	defer x.of.mu.RUnlock()

@@ -367,7 +367,8 @@ func (s *ValueSettings) shown() (limit *uint32, weight *float64, rate *api.Rate,
 func validValue(of queue.ValueTarget, s queue.ValueSettings) error {
 	switch {
 	case s == queue.NoSettings():
-		return queue.Invalid("/limit", "weight, rate and quota are all null, which sets nothing; set one of them, or use DELETE to remove all")
+		return queue.Invalid("/limit", "weight, rate and quota are all null, which sets nothing; set one of them, or use DELETE to "+
+			"remove all")
 	case s.Quota != queue.Quota{} && of.Key == queue.GroupKey:
 		return queue.Invalid("/quota", "cannot be set for the key %q: set the limits of the group", queue.GroupKey)
 	case s.Limit > queue.MaxValueLimit && s.Limit != queue.NoLimit:

@@ -44,8 +44,8 @@ const (
 		valueAbout
 	putKeyAbout = "Sets the default for all values of the key that have no such setting of their own, also for those " +
 		"that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, " +
-		"`weight`, `rate` or number of `quota` takes the place of the default, so the limit 2147483647 frees one value. All take " +
-		"effect with the next reservation. The server does a step for each value of open submissions. If-Match and " +
+		"`weight`, `rate` or number of `quota` takes the place of the default, so the limit 2147483647 frees one value. " +
+		"All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and " +
 		"If-None-Match work as for a value. The first default answers 201."
 )
 
@@ -67,7 +67,8 @@ func (x metaValues) routes(r *router) {
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		creates: reflect.TypeFor[api.MetaKey](),
-		summary: "Set a default limit, weight, rate and quota for all values of a meta key", about: putKeyAbout}, x.putKey)
+		summary: "Set a default limit, weight, rate and quota for all values of a meta key",
+		about:   putKeyAbout}, x.putKey)
 	registerIn(r, operation{id: "delete-meta-key", act: act{"key.delete", "{key}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,

@@ -58,7 +58,7 @@ func keysCommand(a *app) *cobra.Command {
 			func(ctx context.Context, c call) (*api.ValueCount, error) {
 				return c.Value(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]))
 			})},
-		remove: does("unset KEY VALUE", "Remove the limit, weight, rate and quota of a value", func(ctx context.Context, c call) (none, error) {
+		remove: does("unset KEY VALUE", "Remove all settings of a value", func(ctx context.Context, c call) (none, error) {
 			if byDefault {
 				return none{}, client.DeleteMetaKey(ctx, c.Client, c.queue, c.args[0], client.Condition{})
 			}

@@ -150,9 +150,11 @@ type Group struct {
 	ChangedAt   Time        `json:"changed_at,omitzero"`   // When it was created or changed
 }
 
-// GroupLimits are the most that may be open of a group, or of a value of a meta key. An insert that would go beyond one of them is refused with limit_reached.
+// GroupLimits are the most that may be open of a group, or of a value of a meta key. An insert that would go beyond one of them is
+// refused with limit_reached.
 type GroupLimits struct {
-	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`     // Chunks that no consumer has, but for those that wait for a retry; null: any number
+	// Chunks that no consumer has, but for those that wait for a retry; null: any number
+	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`
 	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Open submissions; null: any number
 }
 
