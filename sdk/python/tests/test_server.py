@@ -189,7 +189,7 @@ class Whole(unittest.TestCase):
             lock = threading.Lock()
             progress = threading.Semaphore(0)
 
-            @client.worker(concurrency=8, on_error=lambda error: None)
+            @client.worker(concurrency=8, prefetch=64, on_error=lambda error: None)
             def handle(chunk: quern.Chunk) -> str:
                 with lock:
                     seen[chunk.index] += 1
@@ -206,7 +206,8 @@ class Whole(unittest.TestCase):
             self.assertEqual((ended["state"], ended["done"]), ("completed", 4000))
             self.assertEqual([output.text for output in client.outputs(submission)], [str(i) for i in range(4000)])
             self.assertEqual(len(seen), 4000)
-            self.assertLess(sum(seen.values()), 4500, "too much was done twice")
+            # A kill leaves at most what the worker held, and what it had just reported: without a fixed prefetch that depends on the machine.
+            self.assertLessEqual(sum(seen.values()) - 4000, 2 * 2 * (8 + 64), "too much was done twice")
 
     def test_ends(self) -> None:
         """The ends of submissions are followed over a kill of the server: each once, in order, and the filter holds. So by asyncio."""
