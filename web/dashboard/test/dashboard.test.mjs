@@ -246,7 +246,7 @@ test('submissions are filtered by address, opened by keyboard, changed and cance
   assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).priority, 77)
   await t.page.getByRole('button', { name: 'Cancel' }).click()
   assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).state, 'open', 'a cancel asks first')
-  await t.page.getByRole('dialog', { name: /^Skip \d+ chunks for good/ }).getByRole('button', { name: 'Cancel' }).click()
+  await t.page.getByRole('dialog', { name: /^Skip \d+ chunks? for good/ }).getByRole('button', { name: 'Cancel' }).click()
   await t.page.getByText('cancelled').first().waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).state, 'cancelled')
   await t.page.keyboard.press('g')

@@ -27,7 +27,7 @@ test('the scores of live traffic are shown by version, with what was taken of th
   assert.deepEqual(one.reservations.map((r) => r.priority), [39, 38, 37])
   const card = t.page.locator('section', { has: t.page.getByRole('heading', { name: 'Scores of live traffic' }) })
   await card.getByText('candidates that were sampled').waitFor()
-  const bars = await card.locator('.hist .col').evaluateAll((all) => all.map((c) => /: ([\d,]+) candidates, ([\d,]+) taken/.exec(c.title).slice(1).map(Number)))
+  const bars = await card.locator('.hist .col').evaluateAll((all) => all.map((c) => /: ([\d,]+) candidates?, ([\d,]+) taken/.exec(c.title).slice(1).map(Number)))
   assert.deepEqual([bars.reduce((n, [c]) => n + c, 0), bars.reduce((n, [, c]) => n + c, 0)], [40, 3], 'every candidate, and the three that were taken')
   assert.deepEqual(bars.at(-1), [2, 2], 'the highest scores are those that were taken')
   await card.getByText('Scores as a table').click()
