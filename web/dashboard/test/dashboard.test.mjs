@@ -178,8 +178,8 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await solo.locator('.badge').getByText(/^(\d+m )?\d+s$/).waitFor() // for how long it has been at its limit
 
   await set()
+  await t.page.getByRole('spinbutton', { name: 'Limit' }).fill('70') // first: a form without changes follows what others change
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/solo', { limit: 9 })
-  await t.page.getByRole('spinbutton', { name: 'Limit' }).fill('70')
   await t.page.getByRole('button', { name: 'Save' }).click()
   await t.page.getByRole('region', { name: 'Conflict' }).getByText('It changed while you edited it').waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).limit, 9)
