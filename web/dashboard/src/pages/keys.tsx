@@ -144,12 +144,14 @@ export function AtLimit({ v }: { v: ValueCount }) {
 type Settings = { limit: number | null; weight: number | null; rate: string | null; waiting: number | null; submissions: number | null }
 
 const none: Settings = { limit: null, weight: null, rate: null, waiting: null, submissions: null }
-const version = (v: ValueCount): Version => ({ fields: { limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null, waiting: v.quota?.waiting ?? null, submissions: v.quota?.submissions ?? null }, etag: v.etag })
+/** What is set for a value: its counts have some of the same names. */
+export const settingsOf = (v: ValueCount): Settings => ({ limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null, waiting: v.quota?.waiting ?? null, submissions: v.quota?.submissions ?? null })
+const version = (v: ValueCount): Version => ({ fields: { ...settingsOf(v) }, etag: v.etag })
 const body = ({ limit, weight, rate, waiting, submissions }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }), ...(waiting === null && submissions === null ? {} : { quota: { waiting, submissions } }) })
 const empty = (s: Settings) => Object.values(s).every((field) => field === null)
 
 /** What is set for a value, in words. */
-export const inWords = ({ limit, weight, rate, waiting, submissions }: { limit: number | null; weight: number | null; rate?: string | null; waiting?: number | null; submissions?: number | null }) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${exact(waiting)} waiting` : ''}${submissions ? `, at most ${exact(submissions)} open submissions` : ''}`
+export const inWords = ({ limit, weight, rate, waiting, submissions }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${amount(waiting, 'waiting chunk')}` : ''}${submissions ? `, at most ${amount(submissions, 'open submission')}` : ''}`
 
 /** Limit, weight, rate and quota of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
 export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { curl, keyPath, quern, queuePath, valueOf, valueText } from '../api'
 import { CopyAs } from '../copy'
-import { amount, clamped, duration, exact, moment, percent, rateText, short, shown, visible } from '../format'
+import { amount, clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
 import { Heat } from '../heat'
 import { write } from '../json'
 import { List } from '../list'
@@ -17,7 +17,7 @@ import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, M
 import { actorOf } from '../told'
 import { Change, UndoOf, What } from './activity'
 import { HowLong } from './durations'
-import { AtLimit, Edit, Oldest, inWords, newer } from './keys'
+import { AtLimit, Edit, Oldest, inWords, newer, settingsOf } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
 
@@ -108,7 +108,7 @@ function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: Va
   const [open, setOpen] = useState(false)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Limit, weight, rate and quota</h2><small>{v ? inWords({ ...v, ...v.quota, rate: v.rate ? rateText(v.rate) : null }) : 'not set'}</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
+      <header><div class="row"><h2>Limit, weight, rate and quota</h2><small>{v ? inWords(settingsOf(v)) : 'not set'}</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
       {open && <Edit of={of} value={value} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
     </section>
   )
