@@ -50,6 +50,7 @@ func boundedByLimits() map[string]bounded {
 	const page, value, top = queue.MaxListLimit, queue.MaxMetaValueBytes, 10 // top: causes, rules, values or tenants that an answer names
 	const sentence, strategies = 300, 6 * strategy.MaxBytes * strategy.MaxBranches
 	limits := plugins.DefaultLimits()
+	plugin := bounded{api.Plugin{}, 1 << 10, []int{64}, 4 * abi.MaxConfigBytes} // cluster.MaxNodes: those that did not answer
 	token := bounded{api.Token{}, queue.MaxSubjectBytes, []int{queue.MaxTokenQueues}, 0}
 	bulk := bounded{api.BulkOperation{}, value, []int{queue.MaxMetaKeys}, 0}
 	schedule := bounded{api.Schedule{}, queue.MaxPauseReasonBytes, []int{100}, 6 * queue.MaxScheduleBytes}
@@ -68,6 +69,8 @@ func boundedByLimits() map[string]bounded {
 		"create-token": token, "get-token": token, "rotate-token": token, "whoami": token, "open-session": token,
 		"get-schedule": schedule, "put-schedule": schedule, "pause-schedule": schedule, "resume-schedule": schedule,
 		"preview-schedule": ticks, "list-schedule-ticks": ticks, "backfill-schedule": {api.Backfilled{}, 64, []int{queue.MaxBackfill}, 0},
+		"get-plugin": plugin, "activate-plugin": plugin, "deactivate-plugin": plugin, "rollback-plugin": plugin, "shadow-plugin": plugin,
+		"canary-plugin": plugin, "reset-plugin": plugin, "put-plugin-settings": plugin,
 		"upload-plugin": version, "get-plugin-version": version,
 		"list-plugin-versions":   {api.Page[api.PluginVersion]{}, 1 << 10, []int{limits.Versions, 8}, limits.Versions * manifest.MaxBytes},
 		"list-plugin-recordings": {api.Page[api.PluginRecording]{}, 1 << 10, []int{2 * limits.Records}, 0},
