@@ -247,6 +247,9 @@ func (s *sim) consumers() {
 			name, c = other, there
 		}
 		incarnation := pickOf(s, "", "first", "second")
+		if c != nil && len(c.succeeded) > 0 && s.chance(80) { // rare by itself: the name came under both processes before
+			incarnation = c.succeeded[0]
+		}
 		s.log.add("%s attaches, its process is %q", name, incarnation)
 		s.tally.add("consumer attached", 1)
 		a, err := s.shard.Consumers.Attach(name, incarnation)
