@@ -2,6 +2,7 @@ package shard
 
 import (
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -85,5 +86,35 @@ func TestAfterDoesNotOfferWhatEnds(t *testing.T) {
 	}
 	if r := m.Record(second); r.State != queue.Cancelled || !r.Parked {
 		t.Errorf("it is %s, hidden %v", r.State, r.Parked)
+	}
+}
+
+// An end that comes while the first slice of dead letters of a submission is on its way to the disk is not forgotten: if the slice fails,
+// the submission that waited is told.
+func TestAfterBesideAFirstSliceThatFails(t *testing.T) {
+	t.Parallel()
+	s := shelltest.New(t)
+	m := s.Machine
+	m.Settings.OnDeadline = queue.DeadLetterThem
+	chunk := queue.Chunks{Count: 1, Prefix: "x"}
+	first := s.Insert(&queue.NewSubmission{Chunks: chunk})
+	second := s.Insert(&queue.NewSubmission{Chunks: chunk, After: &queue.After{IDs: []queue.SubmissionID{first}},
+		DeadDeadline: s.Clock.Add(time.Minute)})
+	change := func(fn func(now queue.Time)) error {
+		return shell.Change(s, func(_ *machine.Machine, now queue.Time) error { fn(now); return nil })
+	}
+	after := func(now queue.Time) { m.Step(machine.KindAfter, now, 10, nil, nil) }
+	if err := change(func(now queue.Time) { m.EndSubmission(m.Live(first), queue.Cancelled, "", now) }); err != nil {
+		t.Fatal(err)
+	}
+	s.Clock, s.Fail = s.Clock.Add(time.Minute), &queue.Error{Code: queue.CodeDiskFull}
+	if err := change(func(now queue.Time) { m.Step(machine.KindDeadDeadline, now, 10, nil, nil); after(now) }); err == nil {
+		t.Fatal("the slice did not fail")
+	}
+	if err := change(after); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.Record(second); r.State != queue.Cancelled {
+		t.Errorf("it is %s, want cancelled", r.State)
 	}
 }

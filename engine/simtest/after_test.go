@@ -343,6 +343,23 @@ func TestAfterARedrive(t *testing.T) {
 	}
 }
 
+// A submission that ended with dead chunks, is redriven and completed before those that wait for it were told counts as completed.
+func TestAfterARedriveThatSucceeds(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, deadLetters())
+	first := mustInsert(t, b, prefixed(1)).ID
+	n := prefixed(1)
+	n.After = &queue.After{IDs: []queue.SubmissionID{first}}
+	second := mustInsert(t, b, n).ID
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal = true })
+	_, err := b.shard.DeadLetters.Redrive(ctx, first, []uint32{0})
+	must(t, err)
+	_, err = b.shard.Complete(ctx, completions(mustReserve(t, b, "OldestFirst", 1)), nil)
+	must(t, err)
+	b.tickAfter(time.Second)
+	b.wantCounts("after the redrive succeeded", second, queue.Submission{Ready: 1})
+}
+
 // A submission whose dead_deadline passes while it waits for another one is not offered when the slice that makes dead letters of it fails.
 func TestAfterAndADeadlineThatFails(t *testing.T) {
 	t.Parallel()
@@ -407,14 +424,14 @@ func TestAfterIsBounded(t *testing.T) {
 // others follow. No consumer gets one of them.
 func TestAfterMakesDeadLettersInSlices(t *testing.T) {
 	t.Parallel()
-	for kind := range killMoments {
+	for kind := range killMoments + 1 {
 		for slice := range 3 {
 			afterInSlices(t, kind, slice)
 		}
 	}
 }
 
-// afterInSlices lets the commit of one slice fail, and then kills the server.
+// afterInSlices lets the commit of one slice fail, and then kills the server, or, with killMoments, lets it go on.
 func afterInSlices(t *testing.T, kind, slice int) {
 	f := &faults{}
 	b := newBox(t, relaxed())
@@ -440,8 +457,10 @@ func afterInSlices(t *testing.T, kind, slice int) {
 	if got := mustReserve(t, b, "NewestFirst", 2); len(got) != 1 || got[0].Token.Submission == second {
 		t.Fatal("a chunk of it was handed out")
 	}
-	if b.kill(t, kind); slice == 2 {
-		b.shard.Worker.Tick() // with the time of before
+	if kind < killMoments {
+		if b.kill(t, kind); slice == 2 {
+			b.shard.Worker.Tick() // with the time of before
+		}
 	}
 	b.tickAfter(time.Second)
 	b.wantCounts("in the end", second, queue.Submission{State: queue.CompletedWithDead, Dead: chunks})
@@ -454,9 +473,147 @@ func afterInSlices(t *testing.T, kind, slice int) {
 	}
 	_, err = b.shard.DeadLetters.Redrive(ctx, second, []uint32{7})
 	must(t, err)
-	b.kill(t, kind)
+	b.kill(t, min(kind, allFolded))
 	if got := b.sub(second); got.State != queue.Open || got.Ready != 1 || len(got.WaitsFor) > 0 {
 		t.Errorf("after a redrive it is %s, %d are ready, and it waits for %v", got.State, got.Ready, got.WaitsFor)
 	}
 	must(t, b.shard.Audit())
+}
+
+// dyingInSlices inserts a submission of many chunks, has `begin` bring about that all of them become dead letters, and stops after the
+// first slice: the commit of the second one fails.
+func dyingInSlices(t *testing.T, settings queue.Settings, change func(*box, *queue.NewSubmission), begin func(*box),
+) (*box, *faults, queue.SubmissionID) {
+	t.Helper()
+	f := &faults{}
+	b := newBox(t, settings)
+	b.wrap, b.fatal = f.wrap, f.fatal
+	b.open()
+	n := prefixed(1300)
+	change(b, &n)
+	sub := mustInsert(t, b, n).ID
+	begin(b)
+	f.arm(full, 1)
+	b.shard.Worker.Tick()
+	if err := b.settle(); queue.CodeOf(err) != queue.CodeDiskFull && !f.hasFired() {
+		t.Fatalf("the commit of the second slice: got %v, want a full disk", err)
+	}
+	if got := b.sub(sub); got.Dead == 0 || got.Waiting+got.Dead != got.Chunks {
+		t.Fatalf("between two slices: %+v", got)
+	}
+	return b, f, sub
+}
+
+// That all chunks of a submission become dead letters is decided once. What would decide otherwise between two slices changes nothing, also
+// not at a restart: that the other submission is redriven, and perhaps completed, that a rule covers this one, and that the setting changes.
+func TestDyingInSlicesIsDecidedOnce(t *testing.T) {
+	t.Parallel()
+	settings := deadLetters()
+	settings.OnDeadline = queue.DeadLetterThem
+	for kind := range killMoments + 1 {
+		var first queue.SubmissionID
+		waits := func(b *box, n *queue.NewSubmission) {
+			first = mustInsert(t, b, prefixed(1)).ID
+			n.After = &queue.After{IDs: []queue.SubmissionID{first}, DeadLetter: true}
+		}
+		fail := func(b *box) {
+			b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal = true })
+		}
+		redrive := func(b *box) {
+			_, err := b.shard.DeadLetters.Redrive(ctx, first, []uint32{0})
+			must(t, err)
+		}
+		late := func(b *box, n *queue.NewSubmission) { n.DeadDeadline = b.clock.now().Add(time.Minute) }
+		pass := func(b *box) { b.clock.pass(time.Minute) }
+		for name, x := range map[string]struct {
+			change  func(b *box, n *queue.NewSubmission)
+			begin   func(b *box)
+			between func(b *box, f *faults, sub queue.SubmissionID) (deleted int)
+		}{
+			"redriven": {waits, fail, func(b *box, _ *faults, _ queue.SubmissionID) int { redrive(b); return 0 }},
+			"redriven, and the letters deleted": {waits, fail, func(b *box, _ *faults, sub queue.SubmissionID) int {
+				redrive(b)
+				deleted := 0
+				for some := range slices.Chunk(indexes(1300), 100) {
+					n, err := b.shard.DeadLetters.Delete(ctx, sub, some)
+					must(t, err)
+					deleted += n
+				}
+				return deleted
+			}},
+			"redriven and completed": {waits, fail, func(b *box, f *faults, _ queue.SubmissionID) int {
+				redrive(b)
+				b.kill(t, asTheyAre) // from now on its end is waited for again
+				_, err := b.shard.Complete(ctx, completions(mustReserve(t, b, "OldestFirst", 1)), nil)
+				must(t, err)
+				f.arm(full, 1) // the next slice but one, so that the end that was waited for is seen before
+				b.clock.pass(time.Second)
+				b.shard.Worker.Tick()
+				return 0
+			}},
+			"paused": {late, pass, func(b *box, _ *faults, _ queue.SubmissionID) int {
+				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause}, nil)
+				must(t, err)
+				return 0
+			}},
+			"set to skip": {late, pass, func(b *box, _ *faults, _ queue.SubmissionID) int { b.settings.OnDeadline = queue.SkipThem; return 0 }},
+		} {
+			b, f, sub := dyingInSlices(t, settings, x.change, x.begin)
+			deleted := uint32(x.between(b, f, sub))
+			if kind < killMoments {
+				b.kill(t, kind)
+			}
+			if got := b.sub(sub); got.Ready > 0 || got.Waiting+got.Dead+got.Skipped != got.Chunks {
+				t.Errorf("%s, files %d: between two slices: %+v", name, kind, got)
+			}
+			b.tickAfter(time.Second)
+			want := queue.Submission{State: queue.CompletedWithDead, Dead: 1300 - deleted, Skipped: deleted}
+			b.wantCounts(fmt.Sprintf("%s, files %d", name, kind), sub, want)
+			must(t, b.shard.Audit())
+			b.close()
+		}
+	}
+}
+
+// While the chunks of a submission die, the end of one that it waits for decides nothing any more: it neither cancels what is left, nor
+// does it count as another action.
+func TestAfterASecondUnmet(t *testing.T) {
+	t.Parallel()
+	settings := relaxed()
+	settings.OnDeadline = queue.DeadLetterThem
+	var first, other queue.SubmissionID
+	waits := func(b *box, n *queue.NewSubmission) {
+		first, other = mustInsert(t, b, prefixed(1)).ID, mustInsert(t, b, prefixed(1)).ID
+		n.After = &queue.After{IDs: []queue.SubmissionID{first, other}}
+	}
+	cancel := func(b *box, id queue.SubmissionID) {
+		_, err := b.shard.Submissions.Cancel(ctx, id)
+		must(t, err)
+	}
+	acts := func(b *box) (n uint64) {
+		b.shard.Submissions.Look(func(m *machine.Machine) { n = m.Stats.Acts[machine.KindAfter].Done })
+		return n
+	}
+
+	b, _, sub := dyingInSlices(t, settings, func(b *box, n *queue.NewSubmission) {
+		waits(b, n)
+		n.DeadDeadline = b.clock.now().Add(time.Minute)
+	}, func(b *box) { b.clock.pass(time.Minute) })
+	cancel(b, first)
+	b.tickAfter(time.Second)
+	b.wantCounts("at its dead_deadline, and then unmet", sub, queue.Submission{State: queue.CompletedWithDead, Dead: 1300})
+	if n := acts(b); n != 0 {
+		t.Errorf("an end that decides nothing counts as %d actions", n)
+	}
+	b.close()
+
+	b, _, sub = dyingInSlices(t, settings, func(b *box, n *queue.NewSubmission) { waits(b, n); n.After.DeadLetter = true },
+		func(b *box) { cancel(b, first); b.clock.pass(time.Second) })
+	cancel(b, other)
+	b.tickAfter(time.Second)
+	b.wantCounts("unmet twice", sub, queue.Submission{State: queue.CompletedWithDead, Dead: 1300})
+	if n := acts(b); n != 1 {
+		t.Errorf("two ends, of which the first decides, count as %d actions", n)
+	}
+	b.close()
 }

@@ -202,13 +202,16 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 			o.seqs = nil
 			continue
 		}
+		if again := p.m.Endings.ByID[o.id]; again != nil { // it was redriven, and has ended again
+			o.state = again.State
+		}
 		one := over{o.id, o.state, o.seqs[:1:1]}
 		o.seqs = o.seqs[1:]
 		if n++; !p.waitsFor(one.seqs[0], one.id) {
 			continue
 		}
 		r := p.m.LiveSeq(one.seqs[0])
-		if r == nil || r.Ending { // in a moment it is known whether it is inserted, or has ended
+		if r == nil || r.Ending || p.m.Tries.Beginning(r) { // in a moment it is known whether it is inserted, or ends
 			later = append(later, one)
 			continue
 		}
@@ -227,10 +230,10 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 // at most. The others follow in slices, whether or not another one ends meanwhile.
 func (p *afters) conclude(r *Record, end *over, most int, now queue.Time) (died int) {
 	switch after := r.Details().After; {
+	case p.m.Tries.Overdue(r): // it waits until it ends, so that a start knows why its chunks are dead (goesOn)
+		return 0
 	case after.Met(end.state):
 		p.m.Encode(now).Awaited(&journal.Awaited{Seq: r.Seq, ID: end.id})
-	case p.m.Tries.Overdue(r):
-		return 0
 	case after.DeadLetter:
 		died = p.m.Tries.endOverdue(r, end.unmet(), max(most, 1), now)
 	default:

@@ -99,10 +99,10 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	m.show(r)
 }
 
-// parks hides a new submission until its run_at, and while it waits for others.
+// parks hides a submission until its run_at, while it waits for others, and while its chunks die in slices.
 func parks(m *Machine, r *Record) {
 	runAt := r.Details().RunAt
-	if r.Parked = r.Details().Waits.Some() || runAt > m.Now; runAt > m.Now {
+	if r.Parked = r.Details().Waits.Some() || runAt > m.Now || m.Tries.Overdue(r); runAt > m.Now {
 		m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
 	}
 }

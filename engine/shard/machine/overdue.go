@@ -18,15 +18,17 @@ import (
 //	                              └── something is left: the next slice ◄─────────────────────────────────────┤
 //	                                                              nothing is left: completed_with_dead ◄──────┘
 //
-// A restart in between begins again, as the deadline has still passed and the wait is not over: what is dead stays so.
+// A restart in between goes on: the dead letters of the first slice say what was decided (goesOn). So it is decided once,
+// whatever has changed meanwhile: a redrive of the other submission, a rule that covers this one, the setting.
 
 // overdue are the submissions of which chunks die now, by seq.
 type overdue map[uint32]*lastSlices
 
 // lastSlices is how it goes with one of them.
 type lastSlices struct {
-	at  uint32 // up to which index the ready ones were looked at
-	why string // what the dead letters say; "": errorOverdue
+	at    uint32 // up to which index the ready ones were looked at
+	why   string // what the dead letters say; "": errorOverdue
+	begun bool   // the first slice is on the disk, so this is not taken back
 }
 
 // errorOverdue is what a dead letter says that its dead_deadline made.
@@ -39,6 +41,32 @@ const overdueLooks = 1 << 16
 func (p *tries) Overdue(r *Record) bool {
 	_, is := p.overdue[r.Seq]
 	return is
+}
+
+// Beginning says that this is decided, and not on the disk yet.
+func (p *tries) Beginning(r *Record) bool {
+	of := p.overdue[r.Seq]
+	return of != nil && !of.begun
+}
+
+// goesOn has a start go on with a submission of which some chunks died in slices. Of one that waits for others none dies
+// in another way. Otherwise only a passed dead_deadline does this, and its dead letters say so.
+func (p *tries) goesOn(r *Record) {
+	d := r.Details()
+	waits := d.Waits.Some()
+	if !waits && (d.DeadDeadline == 0 || d.DeadDeadline > p.m.Now) {
+		return
+	}
+	for _, t := range r.Tries {
+		if byDeadline := t.Err == errorOverdue; t.Gone() && (byDeadline || waits) {
+			of := &lastSlices{why: t.Err, begun: true}
+			if byDeadline {
+				of.why = ""
+			}
+			p.overdue[r.Seq] = of
+			return
+		}
+	}
 }
 
 // endOverdue encodes the death of up to `most` chunks of a submission, and says how many. why is what the dead letters
@@ -144,6 +172,7 @@ type slice struct {
 }
 
 func (x *slice) Applied(m *Machine) {
+	x.of.begun = true
 	if m.LiveSeq(x.r.Seq) == nil {
 		delete(m.Tries.overdue, x.r.Seq)
 		if x.of.why == "" { // otherwise its kind counted it

@@ -111,6 +111,7 @@ func (p *recovery) Replayed(now queue.Time) {
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*Record)
 		m.Backlog.ShrinkSkips(sub)
+		m.Tries.goesOn(r)
 		m.expires(r)
 		m.Uniques.opened(r)
 		parks(m, r)
