@@ -86,7 +86,7 @@ func submitCommand(a *app) *cobra.Command {
 	f.StringVar(&o.after.Until, "after-until", "", "completed: --after waits until all are completed; ended: until they have ended in "+
 		"any way (default completed)")
 	f.StringVar(&o.after.OnUnmet, "on-unmet", "", "if one ends without being completed: cancel this submission, run it all the same, or "+
-		"make dead letters of its chunks (dead_letter; default cancel)")
+		"make dead letters of its chunks (dead_letter; default cancel); not with --after-until ended")
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code is 6 if it did not complete")
 	o.lines.flags(f)

@@ -19,7 +19,7 @@ const (
 type After struct {
 	IDs   []SubmissionID // of the same shard, each once
 	Ended bool           // until they have ended in any way; else until all of them are completed
-	// what happens if one ends otherwise, at most one of the two; else the submission that waits is cancelled
+	// what happens if one ends otherwise, at most one of the two, and none with Ended; else the submission that waits is cancelled
 	Run        bool // it counts as completed
 	DeadLetter bool // the chunks of the submission that waits become dead letters
 }
@@ -40,6 +40,9 @@ func NewAfter(ids []string, until, onUnmet string) (*After, error) {
 		return nil, Invalid("/after/until", "must be %s", oneOf(afterStates))
 	case onUnmet != "" && !slices.Contains(afterUnmet, onUnmet):
 		return nil, Invalid("/after/on_unmet", "must be %s", oneOf(afterUnmet))
+	case onUnmet != "" && a.Ended:
+		return nil, Invalid("/after/on_unmet", "has no effect with until %s, as any end is what is waited for; leave it out, or set "+
+			"until to %s", afterStates[1], afterStates[0])
 	}
 	for i, text := range ids {
 		id, err := ParseSubmissionID(text)

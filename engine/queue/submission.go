@@ -155,6 +155,15 @@ func (n *NewSubmission) Valid() error {
 	if n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt {
 		return Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
 	}
+	return validBudget(n.MaxFailedChunks, n.OnExhausted)
+}
+
+// validBudget refuses a budget for failures beside a policy that does not have one.
+func validBudget(maxFailed uint32, policy OnExhausted) error {
+	if maxFailed > 0 && policy == FailSubmission {
+		return Invalid("/max_failed_chunks", "has no effect with on_exhausted %s, which ends the submission at the first such "+
+			"chunk; leave it out, or set on_exhausted to %s or %s", policy, DeadLetter, Skip)
+	}
 	return nil
 }
 

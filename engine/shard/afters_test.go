@@ -89,8 +89,8 @@ func TestAfterDoesNotOfferWhatEnds(t *testing.T) {
 	}
 }
 
-// An end that comes while the first slice of dead letters of a submission is on its way to the disk is not forgotten: if the slice fails,
-// the submission that waited is told.
+// An end that comes while the first slice of dead letters of a submission is on its way to the disk is not forgotten:
+// if the slice fails, the submission that waited is told.
 func TestAfterBesideAFirstSliceThatFails(t *testing.T) {
 	t.Parallel()
 	s := shelltest.New(t)
@@ -108,7 +108,10 @@ func TestAfterBesideAFirstSliceThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Clock, s.Fail = s.Clock.Add(time.Minute), &queue.Error{Code: queue.CodeDiskFull}
-	if err := change(func(now queue.Time) { m.Step(machine.KindDeadDeadline, now, 10, nil, nil); after(now) }); err == nil {
+	if err := change(func(now queue.Time) {
+		m.Step(machine.KindDeadDeadline, now, 10, nil, nil)
+		after(now)
+	}); err == nil {
 		t.Fatal("the slice did not fail")
 	}
 	if err := change(after); err != nil {

@@ -42,8 +42,9 @@ func (w *afterWorld) insert() {
 		n.RunAt = w.clock.now().Add(time.Duration(1+w.r.IntN(5)) * time.Second)
 	}
 	if len(w.all) > 0 && w.r.IntN(4) > 0 {
-		after := &queue.After{Ended: w.r.IntN(3) == 0, Run: w.r.IntN(4) == 0}
-		after.DeadLetter = !after.Run && w.r.IntN(2) == 0
+		after := &queue.After{Ended: w.r.IntN(3) == 0}
+		after.Run = !after.Ended && w.r.IntN(4) == 0
+		after.DeadLetter = !after.Ended && !after.Run && w.r.IntN(2) == 0
 		for range 1 + w.r.IntN(3) {
 			if id := w.all[max(len(w.all)-1-w.r.IntN(8), 0)].id; !slices.Contains(after.IDs, id) {
 				after.IDs = append(after.IDs, id)

@@ -44,7 +44,7 @@ type After struct {
 	Until string `json:"until,omitempty"`
 	// What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it
 	// starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that
-	// ended. Has no effect with until "ended"
+	// ended. Refused with until "ended"
 	OnUnmet string `json:"on_unmet,omitempty"`
 }
 

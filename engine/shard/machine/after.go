@@ -211,7 +211,8 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 			continue
 		}
 		r := p.m.LiveSeq(one.seqs[0])
-		if r == nil || r.Ending || p.m.Tries.Beginning(r) { // in a moment it is known whether it is inserted, or ends
+		if r == nil || r.Ending || p.m.Tries.Beginning(r) {
+			// In a moment it is known whether it is inserted, or ends.
 			later = append(later, one)
 			continue
 		}
@@ -230,8 +231,8 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 // at most. The others follow in slices, whether or not another one ends meanwhile.
 func (p *afters) conclude(r *Record, end *over, most int, now queue.Time) (died int) {
 	switch after := r.Details().After; {
-	case p.m.Tries.Overdue(r): // it waits until it ends, so that a start knows why its chunks are dead (goesOn)
-		return 0
+	case p.m.Tries.Overdue(r):
+		return 0 // it waits until it ends, so that a start knows why its chunks are dead (goesOn)
 	case after.Met(end.state):
 		p.m.Encode(now).Awaited(&journal.Awaited{Seq: r.Seq, ID: end.id})
 	case after.DeadLetter:

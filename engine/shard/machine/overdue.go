@@ -18,8 +18,8 @@ import (
 //	                              └── something is left: the next slice ◄─────────────────────────────────────┤
 //	                                                              nothing is left: completed_with_dead ◄──────┘
 //
-// A restart in between goes on: the dead letters of the first slice say what was decided (goesOn). So it is decided once,
-// whatever has changed meanwhile: a redrive of the other submission, a rule that covers this one, the setting.
+// A restart in between goes on: the dead letters of the first slice say what was decided (goesOn). So it is decided
+// once, whatever has changed meanwhile: a redrive of the other submission, a rule that covers this one, the setting.
 
 // overdue are the submissions of which chunks die now, by seq.
 type overdue map[uint32]*lastSlices
@@ -49,8 +49,8 @@ func (p *tries) Beginning(r *Record) bool {
 	return of != nil && !of.begun
 }
 
-// goesOn has a start go on with a submission of which some chunks died in slices. Of one that waits for others none dies
-// in another way. Otherwise only a passed dead_deadline does this, and its dead letters say so.
+// goesOn has a start go on with a submission of which some chunks died in slices. Of one that waits for others none
+// dies in another way. Otherwise only a passed dead_deadline does this, and its dead letters say so.
 func (p *tries) goesOn(r *Record) {
 	d := r.Details()
 	waits := d.Waits.Some()

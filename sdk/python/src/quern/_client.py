@@ -116,7 +116,8 @@ class Client(Calls):
         another submission of the queue holds the key; that one is returned, and has ``existing``.
 
         With ``after``, an id, ids, or ``{"ids": [...], "until": "completed" | "ended", "on_unmet": "cancel" | "run" | "dead_letter"}``, none of its chunks is
-        handed out before those submissions of the queue have ended; ``waits_for`` names the ones that are left.
+        handed out before those submissions of the queue have ended; ``waits_for`` names the ones that are left. ``on_unmet`` goes with
+        "completed" only.
 
         ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by default
         that of the queue.

@@ -273,8 +273,8 @@ class _AfterRequired(TypedDict):
 class After(_AfterRequired, total=False):
     """After: see the server's OpenAPI document."""
     #: What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it starts all the
-    #: same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Has no effect with
-    #: until "ended"
+    #: same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until
+    #: "ended"
     on_unmet: str
     #: completed (default): wait until all of them are completed. ended: wait until they have ended in any way
     until: str

@@ -3,7 +3,7 @@
 export type After = {
   /** Submissions of the same queue, each once; in a queue of several shards, of the same group */
   ids: string[]
-  /** What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Has no effect with until "ended" */
+  /** What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until "ended" */
   on_unmet?: string
   /** completed (default): wait until all of them are completed. ended: wait until they have ended in any way */
   until?: string
