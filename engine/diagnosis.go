@@ -432,7 +432,7 @@ func (p Questions) used() (d Diagnosis, plans []*strategy.Plan) {
 	slices.SortStableFunc(list, func(a, b strategyUse) int { return b.LastUsed.Compare(a.LastUsed.Time) })
 	d.Since = since
 	for i := range list {
-		d.Used, plans = append(d.Used, list[i].StrategyUse), append(plans, list[i].plan)
+		d.Used, plans = append(d.Used, list[i].StrategyUse), append(plans, p.PlanNow(list[i].plan, 1))
 	}
 	return d, plans
 }

@@ -112,7 +112,7 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 		f.past[i].add(point, kept.most, kept.step)
 	}
 	f.full.forget(now)
-	f.outlook.begin(q.inUse.limits(now))
+	f.outlook.begin(limitsOf(q.inUse.lately(now), q.Questions.PlanNow))
 	q.sampleKeys(&frame.Keys, now, shown)
 	var held []HeldRule
 	if frame.Stats.Stats.Paused+frame.Stats.Stats.Blocked > 0 {

@@ -212,17 +212,25 @@ func (u *inUse) plans() (list []*strategy.Plan) {
 	return list
 }
 
-// limits are the limits of the values of keys by all strategies that consumers used lately: a key has one if each of their leaves has one,
-// and that of the leaf that allows most holds.
-func (u *inUse) limits(now queue.Time) (limits map[queue.MetaKey]uint32) {
+// lately are the plans that consumers reserved by lately.
+func (u *inUse) lately(now queue.Time) (list []*strategy.Plan) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, uses := range u.byText {
-		if uses.last != 0 && now.Sub(uses.last) > pacedFor {
-			continue
+		if uses.last == 0 || now.Sub(uses.last) <= pacedFor {
+			list = append(list, uses.plan)
 		}
-		for i := range uses.plan.Branches {
-			uses.plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+	}
+	return list
+}
+
+// limitsOf are the limits of the values of keys by all of these plans, as a call for one chunk follows them: a key has one if each of
+// their leaves has one, and that of the leaf that allows most holds.
+func limitsOf(plans []*strategy.Plan, numbered func(*strategy.Plan, int) *strategy.Plan) (limits map[queue.MetaKey]uint32) {
+	for _, plan := range plans {
+		plan = numbered(plan, 1)
+		for i := range plan.Branches {
+			plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 				limits = atMost(limits, leaf)
 				return true
 			})

@@ -103,7 +103,7 @@ func (e *Engine) Candidates(ctx context.Context, queueName, text string, about q
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.Scoring.Candidates(ctx, s.Plan().Unscored(), about, reads, rows)
+	return q.shard.Scoring.Candidates(ctx, q.Questions.PlanNow(s.Plan(), rows).Unscored(), about, reads, rows)
 }
 
 // BranchWhy is how a chunk stands with one leaf of a plan, Obstacle what keeps the leaf from handing it out.
@@ -117,6 +117,12 @@ type ExplainedPick = inspect.ExplainedPick
 
 // Seat is how the tenant that a chunk belongs to stands in one Fair block.
 type Seat = inspect.Seat
+
+// PlanNow is a plan as a reserve for so many chunks would follow it now: with a number in place of each percentage.
+// Questions are about that plan, and so are their answers.
+func (p Questions) PlanNow(plan *strategy.Plan, most int) *strategy.Plan {
+	return p.q.shard.Percents.PlanNow(plan, most)
+}
 
 // Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
 // earlier leaves from it.

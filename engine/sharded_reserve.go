@@ -124,7 +124,10 @@ func countsInOne(plan *strategy.Plan) (err error) {
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
-				if l.Key != queue.GroupKey {
+				if l.Percent > 0 {
+					err = queue.Invalid("/strategy", "has a limit of %s, a share of the chunks in flight in a queue that "+
+						"has several shards, which count apart; give a number", l.String())
+				} else if l.Key != queue.GroupKey {
 					err = notMerged("%s counts chunks that several shards have", l.String())
 				}
 			}

@@ -179,7 +179,8 @@ func TestWhatShardsCannotDo(t *testing.T) {
 	for _, strategy := range []string{
 		`MaxSimultaneous("company", 2, Random)`, `MaxRate("company", 5, "1s", Random)`, `MaxRate(5, "1s", Random)`,
 		`PreferDistinct("company", Random)`, `Fair("company", Random)`, `Fair("group", Random)`, `OrElse(OldestFirst, Fair("group", Random))`,
-		`SelectOnly("group", "a", MaxSimultaneous("company", 2, Random))`,
+		`SelectOnly("group", "a", MaxSimultaneous("company", 2, Random))`, `MaxSimultaneous("group", "20%", Random)`,
+		`SelectOnly("group", "a", MaxSimultaneous("group", "20%", Random))`,
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid || !strings.Contains(err.Error(), "several shards") {
 			t.Errorf("%s answers %v", strategy, err)

@@ -102,7 +102,7 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 		return nil, err
 	}
 	resting := ask.engine.Unusable(ctx, plan)
-	plan = plan.Unscored()
+	plan = q.Questions.PlanNow(plan, 1).Unscored()
 	found, err := q.Questions.Why(ctx, in.id, in.chunk.Index, plan)
 	if err != nil {
 		return nil, err
@@ -285,6 +285,7 @@ func (ask questions) compare(ctx context.Context, q *engine.Queue,
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/b")
 	}
+	a, b = q.Questions.PlanNow(a, asked.Max), q.Questions.PlanNow(b, asked.Max)
 	about, err := contextOf(asked.Context)
 	if err != nil {
 		return nil, err
@@ -325,9 +326,6 @@ func (ask questions) preview(ctx context.Context, q *engine.Queue,
 	if err != nil {
 		return nil, err
 	}
-	if request.Plan, err = narrowPlan(ctx, q, request.Plan); err != nil {
-		return nil, err
-	}
 	found, err := q.Questions.Preview(ctx, request)
 	if err != nil {
 		return nil, err
@@ -351,10 +349,14 @@ func previewRequest(ctx context.Context, q *engine.Queue,
 	if err != nil {
 		return r, err
 	}
+	if plan, err = narrowPlan(ctx, q, plan); err != nil {
+		return r, err
+	}
 	about, err := contextOf(asked.Context)
 	if err != nil {
 		return r, err
 	}
+	plan = q.Questions.PlanNow(plan, asked.Max)
 	return engine.PreviewRequest{Plan: plan, Max: asked.Max, Seed: asked.Seed, Context: about}, nil
 }
 

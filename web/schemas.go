@@ -282,7 +282,14 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 		return &huma.Schema{Ref: refTo("MetaValue").Ref, Description: "Value that a submission must have under the key"}
 	case strategy.FieldNumber:
 		low, high := float64(f.Low), float64(f.High)
-		return &huma.Schema{Type: huma.TypeInteger, Minimum: &low, Maximum: &high, Description: fieldNotes[f.Name]}
+		number := &huma.Schema{Type: huma.TypeInteger, Minimum: &low, Maximum: &high, Description: fieldNotes[f.Name]}
+		if !f.Percents {
+			return number
+		}
+		number.Description = ""
+		percent := &huma.Schema{Type: huma.TypeString, Pattern: "^[1-9][0-9]?%$"}
+		return &huma.Schema{OneOf: []*huma.Schema{number, percent}, Description: fieldNotes[f.Name] +
+			": a number, or a share of all that are in flight, as in 20%"}
 	case strategy.FieldCost:
 		return &huma.Schema{Type: huma.TypeString, Enum: []any{strategy.ByChunk.String(), strategy.ByTime.String()},
 			Description: "What is shared out: the number of chunks, or the time that they are held"}

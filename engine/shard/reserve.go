@@ -45,6 +45,8 @@ func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Rese
 				return answer, nil
 			}
 		}
+		q.Numbered = q.Plan.Percents()
+		q.Plan = s.Percents.PlanNow(q.Plan, q.Max)
 		if answer, err := s.reserve(ctx, &q, dst); err != answers.ErrAgain {
 			answer.Waited = q.Waited
 			return answer, err
@@ -171,12 +173,12 @@ func (s *Shard) await(ctx context.Context, q *machine.Request, w *waiters.Waiter
 	return answer, err
 }
 
-// waitFor waits until the waiter is served or its time is over. One whose strategy scores is not handed
-// work but told to ask again, as nothing is scored under the mutex; it does so from time to time, too.
+// waitFor waits until the waiter is served or its time is over. One whose request Rechecks is not handed
+// work but told to ask again; it does so from time to time, too.
 func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Waiter,
 	dst []queue.Reservation) (machine.Reserved, error) {
 	var retry <-chan time.Time
-	if machine.Scores(q.Plan) {
+	if q.Rechecks() {
 		timer := time.NewTimer(machine.RetryScored)
 		defer timer.Stop()
 		retry = timer.C
@@ -220,7 +222,7 @@ func (s *Shard) stopWaiting(ctx context.Context, w *waiters.Waiter, dst []queue.
 			s.m.Undo(picks)
 			s.waiters.Serve(now)
 		case len(picks) > 0:
-		case machine.Scores(w.Request.Plan):
+		case w.Request.Rechecks():
 			err = answers.ErrAgain
 		default:
 			answer = s.m.Empty(&w.Request, now)

@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/keys"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/percents"
 	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/shard/retention"
 	"github.com/quern-queue/quern/engine/shard/rules"
@@ -50,6 +51,7 @@ type resources struct {
 	Forwarding   *deadletters.Forwarding
 	Inspect      *inspect.Inspector
 	Recounts     *recount.Recounts
+	Percents     percents.Percents
 	Reservations consumers.Reservations
 	Retention    *retention.Retention
 	Rules        *rules.Rules
@@ -74,7 +76,8 @@ func (r *resources) of(s *Shard) {
 		Acts: acts.Acts{Shell: (*doors)(s)},
 		Cuts: cuts.Cuts{Shell: (*doors)(s), Journal: func() journal.Journal { return s.writer.journal },
 			Still: func(ctx context.Context) (func(), error) { return s.contents.naming.still(ctx, s) }},
-		Values: values.Values{Shell: (*doors)(s)},
+		Percents: percents.Percents{Shell: (*doors)(s), Waiting: func() int { return s.waiters.Asked() }},
+		Values:   values.Values{Shell: (*doors)(s)},
 	}
 	d := (*doors)(s)
 	// history keeps retention from deleting what a list of dead letters or a bulk operation is just reading.

@@ -34,11 +34,9 @@ func (s *sim) ask() {
 	if s.chance(40) {
 		text = s.drawNested()
 	}
-	parsed, err := strategy.Parse(text)
-	s.must(text, err)
-	p := parsed.Plan()
 	s.log.add("ask about %s", text)
 	most := 1 + s.r.IntN(20)
+	p := s.numbered(text, most)
 	x, err := s.shard.Inspect.Explain(ctx, p, &inspect.Question{Max: most, Seed: s.r.Uint64()})
 	if s.refused(p, err) {
 		return

@@ -31,7 +31,7 @@ func (s *sim) drawStrategy(depth int) string {
 		}
 		return fmt.Sprintf("PreferDistinct(%q, %d, %s%s)", key, number, s.drawMissing(), text)
 	case 3:
-		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s%s)", key, 1+s.r.IntN(5), s.drawMissing(), inner())
+		return fmt.Sprintf("MaxSimultaneous(%q, %s, %s%s)", key, s.drawMost(), s.drawMissing(), inner())
 	case 4:
 		key, cost := pickOf(s, "a", "b", "$submission"), pickOf(s, "", "", "time, ")
 		switch s.r.IntN(6) {
@@ -121,6 +121,7 @@ func (s *sim) reserve() {
 	}
 	s.log.add("reserve %d by %s, timeout %s", q.Max, text, q.Timeout)
 	got, err := s.shard.Reserve(ctx, q, nil)
+	q.Plan = s.numbered(text, q.Max)
 	if s.refused(q.Plan, err) {
 		return
 	}

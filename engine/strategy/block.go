@@ -85,6 +85,8 @@ type parameter struct {
 
 	low, high, usual uint32 // settingParameter: what it may be, and what is the same as leaving it out
 
+	percents bool // maxParameter: it may be a percentage as well, as in "20%"
+
 	optional bool // it may be left out, which stands for the zero argument: in canonical form it is left out then
 }
 
@@ -94,6 +96,7 @@ type argument struct {
 	value   queue.MetaValue
 	values  []queue.MetaValue // sorted, each once
 	max     uint32
+	percent uint8 // in place of max; 0: it is max
 	per     time.Duration
 	cost    Cost
 	missing Missing

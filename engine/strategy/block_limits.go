@@ -3,8 +3,12 @@ package strategy
 import "slices"
 
 var (
-	maxSimultaneousDefinition = hardLimitDefinition("MaxSimultaneous", "max_simultaneous", Simultaneous)
-	preferDistinctDefinition  = definition{
+	maxSimultaneousDefinition = definition{
+		name: "MaxSimultaneous", snake: "max_simultaneous",
+		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", percents: true}, ofMissing, underlying},
+		build:      func(a []argument) block { return &hardLimit{limiting(a, Simultaneous), "MaxSimultaneous"} },
+	}
+	preferDistinctDefinition = definition{
 		name:       "PreferDistinct",
 		snake:      "prefer_distinct",
 		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", optional: true}, ofMissing, underlying},
@@ -17,14 +21,6 @@ var (
 	}
 )
 
-// limitParameters are those of the blocks that limit what underlying offers.
-var limitParameters = []parameter{
-	ofKey,
-	{kind: maxParameter, caption: "max", field: "max"},
-	ofMissing,
-	underlying,
-}
-
 // limited is what these blocks have in common.
 type limited struct {
 	limit      Limit
@@ -33,11 +29,12 @@ type limited struct {
 }
 
 func limiting(a []argument, of Measure) limited {
-	return limited{Limit{Key: a[0].key, Max: a[1].max, Of: of}, a[2].missing, a[3].blocks[0]}
+	return limited{Limit{Key: a[0].key, Max: a[1].max, Percent: a[1].percent, Of: of}, a[2].missing, a[3].blocks[0]}
 }
 
 func (l *limited) arguments() []argument {
-	return []argument{{key: l.limit.Key}, {max: l.limit.Max}, {missing: l.missing}, {blocks: []block{l.underlying}}}
+	most := argument{max: l.limit.Max, percent: l.limit.Percent}
+	return []argument{{key: l.limit.Key}, most, {missing: l.missing}, {blocks: []block{l.underlying}}}
 }
 
 func (l *limited) note(n *Node) {
@@ -52,14 +49,6 @@ func (l *limited) note(n *Node) {
 type hardLimit struct {
 	limited
 	name string
-}
-
-// hardLimitDefinition is the definition of the block that limits what a measure counts.
-func hardLimitDefinition(name, snake string, of Measure) definition {
-	return definition{
-		name: name, snake: snake, parameters: limitParameters,
-		build: func(a []argument) block { return &hardLimit{limiting(a, of), name} },
-	}
 }
 
 func (h *hardLimit) definition() *definition { return known[h.name] }
@@ -80,12 +69,12 @@ func (h *hardLimit) branches(within demands) ([]Branch, error) {
 }
 
 func (h *hardLimit) warn(f *finder, path string, within demands, before []Branch) error {
-	key, most := named(h.limit.Key), uint64(h.limit.Max)
+	key, most, unit := named(h.limit.Key), h.limit.most(), h.limit.unit()
 	outer, inner := h.missing.bounds(within, h.limit, h.underlying)
 	if outer <= most {
-		f.add(WarnLimitNeverBind, path, "never binds: a %s of %d around it holds %s back first", h.name, outer, key)
+		f.add(WarnLimitNeverBind, path, "never binds: a %s of %d%s around it holds %s back first", h.name, outer, unit, key)
 	} else if inner < most {
-		f.add(WarnLimitNeverBind, path, "never binds: a %s of at most %d inside of it holds %s back first", h.name, inner, key)
+		f.add(WarnLimitNeverBind, path, "never binds: a %s of at most %d%s inside of it holds %s back first", h.name, inner, unit, key)
 	}
 	return f.underlying(h.underlying, path, h.missing.demand(within, h.limit), before)
 }
@@ -101,7 +90,7 @@ func (l Limit) boundInside(b block) uint64 {
 		return unbound
 	}
 	if h, ok := b.(*hardLimit); ok && slices.ContainsFunc(h.missing.limits(h.limit), l.same) {
-		return min(loosest, uint64(h.limit.Max))
+		return min(loosest, h.limit.most())
 	}
 	return loosest
 }

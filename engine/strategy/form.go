@@ -19,6 +19,7 @@ type Field struct {
 	Name      string
 	Kind      FieldKind
 	Optional  bool
+	Percents  bool   // of a FieldNumber: a percentage such as "20%" may stand in its place
 	Low, High uint32 // of a FieldNumber; of FieldValues, how many there may be
 }
 
@@ -67,7 +68,7 @@ func (p parameter) formFields() []Field {
 	case valuesParameter:
 		f.Kind, f.Low, f.High = FieldValues, 1, MaxSelected
 	case maxParameter:
-		f.Kind, f.Low, f.High = FieldNumber, 1, MaxLimit
+		f.Kind, f.Low, f.High, f.Percents = FieldNumber, 1, MaxLimit, p.percents
 	case settingParameter:
 		f.Kind, f.Low, f.High = FieldNumber, p.low, p.high
 	case costParameter:

@@ -98,6 +98,9 @@ func (p parameter) append(dst []byte, arg argument) []byte {
 	case valuesParameter:
 		return appendValues(dst, arg.values, ", ")
 	case maxParameter:
+		if arg.percent > 0 {
+			return appendQuoted(dst, strconv.Itoa(int(arg.percent))+"%")
+		}
 		return strconv.AppendUint(dst, uint64(arg.max), 10)
 	case costParameter:
 		return append(dst, arg.cost.String()...)

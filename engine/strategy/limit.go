@@ -28,12 +28,15 @@ const (
 //
 // A Rate admits at most Max reservations of a value in any interval of Per, at equal distances. With a Burst above 1, this many may come at
 // once after a pause, and an interval may have up to Max + Burst - 1. Its Key may be "": then it is about all chunks together.
+//
+// With Percent, Max is 0, so that the limit admits nothing: Plan.Now puts a number in its place.
 type Limit struct {
-	Key   queue.MetaKey
-	Max   uint32
-	Of    Measure
-	Per   time.Duration // of a Rate: MinPer to MaxPer
-	Burst uint32        // of a Rate: 1 to Max
+	Key     queue.MetaKey
+	Max     uint32
+	Percent uint8 // of the chunks in flight, 1 to MaxPercent; 0: Max is the limit
+	Of      Measure
+	Per     time.Duration // of a Rate: MinPer to MaxPer
+	Burst   uint32        // of a Rate: 1 to Max
 }
 
 // Pace is what a Rate means for two reservations of a value: how far apart they are at a steady rate, and how much earlier than that one
@@ -75,14 +78,31 @@ func Reached(count, max uint32) bool { return count >= max }
 func (l Limit) Reached(count uint32) bool { return Reached(count, l.Gate()) }
 
 // implies says that the other limit is kept where this one is.
-func (l Limit) implies(other Limit) bool { return l.same(other) && l.Max <= other.Max }
+func (l Limit) implies(other Limit) bool { return l.same(other) && l.most() <= other.most() }
+
+// most is the number that was asked for, in the limit's unit.
+func (l Limit) most() uint64 {
+	if l.Percent > 0 {
+		return uint64(l.Percent)
+	}
+	return uint64(l.Max)
+}
+
+// unit is what follows the number in texts.
+func (l Limit) unit() string {
+	if l.Percent > 0 {
+		return "%"
+	}
+	return ""
+}
 
 // same says that both count the same.
 func (l Limit) same(other Limit) bool { return compareLimits(l, other) == 0 }
 
-// compareLimits sorts by what is counted: key and measure, of rates also time and burst.
+// compareLimits sorts by what is counted: key and measure, of rates also time and burst, and whether it is in percent.
 func compareLimits(a, b Limit) int {
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Per, b.Per), cmp.Compare(a.Burst, b.Burst))
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Per, b.Per), cmp.Compare(a.Burst, b.Burst),
+		cmp.Compare(a.unit(), b.unit()))
 }
 
 // appendText writes company<5, and rates as company 100/1m burst 10, or without a key as 100/1m; of submissions without the key
@@ -94,7 +114,7 @@ func (l Limit) appendText(dst []byte) []byte {
 		dst = append(dst, l.Key...)
 	}
 	if l.Of != Rate {
-		return strconv.AppendUint(append(dst, '<'), uint64(l.Max), 10)
+		return append(strconv.AppendUint(append(dst, '<'), l.most(), 10), l.unit()...)
 	}
 	if l.Key != "" {
 		dst = append(dst, ' ')
@@ -133,7 +153,7 @@ func withLimit(limits []Limit, l Limit) []Limit {
 // bound is the number of the limit in a list that counts the same as this one.
 func (l Limit) bound(limits []Limit) uint64 {
 	if at := slices.IndexFunc(limits, l.same); at >= 0 {
-		return uint64(limits[at].Max)
+		return limits[at].most()
 	}
 	return unbound
 }
@@ -176,14 +196,14 @@ func (l Limit) unknown() bool { return l.Of != Rate }
 
 func (b *Branch) restrained() Branch {
 	if !b.holds() {
-		limits := slices.Clone(b.Limits)
-		for i := range limits {
-			if limits[i].unknown() {
-				limits[i].Max = 0
-			}
-		}
 		within := b.demands()
-		within.limits = limits
+		within.limits = nil
+		for _, l := range b.Limits {
+			if l.unknown() {
+				l.Max, l.Percent = 0, 0
+			}
+			within = within.limited(l)
+		}
 		tighter := within.branch(b.Order)
 		tighter.ways = b.ways
 		return tighter

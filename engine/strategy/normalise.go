@@ -25,6 +25,9 @@ func compile(root block) (*Plan, error) {
 		err = checkFewest(branches)
 	}
 	if err == nil {
+		err = checkPercents(branches)
+	}
+	if err == nil {
 		branches, err = withFallbacks(branches)
 	}
 	if errors.Is(err, errTooManyBranches) {
@@ -34,7 +37,7 @@ func compile(root block) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Branches: branches, root: root}, nil
+	return &Plan{Branches: branches, root: root, percents: percentsOf(root)}, nil
 }
 
 // demands are those of the blocks around a block: filters and limits as a Branch has them. They share memory and are never

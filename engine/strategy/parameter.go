@@ -22,6 +22,10 @@ func (p parameter) read(t token) (arg argument, wrong string) {
 	case valueParameter:
 		arg.value, wrong = readValue(t)
 	case maxParameter:
+		if p.percents && t.kind == stringToken {
+			arg.percent, wrong = readPercent(t)
+			break
+		}
 		arg.max, wrong = readMax(t)
 	case costParameter:
 		arg.cost, wrong = readCost(t)

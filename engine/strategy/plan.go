@@ -183,8 +183,9 @@ func separator(index int, first, others string) string {
 type Plan struct {
 	Branches []Branch
 
-	root block // nil when made by hand
-	tag  uint32
+	root     block // nil when made by hand
+	tag      uint32
+	percents []uint8 // of its limits, each once, in the order of the text
 }
 
 // Tag is a number that is made from the canonical text, for tables of plans: equal strategies have equal tags. It is 0 for plans that were

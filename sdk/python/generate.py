@@ -110,7 +110,9 @@ def python(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[1]
     if "oneOf" in schema:
-        return f"Optional[{python(schema['oneOf'][0])}]"
+        kinds = [python(one) for one in schema["oneOf"] if one.get("type") != "null"]
+        text = f"Union[{', '.join(kinds)}]" if len(kinds) > 1 else kinds[0]
+        return f"Optional[{text}]" if len(kinds) < len(schema["oneOf"]) else text
     if "enum" in schema:
         text = "Literal[" + ", ".join(json.dumps(value) for value in schema["enum"] if value is not None) + "]"
         return f"Optional[{text}]" if None in schema["enum"] else text

@@ -160,7 +160,7 @@ func Matches(plan *strategy.Plan, meta queue.Meta) bool {
 	return false
 }
 
-// RetryScored is how often a waiting reserve asks again, as scores change with the time alone.
+// RetryScored is how often a waiting reserve asks again that Rechecks.
 const RetryScored = time.Second
 
 // Scores says whether a branch of the plan ranks by scores.

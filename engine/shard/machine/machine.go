@@ -157,8 +157,8 @@ func (m *Machine) Touch(r *Record) {
 	}
 }
 
-// heldNow is how many reservations of open submissions there are.
-func (m *Machine) heldNow() uint64 { return uint64(m.Holds.Len()) - m.Stats.Orphaned }
+// InFlight is how many reservations of open submissions there are.
+func (m *Machine) InFlight() uint64 { return uint64(m.Holds.Len()) - m.Stats.Orphaned }
 
 // The following keep the counters beside the backlog's own.
 

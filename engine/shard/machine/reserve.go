@@ -34,6 +34,7 @@ type Request struct {
 	Asks     bool  // it waits for a sign of work, and is handed none: then it asks all shards of its queue
 
 	Restrained bool        // Plan is without what limits count, because of the restart grace
+	Numbered   bool        // Plan has numbers in place of percentages
 	Over       *time.Timer // ends Wait; runs from the first time on that there was nothing
 	Waited     time.Duration
 }
@@ -48,6 +49,10 @@ func (q *Request) LookAt(present func() queue.Time) queue.Time {
 	}
 	return now
 }
+
+// Rechecks says that a call that waits is not handed work, but told to ask again, and asks from time to time: scores
+// change with the time alone, and a percentage of the chunks in flight is another number after every reservation.
+func (q *Request) Rechecks() bool { return q.Numbered || Scores(q.Plan) }
 
 // Turn is how far a shard may be taken from before the turn passes to another shard of its queue.
 // The plan has one branch then. At most one of the two is set.
@@ -230,7 +235,7 @@ func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer 
 	}, consumer)
 	m.charges.note(p.Token.Slot, charge)
 	m.Suspects.taken(r, index)
-	m.Suspects.slots.rose(m.heldNow(), now)
+	m.Suspects.slots.rose(m.InFlight(), now)
 	return p
 }
 

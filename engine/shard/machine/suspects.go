@@ -48,7 +48,7 @@ type Suspects struct {
 type lender interface {
 	LiveSeq(seq uint32) *Record
 	IsHeld(r *Record, index uint32) bool
-	heldNow() uint64                                                  // reservations of open submissions
+	InFlight() uint64                                                 // reservations of open submissions
 	PutBack(r *Record, index uint32)                                  // offers a taken chunk
 	Withdraw(r *Record, index uint32, bounded bool) backlog.Withdrawn // takes an available one
 }
@@ -80,7 +80,7 @@ func (p *Suspects) strict() bool {
 }
 
 // LiveSlots is how many chunks consumers can be expected to hold at once.
-func (p *Suspects) LiveSlots(now queue.Time) float64 { return p.slots.live(p.shard.heldNow(), now) }
+func (p *Suspects) LiveSlots(now queue.Time) float64 { return p.slots.live(p.shard.InFlight(), now) }
 
 // Quota is how many suspects may be lent while there is other work. At least one: with few consumers a share rounds
 // to none, and suspects would wait for ever. The tiny addend keeps a product such as 0.3 × 10 from falling below 3.

@@ -35,7 +35,7 @@ type line struct {
 // lines drop it when they come to it: taking it out of all at once would be a search in each. over
 // counts them, so that a line that holds mostly served ones is cleaned.
 //
-// A plan with scores is told to ask again, not handed work, as nothing is scored under the mutex.
+// One whose request Rechecks is told to ask again, not handed work, as nothing is scored under the mutex.
 // A call that waits in several shards is told, too: whose turn it is depends on all of them. At most
 // tellScored at once: they would all ask for one chunk.
 type Waiters struct {
@@ -44,6 +44,7 @@ type Waiters struct {
 	seed    func() uint64
 	rates   Rates
 	all     map[*Waiter]struct{}
+	asked   int             // for how many chunks they ask together
 	stirred []*backlog.View // being served
 	views   []*backlog.View // of the plan that is being followed
 }
@@ -60,6 +61,9 @@ func New(machine func() *machine.Machine, stale func(q *machine.Request) error, 
 	return &Waiters{machine: machine, stale: stale, seed: seed, rates: rates, all: map[*Waiter]struct{}{}}
 }
 
+// Asked is for how many chunks those who wait ask together. The mutex is held.
+func (w *Waiters) Asked() int { return w.asked }
+
 // Len is how many wait.
 func (w *Waiters) Len() int { return len(w.all) }
 
@@ -74,6 +78,7 @@ func (w *Waiters) ParkAt(q *machine.Request, served chan []machine.Pick) *Waiter
 	x := &Waiter{Request: *q, Served: served}
 	m := w.machine()
 	w.all[x] = struct{}{}
+	w.asked += q.Max
 	machine.EachStanding(q.Plan, func(br *strategy.Branch) {
 		v := m.Backlog.Views.Of(br)
 		l, _ := v.Data.(*line)
@@ -98,6 +103,7 @@ func (w *Waiters) unpark(x *Waiter, walked *line) {
 	}
 	x.over = true
 	delete(w.all, x)
+	w.asked -= x.Request.Max
 	m := w.machine()
 	machine.EachStanding(x.Request.Plan, func(br *strategy.Branch) {
 		v := m.Backlog.Views.Of(br)
@@ -191,8 +197,8 @@ func (w *Waiters) Serve(now queue.Time) {
 }
 
 // serve serves from the front until someone cannot be served: the view is empty again then.
-// Waiters cannot want less than the view gives, as the view is one of their branches. Those whose
-// strategy scores are told to ask again, a few at a time: the others do so anyway before long.
+// Waiters cannot want less than the view gives, as the view is one of their branches. Those that
+// Recheck are told to ask again, a few at a time: the others do so anyway before long.
 func (w *Waiters) serve(m *machine.Machine, l *line, now queue.Time) {
 	asked := 0
 	for i := 0; i < len(l.waiters); i++ {
@@ -205,7 +211,7 @@ func (w *Waiters) serve(m *machine.Machine, l *line, now queue.Time) {
 			x.Served <- nil
 			continue
 		}
-		if x.Request.Asks || machine.Scores(x.Request.Plan) {
+		if x.Request.Asks || x.Request.Rechecks() {
 			if asked++; asked <= tellScored {
 				w.unpark(x, l)
 				x.Served <- nil

@@ -3,7 +3,7 @@ import type { MetaValue, StrategyJSON } from './types'
 /** A block of a strategy as the tree editor has it: always an object, and what is inside of it always in `inner`. */
 export interface Block {
   type: string
-  meta_field?: string; value?: MetaValue; values?: unknown; max?: number | null; per?: string; burst?: number | null; cost?: string
+  meta_field?: string; value?: MetaValue; values?: unknown; max?: number | string | null; per?: string; burst?: number | null; cost?: string
   name?: string; version?: string; config?: unknown; window?: number | null; explore?: number | null; expression?: string; missing?: string
   inner: Block[]
 }
@@ -52,7 +52,7 @@ export function retype(b: Block, type: string, key: string): Block {
   if (Array.isArray(b.values) && next.value !== undefined && b.values.length > 0) return { ...next, value: b.values[0] as MetaValue }
   if (next.values && b.values !== undefined) return { ...next, values: b.values }
   if (next.values && b.value !== undefined) return { ...next, values: [b.value] }
-  return b.max != null && 'max' in next ? { ...next, max: b.max } : next
+  return b.max != null && 'max' in next && (typeof b.max === 'number' || type === 'max_simultaneous') ? { ...next, max: b.max } : next
 }
 
 /** The tree with the block at a path replaced, or left out: an alternative goes, of two only the other stays, and a wrapper leaves what it was around. */

@@ -1616,8 +1616,8 @@ class MaxRateBlock(_MaxRateBlockRequired, total=False):
 
 
 class _MaxSimultaneousBlockRequired(TypedDict):
-    #: How many chunks of one value are in flight at once
-    max: int
+    #: How many chunks of one value are in flight at once: a number, or a share of all that are in flight, as in 20%
+    max: Union[int, str]
     #: Meta key
     meta_field: str
     #: The block

@@ -1141,8 +1141,8 @@ export type MaxRateBlock = {
 
 /** In text: MaxSimultaneous(key, max, [missing], underlying) */
 export type MaxSimultaneousBlock = {
-  /** How many chunks of one value are in flight at once */
-  max: number
+  /** How many chunks of one value are in flight at once: a number, or a share of all that are in flight, as in 20% */
+  max: number | string
   /** Meta key */
   meta_field: string
   /** How submissions without the key are treated: the block does not limit them (the default), it limits them together as if they had one value, or it never offers them */

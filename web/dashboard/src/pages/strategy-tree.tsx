@@ -126,7 +126,9 @@ function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void })
       {b.type !== 'max_rate' && b.meta_field !== undefined && <label class="field">key <input class="mono" list={b.type === 'fair' ? 'block-tenants' : 'block-keys'} value={b.meta_field} spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value })} /></label>}
       {b.values !== undefined && <Json label={b.type === 'except' ? 'is none of' : 'is one of'} of={b.values} empty="[]" what={'a JSON list: 7 is the integer, "7" the text'} set={(values) => set({ values: values ?? [] })} />}
       {b.type === 'select_only' && <Value of={b.value ?? ''} set={(value) => set({ value })} />}
-      {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct') && number('max', b.type === 'max_simultaneous' ? 'at most' : 'last from', 1, 2147483647, b.type === 'prefer_distinct')}
+      {b.type === 'max_simultaneous' && <label class="field">at most <input class="mono" value={b.max ?? ''} size={6} spellcheck={false} title="a number, or a share of the chunks in flight, as in 20%"
+        onInput={(e) => { const text = e.currentTarget.value.trim(); set({ max: /^\d+$/.test(text) ? Number(text) : text || null }) }} /></label>}
+      {b.type === 'prefer_distinct' && number('max', 'last from', 1, 2147483647, true)}
       {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct' || (b.type === 'max_rate' && b.meta_field !== undefined)) && <label class="field">without the key <select value={b.missing ?? 'unlimited'} onChange={(e) => set({ missing: e.currentTarget.value === 'unlimited' ? undefined : e.currentTarget.value })}><option value="unlimited">unlimited</option><option value="one">as one value</option><option value="never">never</option></select></label>}
       {b.type === 'fair' && <label class="field">share out <select value={b.cost ?? 'chunk'} onChange={(e) => set({ cost: e.currentTarget.value === 'chunk' ? undefined : e.currentTarget.value })}><option value="chunk">chunks</option><option value="time">time held</option></select></label>}
       {b.type === 'plugin' && <>

@@ -1,0 +1,29 @@
+package percents
+
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Calls that begin at the same number share a plan, and the plans that are kept have a bound.
+func TestPlansAreKept(t *testing.T) {
+	t.Parallel()
+	s, err := strategy.Parse(`OrElse(MaxSimultaneous("a", "50%", Random), MaxSimultaneous("a", "99%", Random))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Percents{}
+	for chunks := range 10_000 {
+		now := p.of(s.Plan(), chunks)
+		if again := p.of(s.Plan(), chunks); again != now {
+			t.Fatalf("%d chunks: compiled twice", chunks)
+		}
+		if len(p.plans) > mostPlans {
+			t.Fatalf("%d plans are kept, want at most %d", len(p.plans), mostPlans)
+		}
+	}
+	if p.of(s.Plan(), 4096) != p.of(s.Plan(), 4097) {
+		t.Error("4096 and 4097 chunks have the same numbers, and two plans")
+	}
+}
