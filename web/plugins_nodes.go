@@ -73,18 +73,39 @@ func (x pluginHandlers) listOfAll(c echo.Context) (bool, error) {
 	if done {
 		return c.Response().Committed, err
 	}
-	for i := range pages[0].Items {
-		p := &pages[0].Items[i]
+	all, err := joinPlugins(pages, missing)
+	if err != nil {
+		return true, err
+	}
+	return true, c.JSON(http.StatusOK, all)
+}
+
+// joinPlugins makes one page of those of nodes. It ends where the first of them ends, because of the plugins after
+// that one not all nodes said something. It may end sooner: with `missing`, its plugins have more bytes than before.
+func joinPlugins(pages []api.Page[api.Plugin], missing []string) (all api.Page[api.Plugin], err error) {
+	all = pages[0]
+	for _, page := range pages[1:] {
+		if page.Next != "" && (all.Next == "" || page.Next < all.Next) {
+			all.Next = page.Next
+		}
+	}
+	var joined []api.Plugin
+	for _, p := range all.Items {
+		if all.Next != "" && p.Name > all.Next {
+			break
+		}
 		var parts []api.Plugin
 		for _, page := range pages {
 			if at := slices.IndexFunc(page.Items, func(one api.Plugin) bool { return one.Name == p.Name }); at >= 0 {
 				parts = append(parts, page.Items[at])
 			}
 		}
-		*p = seenPlugin(parts)
+		p = seenPlugin(parts)
 		p.Missing = missing
+		joined = append(joined, p)
 	}
-	return true, c.JSON(http.StatusOK, pages[0])
+	all.Items, all.Next, err = pageOf(joined, all.Next, func(p *api.Plugin) string { return p.Name }, asIs)
+	return all, err
 }
 
 // breakerStates begin with the one that an operator needs to see least.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -117,6 +118,55 @@ func TestSeenPlugin(t *testing.T) {
 			(got.Breaker.Reason != "") != c.reasonOfFollowing {
 			t.Errorf("%+v: got %+v", c.parts, got)
 		}
+	}
+}
+
+// A list of plugins is within the bound of an answer also when many nodes are missing. Its pages have each plugin once, with what each node
+// says of it, also where the page of one node ended before that of another.
+func TestJoinedPluginsHavePages(t *testing.T) {
+	t.Parallel()
+	const n = 900
+	missing := make([]string, 63) // cluster.MaxNodes without the one that answers
+	for i := range missing {
+		missing[i] = fmt.Sprintf("%064d", i)
+	}
+	var list [2][]api.Plugin
+	for i := range n {
+		p := api.Plugin{Name: fmt.Sprintf("p%03d", i), Active: &api.PluginUse{}, Breaker: api.PluginBreaker{State: api.BreakerClosed}}
+		list[0] = append(list[0], p)
+		p.Breaker.State, p.Breaker.Reason = api.BreakerOpen, strings.Repeat("x", 8<<10)
+		list[1] = append(list[1], p)
+	}
+	byName := func(p *api.Plugin) string { return p.Name }
+	names, count := map[string]bool{}, 0
+	for next := ""; count == 0 || next != ""; count++ {
+		var pages []api.Page[api.Plugin]
+		for _, of := range list {
+			items, more, err := pageOf(behind(of, next, byName), "", byName, asIs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages = append(pages, api.Page[api.Plugin]{Items: items, Next: more})
+		}
+		all, err := joinPlugins(pages, missing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(all)
+		if err != nil || len(text) > mostEncoded || len(all.Items) == 0 || count > n {
+			t.Fatalf("page %d: %d plugins in %d bytes, %v; want some in at most %d", count, len(all.Items), len(text), err, mostEncoded)
+		}
+		for _, p := range all.Items {
+			if names[p.Name] || p.Breaker.State != api.BreakerOpen || len(p.Missing) != len(missing) {
+				t.Errorf("page %d: %s is %s, without %d nodes, seen before: %v; want the open breaker of the second node", count, p.Name,
+					p.Breaker.State, len(p.Missing), names[p.Name])
+			}
+			names[p.Name] = true
+		}
+		next = all.Next
+	}
+	if len(names) != n || count < 3 {
+		t.Errorf("%d plugins on %d pages, want %d on 3 or more", len(names), count, n)
 	}
 }
 
