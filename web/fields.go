@@ -8,9 +8,9 @@ package web
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -91,7 +91,7 @@ func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, us
 			n.limit.Most = new(float64(d.Length))
 		}
 		if v := d.Default(); usual && !reflect.ValueOf(v).IsZero() {
-			n.text += fmt.Sprintf("; default %v", v)
+			n.text += "; default " + inProse(v)
 		}
 		holder := reflect.TypeOf(of).Elem()
 		if above := path.Dir(d.Name); above != "." {
@@ -118,8 +118,20 @@ func allowedAt(request reflect.Type, pointer string) string {
 	if limit.Least == nil || limit.Most == nil {
 		return ""
 	}
-	number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
-	return number(*limit.Least) + " to " + number(*limit.Most)
+	return inProse(*limit.Least) + " to " + inProse(*limit.Most)
+}
+
+// inProse is a value as sentences have it: whole numbers with commas.
+func inProse(v any) string {
+	switch r := reflect.ValueOf(v); {
+	case r.CanInt():
+		return queue.Exact(r.Int())
+	case r.CanUint():
+		return queue.Exact(int64(r.Uint()))
+	case r.CanFloat() && r.Float() == math.Trunc(r.Float()) && math.Abs(r.Float()) < 1<<53:
+		return queue.Exact(int64(r.Float()))
+	}
+	return fmt.Sprint(v)
 }
 
 // limitAt is what the tags say of the field at a pointer into a type of package api.

@@ -36,12 +36,12 @@ func backupOptions() []option {
 			},
 		},
 		{
-			"backup-keep", "7", "1 to 10000",
+			"backup-keep", "7", "1 to 10,000",
 			"how many of its backups the server keeps; it removes the oldest when a new one is complete",
 			func(c *Config, text string) error {
 				n, err := strconv.Atoi(text)
 				if err != nil || n < 1 || n > 10_000 {
-					return fmt.Errorf("must be from 1 to 10000")
+					return fmt.Errorf("must be from 1 to 10,000")
 				}
 				c.BackupKeep = n
 				return nil

@@ -18,7 +18,7 @@ func TestFlagsNameTheirRange(t *testing.T) {
 		wrong         []string
 		allowed       string
 	}{
-		{"queue put", "max-attempts", numbers, "0 (no limit) to 1000"},
+		{"queue put", "max-attempts", numbers, "0 (no limit) to 1,000"},
 		{"queue put", "max-expiries", numbers, "0 (no limit) to 250"},
 		{"queue put", "suspect-share", words, "0 (behind all other work) to 1 (no limit)"},
 		{"queue put", "reservation-timeout", huge, "100ms to --max-reservation"},
@@ -27,15 +27,15 @@ func TestFlagsNameTheirRange(t *testing.T) {
 		{"queue put", "restart-grace", huge, "0 (none) to 10m"},
 		{"queue put", "retention", huge, "0 (for ever) to 87600h"},
 		{"queue put", "dead-retention", huge, "to 87600h"},
-		{"queue set", "max-attempts", numbers, "0 (no limit) to 1000"},
-		{"queue set", "max-waiting-chunks", append(words, "9223372036854775808"), "0 (any number) to 1000000000000"},
-		{"submit", "max-attempts", numbers, "0 (the queue's) to 1000"},
-		{"submit", "max-failed-chunks", append(words, "-1", "4294967296"), "0 (any number) to 4294967295"},
-		{"submit", "priority", append(words, "9223372036854775808"), "-9007199254740991 to 9007199254740991"},
-		{"submit", "count", append(words, "9223372036854775808"), "1 to 4294967295"},
-		{"schedules set", "max-attempts", numbers, "0 (the queue's) to 1000"},
+		{"queue set", "max-attempts", numbers, "0 (no limit) to 1,000"},
+		{"queue set", "max-waiting-chunks", append(words, "9223372036854775808"), "0 (any number) to 1,000,000,000,000"},
+		{"submit", "max-attempts", numbers, "0 (the queue's) to 1,000"},
+		{"submit", "max-failed-chunks", append(words, "-1", "4294967296"), "0 (any number) to 4,294,967,295"},
+		{"submit", "priority", append(words, "9223372036854775808"), "-9,007,199,254,740,991 to 9,007,199,254,740,991"},
+		{"submit", "count", append(words, "9223372036854775808"), "1 to 4,294,967,295"},
+		{"schedules set", "max-attempts", numbers, "0 (the queue's) to 1,000"},
 		{"schedules set", "dead-after", huge, "0 (none) to 87600h"},
-		{"schedules set", "catchup-limit", append(words, "-1", "4294967296"), "1 to 1000"},
+		{"schedules set", "catchup-limit", append(words, "-1", "4294967296"), "1 to 1,000"},
 		{"schedules set", "catchup-window", huge, "1s to 8784h"},
 		{"schedules set", "jitter", huge, "0 to 24h"},
 	} {

@@ -23,7 +23,7 @@ func TestHelpSaysTrueDefaults(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"durability":          "full|relaxed full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments (default full)",
-			"max-attempts":        "uint16 how many attempts a chunk gets: 0 (no limit) to 1000 (default 10)",
+			"max-attempts":        "uint16 how many attempts a chunk gets: 0 (no limit) to 1,000 (default 10)",
 			"draining":            " whether the queue refuses inserts, while consumers finish its work",
 			"suspect-share":       "float the share of the consumers' slots that chunks whose deadline passed may have while there is other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
 			"reservation-timeout": "duration how long a consumer may hold a chunk, unless its reserve call says otherwise: 100ms to --max-reservation (at most 24h) (default 10m)",

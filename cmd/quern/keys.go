@@ -135,7 +135,7 @@ func keysSetCommand(a *app) *cobra.Command {
 	})
 	orDefault(c, &byDefault)
 	c.Flags().StringVar(&limit, "limit", "", "limit of chunks in flight: `N` from 0 (hand out nothing), or none")
-	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
+	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1,000, or none, which counts as 1")
 	c.Flags().StringVar(&rate, "rate", "", "reservations under MaxRate: `N/TIME` as in 50/1m, or none: strategies' own numbers hold")
 	quota.flags(c)
 	return c

@@ -35,7 +35,7 @@ func ledgersCommand(a *app) *cobra.Command {
 		}),
 	})
 	c.Flags().StringVar(&sort, "sort", "received", "with a ledger: which tenants come first: received, behind or ahead")
-	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most this many tenants of one ledger, 1 to 1000")
+	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most this many tenants of one ledger, 1 to 1,000")
 	return c
 }
 

@@ -164,7 +164,7 @@ func logOptions() []option {
 func watchOptions() []option {
 	return []option{
 		{
-			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
+			"max-live-submissions", "auto", "auto, 1 to 1,000,000,000, or 0 for any number",
 			"open submissions of all queues together; further inserts get 429; auto is one for every 2 KB that the " +
 				"process may use",
 			setMaxLive,
@@ -400,7 +400,7 @@ func setMaxLive(c *Config, text string) error {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > maxLive {
-		return errors.New("must be auto, a number from 1 to 1000000000, or 0 for any number")
+		return errors.New("must be auto, a number from 1 to 1,000,000,000, or 0 for any number")
 	}
 	c.MaxLive = n
 	return nil

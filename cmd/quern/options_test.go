@@ -82,7 +82,7 @@ func TestWrongOptions(t *testing.T) {
 		"recounts all the time":         {args: []string{"--recount-every", "1s"}, want: "1m to 168h"},
 		"recounts at no time":           {args: []string{"--recount-every", "often"}, want: "1m to 168h"},
 		"memory for no view":            {args: []string{"--view-memory", "1MiB"}, want: "auto, or from 16MiB to 1TiB"},
-		"submissions in words":          {args: []string{"--max-live-submissions", "many"}, want: "1 to 1000000000"},
+		"submissions in words":          {args: []string{"--max-live-submissions", "many"}, want: "1 to 1,000,000,000"},
 		"a header without a value":      {env: []string{"QUERN_OTLP_HEADERS=Authorization"}, want: "has no header's name and a '='"},
 		"a header that is ours":         {args: []string{"--otlp-headers", "content-type=a"}, want: "has Content-Type, which the server sets itself"},
 		"empty data":                    {args: []string{"--data", ""}, want: "must not be empty"},

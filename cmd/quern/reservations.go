@@ -45,7 +45,7 @@ func reserveCommand(a *app) *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatJSONL, formatJSON, formatTable)
 	f := c.Flags()
-	f.IntVarP(&o.max, "limit", "n", 1, "at most this many chunks, 1 to 1000")
+	f.IntVarP(&o.max, "limit", "n", 1, "at most this many chunks, 1 to 1,000")
 	limitWas(f, "max")
 	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in which order, such as "+
 		"'OrElse(SelectOnly(\"mode\",\"preview\",Random), OldestFirst)'")
@@ -251,7 +251,7 @@ func failCommand(a *app) *cobra.Command {
 			}
 			return c.Fail(ctx, queueName, items)
 		})
-	c.Flags().StringVar(&text, "error", "", "what went wrong (the first 1000 bytes are kept)")
+	c.Flags().StringVar(&text, "error", "", "what went wrong (the first 1,000 bytes are kept)")
 	c.Flags().BoolVar(&fatal, "fatal", false, "do not retry: the chunk is out of attempts now")
 	c.Flags().DurationVar(&retryAfter, "retry-after", 0, "wait this long before the retry (0: the queue's back-off decides)")
 	return c

@@ -69,14 +69,14 @@ type templateOptions struct {
 
 func (o *templateOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4294967295; goes with --template or --prefix")
+	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4,294,967,295; goes with --template or --prefix")
 	f.StringVar(&o.template, "template", "", "content of every chunk, with {index} and {scheduled_at} replaced")
 	f.StringVar(&o.prefix, "prefix", "", "start of the object keys, with {scheduled_at} replaced")
 	f.StringArrayVar(&o.inline, "chunk", nil, "content of one chunk, `TEXT` or @FILE; repeatable")
 	f.StringArrayVarP(&o.meta, "meta", "m", nil,
 		"metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk")
-	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
+	rangesOf(f, map[string]string{"count": "1 to 4,294,967,295"})
 	o.read = fieldFlags(f, queue.SubmissionFields(), &o.fields, true, "operations_per_chunk")
 }
 
@@ -237,7 +237,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
 	f.StringVar(&to, "to", "", "ticks up to this time (RFC 3339), or this long ago (-1h) (default: now)")
-	f.Uint32Var(&limit, "limit", 0, "refuse more ticks than this, 1 to 1000 (default: 100)")
+	f.Uint32Var(&limit, "limit", 0, "refuse more ticks than this, 1 to 1,000 (default: 100)")
 	f.BoolVar(&dry, "dry-run", false, "count the ticks only")
 	f.StringVar(&key, "idempotency-key", "", "the same key inserts each tick only once within a day")
 	return c

@@ -66,7 +66,7 @@ func submitCommand(a *app) *cobra.Command {
 	})
 	a.quietFlag(c)
 	f := c.Flags()
-	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4294967295; goes with --template or --prefix")
+	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4,294,967,295; goes with --template or --prefix")
 	f.StringVar(&o.template, "template", "", "content of every chunk, with {index} replaced by its index, such as 'row {index}'")
 	f.StringVar(&o.prefix, "prefix", "", "start of the object keys, such as s3://bucket/run-7/")
 	f.BoolVarP(&o.null, "null", "0", false, "chunks on stdin end with a NUL byte instead of a line end")
@@ -87,7 +87,7 @@ func submitCommand(a *app) *cobra.Command {
 		"any way (default completed)")
 	f.StringVar(&o.after.OnUnmet, "on-unmet", "", "if one ends without being completed: cancel this submission, run it all the same, or "+
 		"make dead letters of its chunks (dead_letter; default cancel); not with --after-until ended")
-	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
+	rangesOf(f, map[string]string{"count": "1 to 4,294,967,295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code is 6 if it did not complete")
 	o.lines.flags(f)
 	objectsFlag(a, c, "upload", "upload the files into this bucket first, such as s3://NAME?region=REGION, "+

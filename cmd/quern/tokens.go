@@ -189,13 +189,13 @@ func parseExpires(text string, now time.Time) (api.Time, error) {
 func tokenOptions() []option {
 	return []option{
 		{
-			"token-rate", "200000", "1 to 1000000, or 0 for any number",
+			"token-rate", "200000", "1 to 1,000,000, or 0 for any number",
 			"requests per second that one access token may make on average, with bursts of up to twice as many; " +
 				"further requests get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
 		},
 		{
-			"token-at-once", "20000", "1 to 1000000, or 0 for any number",
+			"token-at-once", "20000", "1 to 1,000,000, or 0 for any number",
 			"requests of one access token that the server answers at the same time, including those that wait for " +
 				"work; further requests get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.AtOnce, text, 1_000_000) },
@@ -219,21 +219,21 @@ func tokenOptions() []option {
 			func(c *Config, text string) error { return setTokenViews(&c.TokenLimits.Views, text) },
 		},
 		{
-			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
+			"token-submissions", "auto", "auto, 1 to 1,000,000,000, or 0 for any number",
 			"open submissions that one access token inserted since the server's start; further inserts get 429; " +
 				"auto is three quarters of max-live-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Submissions, text) },
 		},
 		{
-			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number",
+			"token-meta-values", "auto", "auto, 1 to 1,000,000,000, or 0 for any number",
 			"new values of meta keys that one access token may introduce; each counts until no open submission has " +
 				"it, or the server restarts; inserts with further values get 429; auto is the same as " +
 				"token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},
 		{
-			"token-consumers", "15000", "1 to 1000000, or 0 for any number",
-			"consumers that one access token may attach; a queue accepts 20000 from all tokens together; further " +
+			"token-consumers", "15000", "1 to 1,000,000, or 0 for any number",
+			"consumers that one access token may attach; a queue accepts 20,000 from all tokens together; further " +
 				"ones get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.Consumers, text, 1_000_000) },
 		},

@@ -73,7 +73,7 @@ func workCommand(a *app) *cobra.Command {
 	a.quietFlag(c)
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands to run at once, 1 to 1000")
+	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands to run at once, 1 to 1,000")
 	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in which order")
 	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, which no other process uses (default: the host, the "+
 		"process id and random digits)")
@@ -100,7 +100,7 @@ func (o *workOptions) check() error {
 	}
 	switch {
 	case o.concurrency < 1 || o.concurrency > 1000:
-		return usageError{fmt.Errorf("--concurrency is %d; it must be from 1 to 1000", o.concurrency)}
+		return usageError{fmt.Errorf("--concurrency is %d; it must be from 1 to 1,000", o.concurrency)}
 	case o.timeout < queue.MinReservation || o.timeout > queue.MaxReservation:
 		return usageError{fmt.Errorf("--timeout is %s; it must be from %s to %s", o.timeout, queue.MinReservation, queue.MaxReservation)}
 	case o.killAfter < 0:

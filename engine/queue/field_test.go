@@ -15,17 +15,17 @@ func TestFieldsRefuseWithTheirDeclaration(t *testing.T) {
 		submission func(*NewSubmission)
 		want       string
 	}{
-		{schedule: func(s *Schedule) { s.CatchUp = 0 }, want: "/catchup_limit is 0; 1 to 1000 are allowed"},
-		{schedule: func(s *Schedule) { s.CatchUpWindow = time.Millisecond }, want: "/catchup_window_ms is 1; 1000 to 31622400000 are allowed"},
-		{schedule: func(s *Schedule) { s.Jitter = -time.Second }, want: "/jitter_ms is -1000; 0 to 86400000 are allowed"},
-		{schedule: func(s *Schedule) { s.DeadAfter = -time.Second }, want: "/template/dead_after_ms is -1000; 0 (none) to 315360000000 are allowed"},
+		{schedule: func(s *Schedule) { s.CatchUp = 0 }, want: "/catchup_limit is 0; 1 to 1,000 are allowed"},
+		{schedule: func(s *Schedule) { s.CatchUpWindow = time.Millisecond }, want: "/catchup_window_ms is 1; 1,000 to 31,622,400,000 are allowed"},
+		{schedule: func(s *Schedule) { s.Jitter = -time.Second }, want: "/jitter_ms is -1000; 0 to 86,400,000 are allowed"},
+		{schedule: func(s *Schedule) { s.DeadAfter = -time.Second }, want: "/template/dead_after_ms is -1000; 0 (none) to 315,360,000,000 are allowed"},
 		{schedule: func(s *Schedule) { s.Missed = 3 }, want: "/missed must be once, skip or all"},
 		{schedule: func(s *Schedule) { s.Overlap = 3 }, want: "/overlap must be allow, skip or buffer_one"},
 		{schedule: func(s *Schedule) { s.End = -1 }, want: "/end is before 1970"},
 		{schedule: func(s *Schedule) { s.Start, s.End = 2, 1 }, want: "/end is before start: there could never be a tick"},
 		{schedule: func(s *Schedule) {}},
-		{submission: func(n *NewSubmission) { n.Priority = MaxPriority + 1 }, want: "/priority is 9007199254740992; -9007199254740991 to 9007199254740991 are allowed"},
-		{submission: func(n *NewSubmission) { n.MaxAttempts = 1001 }, want: "/max_attempts is 1001; 0 (the queue's) to 1000 are allowed"},
+		{submission: func(n *NewSubmission) { n.Priority = MaxPriority + 1 }, want: "/priority is 9007199254740992; -9,007,199,254,740,991 to 9,007,199,254,740,991 are allowed"},
+		{submission: func(n *NewSubmission) { n.MaxAttempts = 1001 }, want: "/max_attempts is 1001; 0 (the queue's) to 1,000 are allowed"},
 		{submission: func(n *NewSubmission) { n.OnExhausted = Skip + 1 }, want: "/on_exhausted must be fail_submission, dead_letter or skip"},
 		{submission: func(n *NewSubmission) { n.Group = strings.Repeat("g", 129) }, want: "/group has 129 bytes; at most 128 are allowed"},
 		{submission: func(n *NewSubmission) { n.Group = "\xff" }, want: "/group is not UTF-8"},

@@ -110,9 +110,9 @@ func (r Range) below(field string) Range {
 	return r
 }
 
-// String is the range as refusals have it, in the unit of the request: "0 (no limit) to 1000".
+// String is the range as refusals have it, in the unit of the request: "0 (no limit) to 1,000".
 func (r Range) String() string {
-	return r.text(fmt.Sprint(r.Least), fmt.Sprint(r.Most), r.Below)
+	return r.text(Exact(r.Least), Exact(r.Most), r.Below)
 }
 
 // Flag is the range as the command line has it: durations are written with their unit, fields are flags.

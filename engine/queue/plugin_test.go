@@ -21,7 +21,7 @@ func TestPluginSettingsAreDeclared(t *testing.T) {
 		{api.PluginSettings{Hold: "open", CPUShare: 64, RecordEvery: 1 << 30, LogLevel: 3}, ""},
 		{api.PluginSettings{Hold: "ajar"}, "/hold must be empty, open or closed"},
 		{api.PluginSettings{CPUShare: 64.5}, "/cpu_share is 64.5; 0 (the server's 0.25) to 64 are allowed"},
-		{api.PluginSettings{RecordEvery: -1}, "/record_every is -1; 0 (the server's 10,000) to 1073741824 are allowed"},
+		{api.PluginSettings{RecordEvery: -1}, "/record_every is -1; 0 (the server's 10,000) to 1,073,741,824 are allowed"},
 		{api.PluginSettings{LogLevel: 4}, "/log_level is 4; 0 to 3 are allowed"},
 	} {
 		got := ""

@@ -58,25 +58,25 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		change func(*Settings)
 		want   string
 	}{
-		{func(s *Settings) { s.MaxAttempts = 1001 }, "/max_attempts is 1001; 0 (no limit) to 1000 are allowed"},
+		{func(s *Settings) { s.MaxAttempts = 1001 }, "/max_attempts is 1001; 0 (no limit) to 1,000 are allowed"},
 		{func(s *Settings) { s.MaxExpiries = 251 }, "/max_expiries is 251; 0 (no limit) to 250 are allowed"},
 		{func(s *Settings) { s.OnExhausted = Inherit }, "/on_exhausted must be fail_submission, dead_letter or skip"},
 		{func(s *Settings) { s.OnExhausted = Skip + 1 }, "/on_exhausted must be fail_submission, dead_letter or skip"},
 		{func(s *Settings) { s.Durability = Relaxed + 1 }, "/durability must be full or relaxed"},
-		{func(s *Settings) { s.MaxReservation = 25 * time.Hour }, "/max_reservation_ms is 90000000; 100 to 86400000 are allowed"},
-		{func(s *Settings) { s.MaxReservation = 0 }, "/max_reservation_ms is 0; 100 to 86400000 are allowed"},
+		{func(s *Settings) { s.MaxReservation = 25 * time.Hour }, "/max_reservation_ms is 90000000; 100 to 86,400,000 are allowed"},
+		{func(s *Settings) { s.MaxReservation = 0 }, "/max_reservation_ms is 0; 100 to 86,400,000 are allowed"},
 		{func(s *Settings) { s.ReservationTimeout = time.Millisecond }, "/reservation_timeout_ms is 1; 100 to max_reservation_ms (86400000) are allowed"},
 		{func(s *Settings) { s.MaxReservation = time.Minute }, "/reservation_timeout_ms is 600000; 100 to max_reservation_ms (60000) are allowed"},
 		{func(s *Settings) { s.SuspectShare = 1.5 }, "/suspect_share is 1.5; 0 (behind all other work) to 1 (no limit) are allowed"},
 		{func(s *Settings) { s.SuspectShare = math.NaN() }, "/suspect_share is NaN; 0 (behind all other work) to 1 (no limit) are allowed"},
-		{func(s *Settings) { s.Retention = -time.Second }, "/retention_seconds is -1; 0 (for ever) to 315360000 are allowed"},
-		{func(s *Settings) { s.DeadRetention = MaxRetention + time.Second }, "/dead_retention_seconds is 315360001; 0 (until they are redriven, forwarded or deleted) to 315360000 are allowed"},
-		{func(s *Settings) { s.ConsumerGrace = 2 * time.Hour }, "/consumer_grace_ms is 7200000; 0 (at once) to 3600000 are allowed"},
-		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600000 are allowed"},
-		{func(s *Settings) { s.DeadAfter = -time.Second }, "/dead_after_ms is -1000; 0 (none) to 315360000000 are allowed"},
+		{func(s *Settings) { s.Retention = -time.Second }, "/retention_seconds is -1; 0 (for ever) to 315,360,000 are allowed"},
+		{func(s *Settings) { s.DeadRetention = MaxRetention + time.Second }, "/dead_retention_seconds is 315360001; 0 (until they are redriven, forwarded or deleted) to 315,360,000 are allowed"},
+		{func(s *Settings) { s.ConsumerGrace = 2 * time.Hour }, "/consumer_grace_ms is 7200000; 0 (at once) to 3,600,000 are allowed"},
+		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600,000 are allowed"},
+		{func(s *Settings) { s.DeadAfter = -time.Second }, "/dead_after_ms is -1000; 0 (none) to 315,360,000,000 are allowed"},
 		{func(s *Settings) { s.OnDeadline = DeadLetterThem + 1 }, "/on_deadline must be skip or dead_letter"},
-		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86400000 are allowed"},
-		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2592000000 are allowed"},
+		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86,400,000 are allowed"},
+		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2,592,000,000 are allowed"},
 		{func(s *Settings) { s.ExpiryBackoff.Factor = 0.5 }, "/expiry_backoff/factor is 0.5; 1 to 100 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Kind = Listed + 1 }, "/retry_backoff/kind must be exponential, linear, fixed or list"},
 		{func(s *Settings) { s.RetryBackoff.Jitter = NoJitter + 1 }, "/retry_backoff/jitter must be full, equal or none"},
@@ -119,13 +119,13 @@ func TestRangeTexts(t *testing.T) {
 	for _, test := range []struct {
 		setting, want, flag string
 	}{
-		{"/max_attempts", "0 (no limit) to 1000", "0 (no limit) to 1000"},
+		{"/max_attempts", "0 (no limit) to 1,000", "0 (no limit) to 1,000"},
 		{"/suspect_share", "0 (behind all other work) to 1 (no limit)", "0 (behind all other work) to 1 (no limit)"},
-		{"/reservation_timeout_ms", "100 to max_reservation_ms (at most 86400000)", "100ms to --max-reservation (at most 24h)"},
-		{"/retention_seconds", "0 (for ever) to 315360000", "0 (for ever) to 87600h"},
-		{"/restart_grace_ms", "0 (none) to 600000", "0 (none) to 10m"},
-		{"/expiry_backoff/cap_ms", "0 (none) to 2592000000", "0 (none) to 720h"},
-		{"/retry_backoff/delays_ms/7", "0 (at once) to 2592000000", "0 (at once) to 720h"},
+		{"/reservation_timeout_ms", "100 to max_reservation_ms (at most 86,400,000)", "100ms to --max-reservation (at most 24h)"},
+		{"/retention_seconds", "0 (for ever) to 315,360,000", "0 (for ever) to 87600h"},
+		{"/restart_grace_ms", "0 (none) to 600,000", "0 (none) to 10m"},
+		{"/expiry_backoff/cap_ms", "0 (none) to 2,592,000,000", "0 (none) to 720h"},
+		{"/retry_backoff/delays_ms/7", "0 (at once) to 2,592,000,000", "0 (at once) to 720h"},
 	} {
 		if r, ok := SettingRange(test.setting); !ok || r.String() != test.want || r.Flag() != test.flag {
 			t.Errorf("%s: got %q and %q, want %q and %q", test.setting, r, r.Flag(), test.want, test.flag)

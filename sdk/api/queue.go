@@ -337,7 +337,7 @@ type NodeQueue struct {
 	Queue string `json:"queue"` // Name of the queue
 	Shard uint16 `json:"shard"` // Number of its shard, which is part of the ids of its submissions
 	Epoch uint32 `json:"epoch"` // Number of the owner's claim; the next owner's is larger
-	// How long the owner may serve without another heartbeat, in milliseconds: at most 4500. Below 0, the lease has ended, and another
+	// How long the owner may serve without another heartbeat, in milliseconds: at most 4,500. Below 0, the lease has ended, and another
 	// node may take the queue over. null: the server is alone, and needs no lease
 	LeaseMS *int64 `json:"lease_ms" nullable:"true"`
 }

@@ -238,7 +238,7 @@ test('a submission is inserted by the form; what the server refuses stands at it
   await form.getByRole('button', { name: 'Insert' }).click()
   const priority = form.locator('label', { hasText: 'Priority' })
   await priority.getByRole('alert').waitFor()
-  await eventually(async () => assert.match(await priority.textContent(), /9007199254740991/))
+  await eventually(async () => assert.match(await priority.textContent(), /9,007,199,254,740,991/))
   await form.getByLabel('Priority').fill('7')
   await form.getByLabel('Meta').fill('company=formed\nnothing')
   await form.getByRole('button', { name: 'Insert' }).click()

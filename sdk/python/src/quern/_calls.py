@@ -743,7 +743,7 @@ class Calls:
         """Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that
         have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null
         becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit
-        2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open
+        2,147,483,647 frees one value. All take effect with the next reservation. The server does a step for each value of open
         submissions. If-Match and If-None-Match work as for a value. The first default answers 201.
         """
         found: types.MetaKey = self._fetch(_request("put meta key", "PUT", path("/v1/queues/{}/meta-keys/{}", queue, key), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
@@ -1696,7 +1696,7 @@ class AsyncCalls:
         """Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that
         have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null
         becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit
-        2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open
+        2,147,483,647 frees one value. All take effect with the next reservation. The server does a step for each value of open
         submissions. If-Match and If-None-Match work as for a value. The first default answers 201.
         """
         found: types.MetaKey = await self._fetch(_request("put meta key", "PUT", path("/v1/queues/{}/meta-keys/{}", queue, key), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))

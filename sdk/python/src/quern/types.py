@@ -1817,7 +1817,7 @@ class NodeQueue(TypedDict):
     """NodeQueue: see the server's OpenAPI document."""
     #: Number of the owner's claim; the next owner's is larger
     epoch: int
-    #: How long the owner may serve without another heartbeat, in milliseconds: at most 4500. Below 0, the lease has ended, and another
+    #: How long the owner may serve without another heartbeat, in milliseconds: at most 4,500. Below 0, the lease has ended, and another
     #: node may take the queue over. null: the server is alone, and needs no lease
     lease_ms: Optional[int]
     #: Name of the queue
@@ -3308,7 +3308,7 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     """ScheduleDefinition: see the server's OpenAPI document."""
     #: With missed all: emit at most this many missed ticks, the newest ones; default 100
     catchup_limit: int
-    #: With missed all: emit no tick that is older than this; default 3600000
+    #: With missed all: emit no tick that is older than this; default 3,600,000
     catchup_window_ms: int
     #: Whether the schedule runs; false pauses it; default true
     enabled: bool

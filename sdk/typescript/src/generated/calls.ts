@@ -502,7 +502,7 @@ export class Calls {
     return this.connection.json<MetaKey>({ what: "get meta key", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}`, safe: true, signal: options.signal })
   }
 
-  /** Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit 2147483647 frees one value. All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match work as for a value. The first default answers 201. Needs the scope operate. */
+  /** Set a default limit, weight, rate and quota for all values of a meta key. Sets the default for all values of the key that have no such setting of their own, also for those that come later. It replaces all settings: one that is absent or null becomes unset. A value's own `limit`, `weight`, `rate` or number of `quota` takes the place of the default, so the limit 2,147,483,647 frees one value. All take effect with the next reservation. The server does a step for each value of open submissions. If-Match and If-None-Match work as for a value. The first default answers 201. Needs the scope operate. */
   putMetaKey(queue: string, key: string, body: ValueSettings, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string

@@ -1318,7 +1318,7 @@ export type Node = {
 export type NodeQueue = {
   /** Number of the owner's claim; the next owner's is larger */
   epoch: number
-  /** How long the owner may serve without another heartbeat, in milliseconds: at most 4500. Below 0, the lease has ended, and another node may take the queue over. null: the server is alone, and needs no lease */
+  /** How long the owner may serve without another heartbeat, in milliseconds: at most 4,500. Below 0, the lease has ended, and another node may take the queue over. null: the server is alone, and needs no lease */
   lease_ms: number | null
   /** Name of the queue */
   queue: string
@@ -2525,7 +2525,7 @@ export type Schedule = {
 export type ScheduleDefinition = {
   /** With missed all: emit at most this many missed ticks, the newest ones; default 100 */
   catchup_limit?: number
-  /** With missed all: emit no tick that is older than this; default 3600000 */
+  /** With missed all: emit no tick that is older than this; default 3,600,000 */
   catchup_window_ms?: number
   /** Whether the schedule runs; false pauses it; default true */
   enabled?: boolean
