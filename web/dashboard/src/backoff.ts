@@ -1,4 +1,4 @@
-import { duration } from './format'
+import { duration, exact } from './format'
 
 export interface Backoff { kind?: string; base_ms: number; factor: number; cap_ms: number; delays_ms?: number[]; jitter?: string }
 export const isBackoff = (v: unknown): v is Backoff => typeof v === 'object' && v !== null && 'base_ms' in v
@@ -10,7 +10,7 @@ export function pause(b: Backoff): string {
   if (b.base_ms === 0 && b.kind !== 'list') return 'none'
   const first = ms(b.base_ms)
   const delay = b.kind === 'list' ? (b.delays_ms ?? []).map(ms).join(', then ') : b.kind === 'fixed' ? first
-    : first + (b.kind === 'linear' ? ' times the attempt' : `, times ${b.factor} per attempt`) + (b.cap_ms ? `, at most ${ms(b.cap_ms)}` : '')
+    : first + (b.kind === 'linear' ? ' times the attempt' : `, times ${exact(b.factor)} per attempt`) + (b.cap_ms ? `, at most ${ms(b.cap_ms)}` : '')
   return (b.jitter === 'none' ? '' : b.jitter === 'equal' ? 'half to all of ' : 'up to ') + delay
 }
 

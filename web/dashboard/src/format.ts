@@ -59,6 +59,12 @@ export function dates(options: Intl.DateTimeFormatOptions): (at: string | number
 /** A moment in the reader's time zone. */
 export const moment = dates({ dateStyle: 'medium', timeStyle: 'medium' })
 
+/** A sentence of the server with its moments in the reader's time zone. */
+export const local = (text: string) => text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, moment)
+
+/** The name of what values are counted by: of a submission, strategies write it with a sign. */
+export const keyName = (key: string) => (key === '$submission' ? 'submission' : key)
+
 /** A meta value as people read it: text that looks like a number, or whose ends or lines would not be seen, is quoted. */
 export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$|^\s|\s$|[\t\n\r]/.test(v) ? write(v) : v)
 

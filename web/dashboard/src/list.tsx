@@ -61,7 +61,7 @@ class Row extends Component<{ line: Line; columns: Column[] }> {
     const named = (cell: VNode, i: number) => {
       const c = columns[i]
       const { class: own, colSpan } = cell.props as { class?: string; colSpan?: number }
-      return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? { style: { gridColumn: `span ${colSpan}` } } : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
+      return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? { style: { '--column': i + (l.pick ? 2 : 1) } } : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
     }
     return (
       <tr role="row" data-on={l.on || undefined} data-at={l.at || undefined} data-gone={l.gone || undefined} title={l.gone ? 'no longer in this list' : undefined}>

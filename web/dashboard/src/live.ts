@@ -26,6 +26,7 @@ export function useLive<T>(path: string, every = 2, of = path): Live<T> {
   const busy = useRef<{ stop: AbortController; awaited: boolean } | null>(null)
   const wanted = useRef({ path, of })
   const seen = useRef(0)
+  const shown = useRef('')
   const start = (awaited = false) => {
     if (busy.current) return
     const mine = { stop: new AbortController(), awaited }
@@ -35,7 +36,11 @@ export function useLive<T>(path: string, every = 2, of = path): Live<T> {
     const { path, of } = wanted.current
     void call<T>('GET', path, undefined, {}, signal)
       .then(async (data) => {
-        if (!awaited) await inTurn()
+        if (!awaited && shown.current === of) {
+          await inTurn()
+          if (frozen.peek()) return
+        }
+        if (!signal.aborted) shown.current = of
         if (!signal.aborted) set((old) => kept(old, { of, data, problem: undefined }))
       })
       .catch((problem) => { if (!signal.aborted) set((old) => ({ of, data: old.of === of ? old.data : undefined, problem })) })

@@ -1,6 +1,7 @@
 import './app.css'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { computed } from '@preact/signals'
 import { Login, Me, NotToLook, useWho } from './access'
 import { answering, quern, valueText } from './api'
 import { keepPlaces } from './back'
@@ -45,6 +46,9 @@ function Root() {
   return locked.value ? <Login /> : who.value ? <App /> : <div aria-busy="true" />
 }
 
+/** Whether the list of pages has the numbers beside their names, which make it wider. */
+const begun = computed(() => stats.value !== null && rules.value?.data !== undefined)
+
 function App() {
   const { page, rest } = route.value
   const title = places.find((p) => p.page === page)?.name ?? 'Not found'
@@ -55,7 +59,7 @@ function App() {
     if (!one) return
     const [at, all] = [one.getBoundingClientRect(), one.parentElement!.getBoundingClientRect()]
     one.parentElement!.scrollBy(at.left + at.width / 2 - all.left - all.width / 2, 0) // only the list of pages is scrolled, and not the page
-  }, [page])
+  }, [page, begun.value])
   useShortcuts()
   return (
     <div class="app">

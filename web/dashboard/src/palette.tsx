@@ -49,7 +49,7 @@ export function Palette() {
 function Finder() {
   const [text, setText] = useState('')
   const [at, setAt] = useState(0)
-  const [named, setNamed] = useState<Entry[]>([])
+  const [named, setNamed] = useState<Entry[]>()
   const input = useRef<HTMLInputElement>(null)
   useEffect(() => { input.current?.focus() }, [])
   useEffect(() => {
@@ -63,7 +63,7 @@ function Finder() {
     ]).then((all) => { if (!ended.signal.aborted) setNamed(all.flat()) })
     return () => ended.abort()
   }, [])
-  const found = matching(text.trim(), named)
+  const found = matching(text.trim(), named ?? [])
   const place = Math.min(at, found.length - 1)
   const choose = (entry: Entry | undefined) => {
     if (!entry) return
@@ -83,7 +83,7 @@ function Finder() {
         placeholder="Page, submission id, id/chunk, company=acme, consumer, strategy, plugin…" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }} onKeyDown={key} />
       <ul id="palette-found" role="listbox" aria-label="Found">
         {found.map((f, i) => <li key={f.kind + f.name} id={'palette-' + i} role="option" aria-selected={i === place} onPointerMove={() => setAt(i)} onClick={() => choose(f)}><span>{f.name}</span><small>{f.kind}</small></li>)}
-        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>No match. An id opens its submission, KEY=VALUE the page of a value.</span></li>}
+        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>{named ? 'No match. An id opens its submission, KEY=VALUE the page of a value.' : 'Reading…'}</span></li>}
       </ul>
       <p class="note"><kbd>↑</kbd> <kbd>↓</kbd> choose, <kbd>Enter</kbd> goes, <kbd>Esc</kbd> closes</p>
     </>

@@ -1,6 +1,6 @@
 import declared from './settings.json'
 import { isBackoff, ms, pause } from './backoff'
-import { duration } from './format'
+import { duration, exact } from './format'
 
 /** What the server declares of the settings of a queue and of a plugin, in the order in which they are shown. `make golden` writes settings.json. */
 interface Setting { name: string; sentence: string; range?: string; zero?: string; choices?: string[] }
@@ -20,7 +20,7 @@ export function said(name: string, value: unknown): string {
   if (typeof value === 'number' && name === 'suspect_share') return `${(100 * value).toFixed(0)} %`
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (isBackoff(value)) return pause(value)
-  return value === undefined || value === '' ? 'none' : String(value)
+  return value === undefined || value === '' ? 'none' : typeof value === 'number' ? exact(value) : String(value)
 }
 
 /** All settings of a queue by name, those that are not set too, and those that this page does not know last. */

@@ -84,14 +84,20 @@ let retry = 0
 let lastFrame = 0
 let frames = 0
 
+/** How long a frame waits for the answers that are asked for with it: a page that is drawn once for all of them costs half of one that is drawn for each. */
+const gatherMs = 150
+
 /** After how long a page that no one touches is drawn every other second: who looks at it from afar reads no number by the second. */
 const calmAfterMs = 30_000
 let touched = performance.now()
 for (const event of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'focus']) addEventListener(event, () => { touched = performance.now() }, { passive: true, capture: true })
 const untouched = () => performance.now() - touched > calmAfterMs
 
-/** Resolves when an answer can be shown: at once, or with the next frame where no one touches the page, so that it is drawn once for both. */
-export const inTurn = async () => { if (untouched()) await nextFrame() }
+/** Grows whenever a frame is shown. */
+const drawn = signal(0)
+
+/** Resolves when an answer can be shown that takes the place of another: with the next frame, so that the page is drawn once for both. */
+export const inTurn = async () => { if (followed && stats.peek()) await nextFrame() }
 
 /** Takes a frame in: what a page shows is of its moment now. */
 function show(frame: StatsFrame) {
@@ -100,7 +106,7 @@ function show(frame: StatsFrame) {
   aside.value = null
   document.documentElement.dataset.frame = frame.at
   age.value = 0
-  beat.value++
+  drawn.value++
   append({
     at: [Date.parse(frame.at)], ready: [frame.stats.ready], waiting: [frame.stats.waiting], reserved: [frame.stats.reserved], dead: [frame.stats.dead],
     inserted_rate: [frame.rates.inserted], reserved_rate: [frame.rates.reserved], done_rate: [frame.rates.done], failed_rate: [frame.rates.failed],
@@ -123,22 +129,35 @@ function open(name: string, more: string) {
   let first: StatsFrame | undefined
   const waiting: StatsFrame[] = []
   let last = '' // the keys of the last of them
+  let timer = 0
+  let asked = 0 // for how many of them what belongs to them was asked for
+  const beside = new Map<string, string>() // what came with the last of them, by its topic
   const draw = () => batch(() => {
-    if (waiting.length === 0 || followed !== src) return
+    if (followed !== src) return
     waiting.splice(0).forEach(show)
+    asked = 0
     keys.value = read<KeysFrame>(last)
+    if (beside.has('consumers')) consumers.value = read<ConsumersFrame>(beside.get('consumers')!)
+    if (beside.has('schedules')) schedules.value = read<SchedulesFrame>(beside.get('schedules')!)
+    beside.clear()
   })
+  const gather = () => {
+    if (followed !== src) return
+    clearTimeout(timer)
+    beat.value += waiting.length - asked
+    asked = waiting.length
+    timer = setTimeout(draw, stats.peek() ? gatherMs : 0) as unknown as number // with the first, what comes with it
+  }
   src.on('stats', (data) => { first = read<StatsFrame>(data) })
   src.on('keys', (data) => { // it comes right after the stats of the same moment: with both at once, a page is drawn once
     if (!first) return
     lastFrame = performance.now()
     last = data
-    if (waiting.push(first) > 1 || !untouched()) draw()
-    else setTimeout(draw, 1500)
+    if (waiting.push(first) > 1 || !untouched()) gather()
+    else timer = setTimeout(gather, 1500) as unknown as number
   })
-  const shown = () => waiting.length === 0 // what belongs to a frame that is not shown is not, either
-  src.on('consumers', (data) => { if (shown()) consumers.value = read<ConsumersFrame>(data) })
-  src.on('schedules', (data) => { if (shown()) schedules.value = read<SchedulesFrame>(data) })
+  src.on('consumers', (data) => { beside.set('consumers', data) })
+  src.on('schedules', (data) => { beside.set('schedules', data) })
   src.on('skipped', (data) => { skipped.value += read<{ frames: number }>(data).frames })
   src.onJoined = () => void call<Series>('GET', `${queuePath(name)}/timeseries`).then((past) => { if (followed === src) begin(past) }, () => {}) // the chart begins now
   src.onClosed = () => { if (followed === src) void look(name, more, 2000) }
@@ -201,7 +220,7 @@ export function follow() {
 /** Resolves with the next frame, or after a moment while the page is frozen or its stream is cut. */
 export function nextFrame(): Promise<void> {
   return new Promise((done) => {
-    const was = beat.peek()
+    const was = drawn.peek()
     let over = false
     const end = () => {
       if (over) return
@@ -212,6 +231,6 @@ export function nextFrame(): Promise<void> {
     }
     const timer = setTimeout(end, 2000)
     let stop: (() => void) | undefined
-    stop = effect(() => { if (beat.value !== was) queueMicrotask(end) })
+    stop = effect(() => { if (drawn.value !== was) queueMicrotask(end) })
   })
 }

@@ -1,5 +1,5 @@
 import { options } from 'preact'
-import { clamped, visible } from './format'
+import { clamped, local, visible } from './format'
 import { CopyMark } from './copy'
 
 /** Whatever is drawn goes through here: no text of a client turns around or hides what stands beside it. What is copied or sent stays as it is. */
@@ -29,9 +29,9 @@ export function Clamp({ text, most = nameLength, href }: { text: string; most?: 
 /** What is read from right to left, with what stands within it. */
 const fromTheRight = /([\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff](?:[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\d_ -]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff])?)/
 
-/** A sentence in which long names stand without their middles, and no name turns around the numbers beside it. */
+/** A sentence in which long names stand without their middles, times are the reader's, and no name turns around the numbers beside it. */
 export function Sentence({ text }: { text: string }) {
-  const part = text.replace(/\S{41,}/g, (name) => clamped(visible(name), 40))
+  const part = local(text).replace(/\S{41,}/g, (name) => clamped(visible(name), 40))
   return <span title={part === text ? undefined : text}>{part.split(fromTheRight).map((piece, i) => (i % 2 ? <bdi key={i}>{piece}</bdi> : piece))}</span>
 }
 

@@ -216,6 +216,7 @@ test('the palette goes anywhere by keyboard', async () => {
     await t.page.keyboard.press('Control+k')
     await t.page.getByRole('combobox', { name: 'Page, id' }).fill(text)
     assert.deepEqual(await t.axe(), [], 'the open palette')
+    await t.page.locator('#palette-found [aria-selected="true"]').waitFor() // names are read when the palette opens
     await t.page.keyboard.press('Enter')
   }
   await go('dead')

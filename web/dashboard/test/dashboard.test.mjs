@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, consumers, dead, eventually, insert, live, looks, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
+import { browser, call, consumers, dead, eventually, insert, live, looks, manifest, misread, open, proxy, renumbered, reserve, server, stats, texts, upload } from './harness.mjs'
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
@@ -112,6 +112,22 @@ for (const [scheme, width] of looks) {
     }
     assert.deepEqual(t.wrong, [])
     await t.close()
+  })
+}
+
+for (const n of [1, 2, 4149]) {
+  test(`every page says ${n} of each thing as a reader would`, async () => {
+    const way = await renumbered(quern.url, n)
+    const t = await open(chromium.b, way.url)
+    t.calm(true)
+    for (const [name, hash] of pages()) {
+      await t.go(hash)
+      await t.page.locator('main h1').waitFor()
+      await t.page.waitForFunction(() => !document.querySelector('main').textContent.includes('Reading…'))
+      assert.deepEqual(misread(await t.page.evaluate(texts)), [], name)
+    }
+    await t.close()
+    way.close()
   })
 }
 

@@ -1,6 +1,7 @@
 // What the tests share: a real server, real load, a real browser.
 import { execFileSync, spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import { createServer as createHttp, request } from 'node:http'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -82,6 +83,9 @@ export const insert = (url, count, meta, more = {}) => call(url, 'POST', '/v1/qu
 export const stats = (url) => call(url, 'GET', '/v1/queues/default/stats')
 export const reserve = (url, body) => call(url, 'POST', '/v1/queues/default/reservations', body)
 
+/** How many consumers are at work: while there are any, each number may be any. */
+let working = 0
+
 /** Consumers that hold what they get for a moment and finish it; one try in forty fails. */
 export function consumers(url, strategies) {
   let go = true
@@ -99,7 +103,12 @@ export function consumers(url, strategies) {
     await call(url, 'POST', '/v1/queues/default/reservations/exchange', { complete, fail })
   }
   const all = strategies.map((s, i) => one(s, `worker-${i + 1}`))
-  return async () => { go = false; await Promise.all(all) }
+  working += all.length
+  return async () => {
+    if (go) working -= all.length
+    go = false
+    await Promise.all(all)
+  }
 }
 
 export const scorer = readFileSync(new URL('scorer.module', import.meta.url))
@@ -154,6 +163,33 @@ export async function proxy(url) {
   }
 }
 
+/** A way to the server on which every number of its answers is another one: what a page says of exactly 1 does not have to be waited for. Shares of a whole stay. Times, ids and sentences are texts, and stay; so do the number of shards, as a divided queue has other pages, and a progress. */
+export async function renumbered(url, n) {
+  const { hostname, port } = new URL(url)
+  const other = (text) => JSON.stringify(JSON.parse(text, (name, v) => (typeof v === 'number' && !(v > 0 && v < 1) && v < 1e12 && !['shards', 'progress'].includes(name) ? n : v)))
+  const listener = createHttp((from, to) => {
+    const asked = request({ hostname, port, path: from.url, method: from.method, headers: { ...from.headers, 'accept-encoding': 'identity' } }, (answer) => {
+      const type = answer.headers['content-type'] ?? ''
+      const { 'content-length': _, ...headers } = answer.headers
+      to.writeHead(answer.statusCode, headers)
+      let rest = ''
+      answer.setEncoding('utf8').on('error', () => to.destroy())
+        .on('data', (text) => {
+          if (!/json|event-stream/.test(type)) return to.write(text)
+          const lines = (rest + text).split('\n')
+          rest = lines.pop()
+          for (const line of lines) to.write((line.startsWith('data: {') ? 'data: ' + other(line.slice(6)) : line.startsWith('{') ? other(line) : line) + '\n')
+        })
+        .on('end', () => to.end(rest.startsWith('{') ? other(rest) : rest))
+      to.on('close', () => answer.destroy())
+    })
+    asked.on('error', () => to.destroy())
+    from.pipe(asked)
+  }).unref()
+  await new Promise((ready) => listener.listen(0, '127.0.0.1', ready))
+  return { url: `http://127.0.0.1:${listener.address().port}`, close: () => { listener.closeAllConnections(); listener.close() } }
+}
+
 /** Debian's Chromium with a profile of its own: that without windows where there is one, as it takes half of the processor time. */
 export async function browser() {
   const dir = mkdtempSync(join(tmpdir(), 'quern-chromium-'))
@@ -206,14 +242,14 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
     told: (words) => page.waitForFunction((w) => globalThis.told.some((text) => (w.source ? new RegExp(w.source).test(text) : text.includes(w))), words instanceof RegExp ? { source: words.source } : words)
       .catch(async (e) => { throw new Error(`told: ${JSON.stringify(await page.evaluate(() => globalThis.told))}, not ${words}`, { cause: e }) }),
     violations: () => page.evaluate(() => globalThis.violations),
-    /** Also the numbers are looked at: whether they stand with the right nouns, and have commas. Numbers that are not those of now are dimmed on purpose: a page that is late is looked at again when it has caught up. */
+    /** Also the numbers are looked at, unless consumers change them meanwhile: whether they stand with the right nouns, and have commas. Numbers that are not those of now are dimmed on purpose: a page that is late is looked at again when it has caught up. */
     axe: async () => {
       if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe)
       for (;;) {
         const late = () => page.evaluate(() => document.documentElement.dataset.live === 'stale')
         const before = await late()
         const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
-        if (violations.length === 0 || calm || !(before || await late())) return [...violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`), ...misread(await page.evaluate(texts))]
+        if (violations.length === 0 || calm || !(before || await late())) return [...violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`), ...(working > 0 ? [] : misread(await page.evaluate(texts)))]
         await live(page)
       }
     },

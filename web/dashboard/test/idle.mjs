@@ -1,6 +1,7 @@
 // What a tab costs that no one touches, page by page, at a server under load with many values: the share of a core that the whole browser takes more than
 // with a blank tab, the main thread's part of it, and what comes over the network. IDLE_PAGES chooses pages,
-// IDLE_SECONDS (30) says how long each is watched, and IDLE_PROFILE has the functions named that take most of the time.
+// IDLE_SECONDS (30) says how long each is watched, IDLE_TOUCHED has the pointer move every few seconds, as if someone read, and IDLE_PROFILE has
+// the functions named that take most of the time.
 import { createConnection, createServer } from 'node:net'
 import { browser, consumers, insert, open, server } from './harness.mjs'
 import { hard } from './hard.mjs'
@@ -51,7 +52,8 @@ all.map = `#/submissions/${large}`
 const stop = consumers(quern.url, ['Fair("tenant", Random)', 'OldestFirst', 'Random', 'MaxSimultaneous("tenant", 3, Random)'])
 const way = await counting(quern.url)
 const processes = await chromium.b.newBrowserCDPSession()
-const spent = async () => (await processes.send('SystemInfo.getProcessInfo')).processInfo.reduce((sum, p) => sum + p.cpuTime, 0)
+const infos = async () => (await processes.send('SystemInfo.getProcessInfo')).processInfo
+const spent = async () => (await infos()).reduce((sum, p) => sum + p.cpuTime, 0)
 let none = 0
 for (const name of wanted) {
   const t = await open(chromium.b, way.url)
@@ -59,11 +61,14 @@ for (const name of wanted) {
   const page = await t.context.newCDPSession(t.page)
   await page.send('Performance.enable', { timeDomain: 'threadTicks' })
   const main = async () => Object.fromEntries((await page.send('Performance.getMetrics')).metrics.map((m) => [m.name, m.value]))
-  await new Promise((settled) => setTimeout(settled, 33_000)) // a page that no one touches does less after half a minute
+  await new Promise((settled) => setTimeout(settled, process.env.IDLE_TOUCHED ? 5000 : 33_000)) // a page that no one touches does less after half a minute
+  let moves = 0
+  const touch = process.env.IDLE_TOUCHED && setInterval(() => void t.page.mouse.move(700 + (moves++ % 9), 8), 3000)
   const [cpu, before, bytes, at] = [await spent(), await main(), way.bytes, performance.now()]
   await new Promise((later) => setTimeout(later, 1000 * seconds))
   const took = (performance.now() - at) / 1000
   const after = await main()
+  clearInterval(touch)
   const share = (100 * ((await spent()) - cpu)) / took
   if (name === 'blank') none = share
   const part = (metric) => ((100 * (after[metric] - before[metric])) / took).toFixed(1)

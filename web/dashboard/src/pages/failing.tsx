@@ -2,7 +2,7 @@ import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueOf } from '../api'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
-import { amount, exact, moment, percent } from '../format'
+import { amount, moment, percent } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Count, Empty, Failed } from '../parts'
@@ -39,7 +39,7 @@ export function Failing() {
         {read.problem && <Failed problem={read.problem} again={read.again} />}
         {action.problem && <Failed problem={action.problem} />}
         {!read.data && !read.problem && <p class="note">Reading…</p>}
-        {read.data && list.length === 0 && <Empty>No chunk waits after a failed try. {waiting ? `${exact(waiting)} wait for a time. ` : ''}<a href={link('dead-letters')}>Dead letters</a> are out of attempts.</Empty>}
+        {read.data && list.length === 0 && <Empty>No chunk waits after a failed try. {waiting ? `${amount(waiting, 'waits', 'wait')} for a time. ` : ''}<a href={link('dead-letters')}>Dead letters</a> are out of attempts.</Empty>}
         {list.length > 0 && (
           <List name="Failing now" items={list} id={(g) => g.fingerprint} scope={path} keys={false} besides={[action.busy]}
             columns={[{ name: 'Error' }, { name: 'Failed tries' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Next try' }, { name: 'Actions', hidden: true }]}

@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks'
 import { curl, quern, queuePath, valueText } from '../api'
-import { amount, duration, exact, percent, shown } from '../format'
+import { amount, duration, exact, keyName, percent, shown } from '../format'
 import { List, Table } from '../list'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -31,7 +31,7 @@ export function Fairness() {
           <header><h2>Ledgers</h2><small>one per Fair block in use, since the first reserve with it</small></header>
           <div class="ledgers" role="group" aria-label="Ledgers">{all.map((l) => (
             <button key={l.id} aria-pressed={l.id === id} onClick={() => refine({ ledger: l.id })}>
-              <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code><Sentence text={l.branch} /></code>
+              <b>{l.depth > 0 ? '↳ ' : ''}{keyName(l.key)}</b><code><Sentence text={l.branch} /></code>
               <span class="note">{amount(l.active, 'competes', 'compete')}, {exact(l.blocked)} at limits, {amount(l.owing, 'owes', 'owe')}{l.places > 1 ? `, in ${exact(l.places)} places` : ''} · {l.cost === 'time' ? 'seconds held' : 'chunks'} are shared</span>
             </button>
           ))}</div>
@@ -69,7 +69,7 @@ function OneLedger({ id, base }: { id: string; base: string }) {
   const first = history.current[0]
   const known = of.lately_since ? Date.parse(of.lately_since) : undefined // the server's ten minutes, once it has a reading
   const lately = known ? sums(of.items, (t) => t.lately, of.lately) : since(of, first)
-  const scale = [10, 20, 50].find((most) => [...lately.of.values()].every((t) => percent(t.received, lately.received) <= most && percent(t.entitled, lately.entitled) <= most)) ?? 100
+  const scale = [0.01, 0.1, 1, 10, 20, 50].find((most) => [...lately.of.values()].every((t) => percent(t.received, lately.received) <= most && percent(t.entitled, lately.entitled) <= most)) ?? 100
   const seconds = known ? (at - known) / 1000 : first ? (at - first.at) / 1000 : 0
   return (
     <>
@@ -79,13 +79,13 @@ function OneLedger({ id, base }: { id: string; base: string }) {
       <Tile name="Furthest ahead" value={signed(of.most_ahead)} of="reserved">{unit} that one owes</Tile>
       <Tile name="Sum of lags" value={signed(of.lag)} of={Math.abs(of.lag) < 0.5 ? 'done' : 'dead'}>{Math.abs(of.lag) < 0.5 ? 'the books agree' : 'read during a reserve'}</Tile>
       <Tile name="Received" value={exact(Math.round(of.received))}>{unit} by those here now</Tile>
-      <Tile name="Seen for" value={seconds > 0 ? duration(seconds) : '—'}>{known ? 'measured by the server; the bars compare it' : 'measured by this page; the bars compare it'}</Tile>
+      <Tile name="Seen for" value={seconds > 0 ? duration(seconds) : '—'}>{known ? 'by the server: what the bars compare' : 'by this page: what the bars compare'}</Tile>
       <Lags of={of} unit={unit} />
       <Furthest name="Owed most" sort="behind" id={id} base={base} of={of} />
       <Furthest name="Ahead most" sort="ahead" id={id} base={base} of={of} />
       <section class="card w12">
         <header>
-          <div class="row"><h2>Tenants of <span class="chip">{of.ledger.key}</span></h2><small>{exact(of.items.length)} of {exact(of.tenants)}</small></div>
+          <div class="row"><h2>Tenants of <span class="chip">{keyName(of.ledger.key)}</span></h2><small>{exact(of.items.length)} of {exact(of.tenants)}</small></div>
           <div class="row">
             <span class="seg" role="group" aria-label="Order">{Object.entries(sorts).map(([name, text]) => <button key={name} aria-pressed={sort === name} onClick={() => refine({ sort: name === 'received' ? undefined : name })}>{text}</button>)}</span>
             <CopyAs cli={quern('ledgers', id, '--queue', queue.value, ...(sort === 'received' ? [] : ['--sort', sort]))} curl={curl('GET', path)} />
@@ -139,7 +139,8 @@ function Furthest({ name, sort, id, base, of }: { name: string; sort: 'behind' |
 }
 
 export const signed = (n: number) => (Math.abs(n) < 0.005 ? '0' : `${n > 0 ? '+' : '−'}${Math.abs(n).toFixed(2)}`)
-const share = (n: number) => `${n.toFixed(1)} %`
+/** Among ten thousand tenants, a fair share is a hundredth of a percent. */
+export const share = (n: number) => `${n > 0 && n < 0.1 ? (n < 0.001 ? '<0.001' : n.toFixed(3)) : n.toFixed(1)} %`
 
 interface Lately { received: number; entitled: number; of: Map<string, { received: number; entitled: number }> }
 
@@ -179,7 +180,7 @@ function cells(key: string, t: LedgerTenant, lately: Lately, scale: number) {
   const lag = Math.max(-3, Math.min(3, t.lag))
   return [
     nameOf(key, t), state(t),
-    <td class="r">{t.weight}</td>,
+    <td class="r">{exact(t.weight)}</td>,
     <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'too short to measure'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,
     <td class="r">{known ? share(got) : '—'}</td>, <td class="r">{known ? share(due) : '—'}</td>, <td class="r">{t.state === 'active' ? share(100 * t.share) : '—'}</td>,
     <td><div class="lag"><div class="axis" aria-hidden="true"><i class={t.lag >= 0 ? 'ready' : 'reserved'} style={t.lag >= 0 ? { left: '50%', width: `${(50 * lag) / 3}%` } : { right: '50%', width: `${(-50 * lag) / 3}%` }} /></div><span>{signed(t.lag)}</span></div></td>,

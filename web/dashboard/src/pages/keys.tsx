@@ -112,7 +112,7 @@ function cells(of: string, v: ValueCount, edit: () => void) {
     </td>,
     <td><AtLimit v={v} /></td>, <td class="r wide">{share.toFixed(1)} %</td>,
     <td class="r">{v.dead ? <a href={link('dead-letters', { ['meta.' + of]: valueText(v.value) })}><Count n={v.dead} /></a> : 0}</td>, <td class="r wide"><Count n={v.done ?? 0} /></td>, <td class="r wide"><Count n={v.submissions} /></td>,
-    <td class="r">{v.weight ?? <span class="note" title={byDefault(v.weight, v.default_weight) ?? 'not set, which counts as 1'}>{v.default_weight ?? 1}</span>}</td>,
+    <td class="r">{v.weight !== null ? exact(v.weight) : <span class="note" title={byDefault(v.weight, v.default_weight) ?? 'not set, which counts as 1'}>{exact(v.default_weight ?? 1)}</span>}</td>,
     <td class="r"><div class="row end"><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]
 }
@@ -151,7 +151,7 @@ const body = ({ limit, weight, rate, waiting, submissions }: Settings) => ({ lim
 const empty = (s: Settings) => Object.values(s).every((field) => field === null)
 
 /** What is set for a value, in words. */
-export const inWords = ({ limit, weight, rate, waiting, submissions }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${weight ?? 1}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${amount(waiting, 'waiting chunk')}` : ''}${submissions ? `, at most ${amount(submissions, 'open submission')}` : ''}`
+export const inWords = ({ limit, weight, rate, waiting, submissions }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${exact(weight ?? 1)}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${amount(waiting, 'waiting chunk')}` : ''}${submissions ? `, at most ${amount(submissions, 'open submission')}` : ''}`
 
 /** Limit, weight, rate and quota of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
 export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {

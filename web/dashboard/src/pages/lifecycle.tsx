@@ -64,7 +64,7 @@ function Tiles({ w, ready }: { w: Lifecycle; ready: Readiness | undefined }) {
       <Tile of={w.degraded ? 'dead' : 'done'} name="Worker" value={w.degraded ? 'degraded' : 'serving'}>{w.degraded ? 'its commits fail: inserts are refused' : failing.length > 0 ? `${failing[0]!.kind} failed ${exact(failing[0]!.failures_in_a_row)} in a row` : 'its commits succeed'}</Tile>
       <Tile of={w.lag_seconds >= 1 ? 'waiting' : 'done'} name="Lag" value={ago(w.lag_seconds)} title={`${w.lag_seconds.toFixed(3)} s`}>{w.lag_seconds >= 1 ? 'since the oldest action is due' : 'nothing is overdue'}</Tile>
       <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action is parked'}</Tile>
-      <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${exact(s.shelved)} wait for a slot` : 'none waits for a place'}</Tile>
+      <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${amount(s.shelved, 'waits', 'wait')} for a place` : 'none waits for a place'}</Tile>
       <Tile of={grace > 0 ? 'paused' : 'zero'} name="Restart grace" value={grace > 0 ? duration(grace) : 'over'} title={w.restart_grace_until ? moment(w.restart_grace_until) : 'it is over, or the queue has none'}>{grace > 0 ? `until ${moment(w.restart_grace_until!)}` : 'limits apply as usual'}</Tile>
       <Tile of={ready ? 'done' : 'zero'} name="Server" value={ready ? 'ready' : 'not ready'} title={ready?.checks?.map((c) => `${queueName(c.name)}: ${c.ok ? 'ok' : c.detail ?? 'failed'}`).join('\n') ?? ''}>{ready ? `${amount(ready.checks?.length ?? 0, 'part works', 'parts work')}` : 'its checks are read'}</Tile>
     </>
@@ -125,7 +125,7 @@ function Recounted({ r }: { r: Recount }) {
       <dl class="facts">
         <dt>checked</dt><dd>{amount(r.submissions_checked_total, 'submission')}, {amount(r.values_checked_total, 'value')} and {amount(r.queue_counters_checked_total, 'total')} since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} skipped`}</dd>
         <dt>last round</dt><dd>{r.last_round_at ? moment(r.last_round_at) : 'not yet'}{r.progress > 0 && `; the next is ${(100 * r.progress).toFixed(0)} % through`}</dd>
-        {d && <><dt>newest mistake</dt><dd><code>{d.counter}</code> of {d.submission ? <a class="mono" href={link('submissions/' + d.submission)}>{d.submission}</a> : d.meta_key ? <span class="chip">{d.meta_key}={String(d.value)}</span> : 'the queue'}: {exact(d.kept)} were counted, {exact(d.recounted)} are there; {d.corrected ? 'corrected' : 'not corrected'}, {moment(d.at)}</dd></>}
+        {d && <><dt>newest mistake</dt><dd><code>{d.counter}</code> of {d.submission ? <a class="mono" href={link('submissions/' + d.submission)}>{d.submission}</a> : d.meta_key ? <span class="chip">{d.meta_key}={String(d.value)}</span> : 'the queue'}: {amount(d.kept, 'was', 'were')} counted, {amount(d.recounted, 'is', 'are')} there; {d.corrected ? 'corrected' : 'not corrected'}, {moment(d.at)}</dd></>}
       </dl>
     </section>
   )

@@ -59,9 +59,9 @@ function Tiles({ frame: { at, stats: s, rates } }: { frame: StatsFrame }) {
       <Tile of="ready" name="Ready" href={link('submissions', { state: 'open' })} value={short(s.ready)} title={exact(s.ready)}>in {amount(s.submissions_open, 'submission')}</Tile>
       <Tile of="reserved" name="In flight" href={link('reservations')} value={short(s.reserved)} title={exact(s.reserved)}>{amount(s.consumers_waiting, 'call waits', 'calls wait')} for work</Tile>
       <Tile of="waiting" name="Waiting" href={link('failing')} value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
-      <Tile of="done" name="Done" href={link('submissions', { state: 'completed' })} value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
+      <Tile of="done" name="Done" href={link('submissions', { state: 'completed' })} value={`${short(rates.done)}/s`} title={`${amount(rates.done, 'chunk')} per second`}>{short(s.done_total)} since the start</Tile>
       <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
-      <Tile name="Empty in" value={open === 0 ? 'now' : f?.moving ? duration(Math.max(1, (Date.parse(f.p50) - now) / 1000)) : '—'} title={f ? ends(f, now) : ''}>{open === 0 ? 'nothing is open' : f?.moving ? `nine times in ten within ${duration(Math.max(1, (Date.parse(f.p90) - now) / 1000))}${f.not_before ? `, not before ${moment(f.not_before)}` : ''}` : f ? `a part does not move; the rest ${ends({ ...f, moving: true }, now)}` : free === 0 ? 'rules hold all of it' : rates.done > 0 ? 'the pace is being measured' : 'no chunk is finishing'}</Tile>
+      <Tile name="Empty in" value={open === 0 ? 'now' : f?.moving ? duration(Math.max(1, (Date.parse(f.p50) - now) / 1000)) : '—'} title={f ? ends(f, now) : ''}>{open === 0 ? 'nothing is open' : f?.moving ? `nine times in ten within ${duration(Math.max(1, (Date.parse(f.p90) - now) / 1000))}${f.not_before ? `, not before ${moment(f.not_before)}` : ''}` : f ? 'a part does not move' : free === 0 ? 'rules hold all of it' : rates.done > 0 ? 'the pace is being measured' : 'no chunk is finishing'}</Tile>
     </>
   )
 }

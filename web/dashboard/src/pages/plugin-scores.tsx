@@ -50,7 +50,7 @@ function Numbers({ s }: { s: PluginScores }) {
   return (
     <>
       <p>
-        The last <b>{exact(s.rows)}</b> candidates that were sampled: {s.uses.includes('shadow') ? 'a shadow decides nothing, so it took no chunk' : <>something was taken of <b>{exact(s.taken)}</b></>}, <b>{exact(s.skipped)}</b> were skipped.
+        The last <b>{exact(s.rows)}</b> {s.rows === 1 ? 'candidate that was' : 'candidates that were'} sampled: {s.uses.includes('shadow') ? 'a shadow decides nothing, so it took no chunk' : <>something was taken of <b>{exact(s.taken)}</b></>}, <b>{exact(s.skipped)}</b> {s.skipped === 1 ? 'was' : 'were'} skipped.
         {configured !== '{}' && <> Configured as <span class="chip">{configured}</span></>}
       </p>
       <Faults s={s} />

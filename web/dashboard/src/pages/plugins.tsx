@@ -48,7 +48,7 @@ export function Plugins() {
             columns={[{ name: 'Plugin' }, { name: 'State' }, { name: 'Active' }, { name: 'Canary' }, { name: 'Shadow' }, { name: 'Versions', right: true }, { name: 'Changed' }]}
             cells={(p) => [
               <td><a class="mono" href={link('plugins/' + p.name)}>{p.name}</a></td>, <td><PluginState of={p.state} /></td>, <td>{use(p.active)}</td>,
-              <td>{use(p.canary)}{p.canary && <span> {p.canary_percent} %</span>}</td>, <td>{use(p.shadow)}</td>, <td class="r">{p.versions}</td>, <td class="note">{p.changed_at ? moment(p.changed_at) : ''}</td>,
+              <td>{use(p.canary)}{p.canary && <span> {p.canary_percent} %</span>}</td>, <td>{use(p.shadow)}</td>, <td class="r">{exact(p.versions)}</td>, <td class="note">{p.changed_at ? moment(p.changed_at) : ''}</td>,
             ]} />
         )}
       </section>

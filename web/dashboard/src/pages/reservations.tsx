@@ -89,7 +89,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
           cells={(h) => [
             <td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>,
             <td>{h.consumer ? <Clamp text={h.consumer} href={link('consumers/' + encodeURIComponent(h.consumer))} /> : <span class="note">without a name</span>}</td>,
-            <td class="r" title={`since ${moment(h.since)}`}>{duration(h.held_ms / 1000)}{h.overdue && <> <span class="badge">overdue</span></>}{h.attempt > 1 && <p class="note">attempt {h.attempt}</p>}</td>, <td><Left h={h} /><p class="note">until {moment(h.deadline)}{h.finishing ? ', finishing' : ''}</p></td>,
+            <td class="r" title={`since ${moment(h.since)}`}>{duration(h.held_ms / 1000)}{h.overdue && <> <span class="badge">overdue</span></>}{h.attempt > 1 && <p class="note">attempt {exact(h.attempt)}</p>}</td>, <td><Left h={h} /><p class="note">until {moment(h.deadline)}{h.finishing ? ', finishing' : ''}</p></td>,
             ...(told ? [<td><Said of={h} /></td>] : []), <td><MetaChips meta={h.meta} /></td>, <td class="r">{!h.finishing && <Gate scope="operate"><Release h={h} done={done} /></Gate>}</td>,
           ]} />
       )}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Problem, call, curl } from '../api'
-import { duration, exact, moment } from '../format'
+import { amount, duration, moment } from '../format'
 import { CopyAs } from '../copy'
 import { write } from '../json'
 import { Failed } from '../parts'
@@ -51,7 +51,7 @@ export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefin
 function words(d: ScheduleDefinition): string {
   const out: string[] = []
   if (d.jitter_ms) out.push(`Each tick comes up to ${duration(d.jitter_ms / 1000)} late. A given tick always has the same delay.`)
-  if (d.missed === 'all') out.push(`If the server was down or late, it inserts the newest ${exact(d.catchup_limit ?? 100)} missed ticks later, up to ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)} old.`)
+  if (d.missed === 'all') out.push(`If the server was down or late, it inserts the newest ${amount(d.catchup_limit ?? 100, 'missed tick')} later, up to ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)} old.`)
   else out.push(d.missed === 'skip' ? 'It skips missed ticks.' : 'If it missed ticks, it inserts the last one later.')
   out.push({ skip: 'It skips a tick while its last submission is open.', buffer_one: 'While its last submission is open, one tick waits, and it skips the others.' }[d.overlap ?? ''] ?? 'It inserts even while its last submission is open.')
   if (d.pause_on_failure) out.push('It pauses itself when a submission fails or expires.')

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, type Problem, quern, queuePath } from '../api'
-import { amount, exact, moment, percent, short, shown } from '../format'
+import { amount, exact, keyName, moment, percent, short, shown } from '../format'
 import { write } from '../json'
 import { Table } from '../list'
 import { useAction, useLive } from '../live'
@@ -117,7 +117,7 @@ function SaveAs({ text, path, saved, name, setName, from, setFrom }: Saved) {
     read: async () => version(await call<NamedStrategy>('GET', one)),
     put: async (fields, guard) => {
       const now = await call<NamedStrategy>('PUT', one, fields, guard)
-      say(`${now.name} is at version ${now.version}`)
+      say(`${now.name} is at version ${exact(now.version)}`)
       return version(now)
     },
     done: (now, isSaved) => {
@@ -139,7 +139,7 @@ function SaveAs({ text, path, saved, name, setName, from, setFrom }: Saved) {
 function Named({ s, path, again, edit, compare }: { s: NamedStrategy; path: string; again: () => void; edit: () => void; compare: (() => void) | undefined }) {
   return (
     <div class="branch">
-      <div class="row"><b>{s.name}</b><small>version {s.version}, {moment(s.created_at)}</small></div>
+      <div class="row"><b>{s.name}</b><small>version {exact(s.version)}, {moment(s.created_at)}</small></div>
       <code class="mono">{s.strategy}</code>
       <div class="row">
         <button aria-label={`Edit ${s.name}`} onClick={edit}>Edit</button>
@@ -214,7 +214,7 @@ function Compared({ x }: { x: Comparison }) {
   const cells = (key: string, name: string, s: Spread) => {
     const k = s.keys.find((one) => one.key === key)
     return [
-      <td class="mono">{key}</td>, <td>{name}</td>, <td class="r">{k ? exact(k.distinct) : '–'}</td>, <td class="r">{k ? `${percent(k.max_share, 1).toFixed(0)} %` : '–'}</td>,
+      <td class="mono">{keyName(key)}</td>, <td>{name}</td>, <td class="r">{k ? exact(k.distinct) : '–'}</td>, <td class="r">{k ? `${percent(k.max_share, 1).toFixed(0)} %` : '–'}</td>,
       <td>{k ? <div class="gauge"><div class="bar" aria-hidden="true"><Width of="done" share={k.jain * 100} /></div><span>{k.jain.toFixed(2)}</span></div> : '–'}</td>,
     ]
   }

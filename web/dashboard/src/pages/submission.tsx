@@ -67,7 +67,7 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
         <span class="note">{s.after.until === 'ended' ? 'to end in any way' : s.after.on_unmet === 'run' ? 'to end; one that is not completed counts, too' : s.after.on_unmet === 'dead_letter' ? 'to be completed; else the chunks of this submission become dead letters' : 'to be completed; else this submission is cancelled'}</span>
       </dd></>}
       {s.group && <><dt>Group</dt><dd>{s.group}</dd></>}
-      <dt>Priority</dt><dd>{s.state === 'open' && may('operate') ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
+      <dt>Priority</dt><dd>{s.state === 'open' && may('operate') ? <Priority s={s} again={again} /> : exact(s.priority ?? 0)}</dd>
     </dl>
   )
 }
@@ -88,7 +88,7 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
   })
   return (
     <form class="row" onSubmit={(e) => { e.preventDefault(); void edit.save() }}>
-      <b>{s.priority ?? 0}</b>
+      <b>{exact(s.priority ?? 0)}</b>
       <input type="number" step="1" aria-label="New priority" value={text} onInput={(e) => setText(e.currentTarget.value)} required />
       <button disabled={edit.busy}>Change</button>
       <Outcome edit={edit} />

@@ -190,7 +190,7 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
       columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'Priority', right: true }, { name: 'State' }, { name: 'Created' }, { name: 'Actions', hidden: true }]}
       cells={(s) => [
         <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
-        <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td class="r">{s.priority ?? 0}</td>,
+        <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td class="r">{exact(s.priority ?? 0)}</td>,
         <td><State of={s.state} /></td>, <td class="note">{moment(s.created_at)}</td>, <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>,
       ]} />
     </>

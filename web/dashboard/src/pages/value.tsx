@@ -18,7 +18,7 @@ import { actorOf } from '../told'
 import { Change, UndoOf, What } from './activity'
 import { HowLong } from './durations'
 import { AtLimit, Edit, Oldest, inWords, newer, settingsOf } from './keys'
-import { signed } from './fairness'
+import { share, signed } from './fairness'
 import { Held } from './reservations'
 
 /** One value of a meta key: why its work moves or does not, and all that there is of it. */
@@ -129,7 +129,7 @@ function InLedger({ l, value }: { l: Ledger; value: MetaValue }) {
   return (
     <section class="card w12">
       <header><div class="row"><h2>Fairness</h2><code title={l.branch}>{clamped(visible(l.branch), 96)}</code></div><a href={link('fairness', { ledger: l.id })}>all tenants</a></header>
-      <p>Weight {t.weight}, entitled to {exact(Math.round(t.entitled))} {unit}, received {exact(Math.round(t.received))}, lag {signed(t.lag)} · {t.state === 'blocked' ? 'held back' : t.state}{t.state === 'active' && `, ${(100 * t.share).toFixed(1)} % of what is handed out now`}</p>
+      <p>Weight {exact(t.weight)}, entitled to {unit === 's' ? duration(t.entitled) : amount(Math.round(t.entitled), 'chunk')}, received {unit === 's' ? duration(t.received) : exact(Math.round(t.received))}, lag {signed(t.lag)} · {t.state === 'blocked' ? 'held back' : t.state}{t.state === 'active' && `, ${share(100 * t.share)} of what is handed out now`}</p>
     </section>
   )
 }

@@ -5,6 +5,7 @@ import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Failed, Unscored, Width } from '../parts'
 import { queue } from '../state'
+import { Sentence } from '../text'
 import type { StrategiesInUse, Why as Answer, WhyBranch } from '../types'
 
 /** Asks why one chunk is not handed out to a strategy, and draws what stands between. */
@@ -58,12 +59,12 @@ function Obstacle({ b }: { b: WhyBranch }) {
   return (
     <div class={`branch ${open ? 'open' : held ? 'held' : 'shut'}`}>
       <div class="row"><b>Branch {b.branch}</b><span class="chip">{b.obstacle.replaceAll('_', ' ')}</span><code class="mono">{b.path}</code></div>
-      <p>{b.detail}</p>
+      <p><Sentence text={b.detail} /></p>
       {b.in_flight !== undefined && b.max !== undefined && (
         <div class="gauge"><div class={b.in_flight >= b.max ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(b.in_flight, b.max)} /></div><span>{exact(b.in_flight)} / {exact(b.max)}</span></div>
       )}
-      {b.until && <small>until {moment(b.until)}{b.consumer ? `, held by ${b.consumer}` : ''}</small>}
-      {(b.tenants ?? []).map((t) => <small key={t.key}>Fair over {t.key}: {t.value === undefined ? 'no value' : shown(t.value)} is {t.state}, weight {t.weight}, share {percent(t.share, 1).toFixed(1)} %, owed {t.lag.toFixed(2)}{t.before ? `, about ${amount(t.before, 'comes', 'come')} before it` : ''}</small>)}
+      {b.until && !b.detail.includes(b.until) && <small>until {moment(b.until)}{b.consumer ? `, held by ${b.consumer}` : ''}</small>}
+      {(b.tenants ?? []).map((t) => <small key={t.key}>Fair over {t.key}: {t.value === undefined ? 'no value' : shown(t.value)} is {t.state}, weight {exact(t.weight)}, share {percent(t.share, 1).toFixed(1)} %, owed {t.lag.toFixed(2)}{t.before ? `, about ${amount(t.before, 'comes', 'come')} before it` : ''}</small>)}
     </div>
   )
 }
