@@ -223,6 +223,8 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
       const text = document.querySelector('.toast')?.textContent
       if (text && text !== globalThis.told.at(-1)) globalThis.told.push(text)
     }).observe(document, { subtree: true, childList: true, characterData: true })
+    globalThis.wasLate = 0 // how many times its numbers became those of now, or ceased to be
+    new MutationObserver(() => { globalThis.wasLate++ }).observe(document.documentElement ?? document, { subtree: true, attributes: true, attributeFilter: ['data-live'] })
     globalThis.violations = []
     document.addEventListener('securitypolicyviolation', (e) => globalThis.violations.push(`${e.violatedDirective}: ${e.blockedURI}`))
   })
@@ -246,10 +248,11 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
     axe: async () => {
       if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe)
       for (;;) {
-        const late = () => page.evaluate(() => document.documentElement.dataset.live === 'stale')
-        const before = await late()
+        const late = () => page.evaluate(() => [globalThis.wasLate, document.documentElement.dataset.live === 'stale'])
+        const [times, before] = await late()
         const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
-        if (violations.length === 0 || calm || !(before || await late())) return [...violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`), ...(working > 0 ? [] : misread(await page.evaluate(texts)))]
+        const [timesNow, after] = await late()
+        if (violations.length === 0 || calm || !(before || after || times !== timesNow)) return [...violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`), ...(working > 0 ? [] : misread(await page.evaluate(texts)))]
         await live(page)
       }
     },
