@@ -63,6 +63,8 @@ var strategyCases = []reserveCase{
 	{name: "or_else", strategy: `OrElse(SelectOnly("company", 7, Random), SelectOnly("mode", "preview", Random))`},
 	{name: "prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
 	{name: "max_simultaneous", strategy: `MaxSimultaneous("company", 1000, Random)`},
+	{name: "max_simultaneous_percent", strategy: `MaxSimultaneous("company", "20%", Random)`},
+	{name: "max_rate", strategy: `MaxRate("company", 100000, "1s", Random)`},
 
 	{name: "select_only_1pc", strategy: `SelectOnly("tier", 7, Random)`},
 	{name: "select_only_nested", strategy: `SelectOnly("mode", "preview", SelectOnly("tier", 7, Random))`},

@@ -55,7 +55,7 @@ func promised(t *testing.T, r *run, names []string) map[string]float64 {
 // Each block of the language is measured.
 func TestStrategiesCoverEveryBlock(t *testing.T) {
 	t.Parallel()
-	for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "OrElse(", "PreferDistinct(", "MaxSimultaneous(", "Fair("} {
+	for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "SelectAny(", "Except(", "OrElse(", "PreferDistinct(", "MaxSimultaneous(", "MaxRate(", "Fair("} {
 		found := false
 		for _, c := range strategyCases {
 			found = found || strings.HasPrefix(c.strategy, block)

@@ -31,7 +31,7 @@ func listenOptions() []option {
 		{
 			"auth", "false", "true or false",
 			"require an access token for every request, even before you create the first one; if false, requests " +
-				"need a token only once one exists, or if other machines can reach the address",
+				"need a token only after you create the first one, or if other machines can reach the address",
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{

@@ -113,14 +113,14 @@ func dataOptions() []option {
 		},
 		{
 			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
-			"growth of the journal after which the server makes a snapshot; for a large store, half the store's " +
-				"size if that is more",
+			"the server makes a snapshot when the journal has grown by this size, or by half the store's size if " +
+				"that is more",
 			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
 			"ballast-bytes", "16MiB", "1MiB to 1GiB",
-			"disk space that the server reserves so that completions succeed on a full disk; a quarter of it is for " +
-				"the next start",
+			"disk space that the server reserves so that completions succeed on a full disk; a quarter of it lets " +
+				"the server start there",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{

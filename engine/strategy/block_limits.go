@@ -3,12 +3,8 @@ package strategy
 import "slices"
 
 var (
-	maxSimultaneousDefinition = definition{
-		name: "MaxSimultaneous", snake: "max_simultaneous",
-		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", percents: true}, ofMissing, underlying},
-		build:      func(a []argument) block { return &hardLimit{limiting(a, Simultaneous), "MaxSimultaneous"} },
-	}
-	preferDistinctDefinition = definition{
+	maxSimultaneousDefinition = hardLimitDefinition("MaxSimultaneous", "max_simultaneous", Simultaneous)
+	preferDistinctDefinition  = definition{
 		name:       "PreferDistinct",
 		snake:      "prefer_distinct",
 		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", optional: true}, ofMissing, underlying},
@@ -49,6 +45,15 @@ func (l *limited) note(n *Node) {
 type hardLimit struct {
 	limited
 	name string
+}
+
+// hardLimitDefinition is the definition of the block that limits what a measure counts.
+func hardLimitDefinition(name, snake string, of Measure) definition {
+	most := parameter{kind: maxParameter, caption: "max", field: "max", percents: of == Simultaneous}
+	return definition{
+		name: name, snake: snake, parameters: []parameter{ofKey, most, ofMissing, underlying},
+		build: func(a []argument) block { return &hardLimit{limiting(a, of), name} },
+	}
 }
 
 func (h *hardLimit) definition() *definition { return known[h.name] }
