@@ -50,7 +50,8 @@ const usesEvery = 5 * time.Minute
 // Tokens are the server's access tokens.
 func (e *Engine) Tokens() *Tokens { return &e.tokens }
 
-// open reads the tokens; room fails on a full disk. If they are required and none of them may make others, it makes one that may.
+// open reads the tokens; room fails on a full disk. If they are required and none of them may make others, or who may write to the data
+// directory asks for one, it makes one that may.
 func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error) error {
 	t.dir, t.now, t.log, t.catalogue, t.wrote = o.Dir, o.Now, o.Logger, catalogue, o.Now()
 	t.refusals = refusals{now: o.Now, began: o.Now(), log: o.Logger, put: catalogue.PutAct, room: room, by: map[string]*refused{}}
@@ -60,10 +61,22 @@ func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error)
 	}
 	t.table.Store(access.NewTable(required, all))
 	t.At(queue.At(o.Now()))
-	if (required || o.Auth) && !t.Table().Administered(queue.At(o.Now())) {
-		return t.makeAdmin()
+	switch {
+	case !required && !o.Auth:
+		return nil
+	case !t.Table().Administered(queue.At(o.Now())):
+		return t.makeAdmin("requests need a token, and none could make others")
+	case t.askedForAdmin():
+		return t.makeAdmin("there was an empty file for it")
 	}
 	return nil
+}
+
+// askedForAdmin says whether an operator left an empty file for a token, as the tokens that may make others are lost. This gives no new
+// rights: those who can write to the data directory can do everything anyway.
+func (t *Tokens) askedForAdmin() bool {
+	info, err := os.Lstat(filepath.Join(t.dir, AdminTokenFile))
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
 // reload takes over what another node of the cluster has changed.
@@ -118,7 +131,7 @@ func (t *Tokens) keepEnded() {
 
 // makeAdmin writes a token with the scope admin to the data directory. The file comes first: if the server ends between the two,
 // no token is good that no one has, and the next start does it again.
-func (t *Tokens) makeAdmin() error {
+func (t *Tokens) makeAdmin(why string) error {
 	id, secret, err := access.Draw(rand.Reader)
 	if err != nil {
 		return err
@@ -135,8 +148,7 @@ func (t *Tokens) makeAdmin() error {
 		access.Token{ID: id, Name: name, Scopes: access.Admin, Secret: access.HashOf(secret)}); err != nil {
 		return err
 	}
-	t.log.Warn("an admin token was made, as requests need a token and none could make others; move it to a safe place",
-		"path", path, "name", name, "id", id)
+	t.log.Warn("an admin token was made, as "+why+"; move it to a safe place", "path", path, "name", name, "id", id)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -91,6 +92,51 @@ func TestTokensOutliveARestart(t *testing.T) {
 	}
 	if strings.Contains(log.String(), strings.TrimSpace(string(text))[20:]) || !strings.Contains(log.String(), AdminTokenFile) {
 		t.Errorf("the log must have the file's path and not the secret: %s", log)
+	}
+}
+
+// If all admin tokens are lost, an empty file in the data directory gets a new one at the next start, which can revoke the lost ones. A
+// file with something in it, a link and a server that needs no token change nothing.
+func TestEmptyFileAsksForAnAdminToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, AdminTokenFile), filepath.Join(dir, "other")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(auth bool, tokens int) {
+		t.Helper()
+		e, _ := guarded(t, dir, auth, time.Now)
+		defer closed(t, e)
+		if got := len(e.Tokens().All()); got != tokens {
+			t.Errorf("there are %d tokens, want %d", got, tokens)
+		}
+	}
+	start(false, 0)
+	write(path, "")
+	start(false, 0)
+	start(true, 1)
+	write(path, "lost\n")
+	start(true, 1)
+	if err := errors.Join(os.Remove(path), os.WriteFile(other, nil, 0o600), os.Symlink(other, path)); err != nil {
+		t.Fatal(err)
+	}
+	start(true, 1)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(path, "")
+	e, log := guarded(t, dir, false, time.Now)
+	defer closed(t, e)
+	text, err := os.ReadFile(path)
+	if err != nil || !proven(e, string(text)) || len(e.Tokens().All()) != 2 || !strings.Contains(log.String(), "there was an empty file for it") {
+		t.Fatalf("got the file %q, %v, %d tokens and the log %s; want a second token that is good", text, err, len(e.Tokens().All()), log)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is %v, %v; want 0600", info.Mode(), err)
 	}
 }
 
