@@ -26,7 +26,7 @@ func TestWhatATokenIsWorth(t *testing.T) {
 			s.advance(time.Hour)
 			s.wantCounts(queue, "ready 1")
 		}},
-		{"was the last to hold a chunk that now waits", slow, func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
+		{"last held a chunk that now waits", slow, func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
 			s.advance(time.Hour)
 			s.wantCounts(queue, "waiting 1")
 		}},
