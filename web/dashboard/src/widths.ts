@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { RefObject } from 'preact'
 
 /** From this many rows on, the browser skips those that are out of view. */
-const long = 50
+const long = 200
 
 /**
  * Keeps the widths that the columns of a long table get when it is laid out as a table. With them each row is laid out by itself, and the browser skips those

@@ -99,7 +99,7 @@ test('the life-cycle worker: what waits by kind, what is parked and tried again,
   await parked.getByRole('link', { name: '7413851750400004096' }).waitFor()
   await eventually(async () => assert.match(await tile('Worker').textContent(), /degraded.*inserts are refused/))
   await eventually(async () => assert.match(await tile('Lag').textContent(), /1m 15s/))
-  await eventually(async () => assert.match(await tile('Suspects in flight').textContent(), /3 of 3.*12 wait for a slot/))
+  await eventually(async () => assert.match(await tile('Suspects in flight').textContent(), /3 of 3.*12 wait for a place/))
   assert.deepEqual(await t.axe(), [])
   await t.page.getByRole('button', { name: 'Retry all' }).click()
   await t.told('0 retried')
