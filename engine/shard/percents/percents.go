@@ -35,23 +35,28 @@ func (p *Percents) PlanNow(plan *strategy.Plan, asked int) (now *strategy.Plan) 
 	if !plan.Percents() {
 		return plan
 	}
-	p.Look(func(m *machine.Machine) { now = p.of(plan, int(m.InFlight())+p.Waiting()+asked) })
+	var chunks int
+	var k key
+	p.Look(func(m *machine.Machine) {
+		chunks = int(m.InFlight()) + p.Waiting() + asked
+		k = key{plan, plan.NumbersAt(chunks)}
+		now = p.plans[k]
+	})
+	if now == nil {
+		now = plan.Now(chunks) // without the mutex: a large plan takes long to compile
+		p.Look(func(*machine.Machine) { now = p.keep(k, now) })
+	}
 	return now
 }
 
-// of is the plan for so many chunks.
-func (p *Percents) of(plan *strategy.Plan, chunks int) *strategy.Plan {
-	k := key{plan, plan.NumbersAt(chunks)}
-	now := p.plans[k]
-	if now == nil {
-		if len(p.plans) >= mostPlans {
-			clear(p.plans)
-		}
-		if p.plans == nil {
-			p.plans = map[key]*strategy.Plan{}
-		}
-		now = plan.Now(chunks)
-		p.plans[k] = now
+// keep keeps a plan, and gives the one that another call kept meanwhile. The mutex is held.
+func (p *Percents) keep(k key, now *strategy.Plan) *strategy.Plan {
+	if kept := p.plans[k]; kept != nil {
+		return kept
 	}
+	if p.plans == nil || len(p.plans) >= mostPlans {
+		p.plans = map[key]*strategy.Plan{}
+	}
+	p.plans[k] = now
 	return now
 }

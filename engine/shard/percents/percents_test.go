@@ -14,16 +14,19 @@ func TestPlansAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Percents{}
+	of := func(chunks int) *strategy.Plan {
+		return p.keep(key{s.Plan(), s.Plan().NumbersAt(chunks)}, s.Plan().Now(chunks))
+	}
 	for chunks := range 10_000 {
-		now := p.of(s.Plan(), chunks)
-		if again := p.of(s.Plan(), chunks); again != now {
-			t.Fatalf("%d chunks: compiled twice", chunks)
+		now := of(chunks)
+		if again := of(chunks); again != now {
+			t.Fatalf("%d chunks: kept twice", chunks)
 		}
 		if len(p.plans) > mostPlans {
 			t.Fatalf("%d plans are kept, want at most %d", len(p.plans), mostPlans)
 		}
 	}
-	if p.of(s.Plan(), 4096) != p.of(s.Plan(), 4097) {
+	if of(4096) != of(4097) {
 		t.Error("4096 and 4097 chunks have the same numbers, and two plans")
 	}
 }
