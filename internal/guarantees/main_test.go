@@ -12,7 +12,7 @@ import (
 // not promised.
 var explained = []string{
 	"After reading this page", "- Data: ", "- Work: ", "- Reference: ", "[BACKUP](",
-	"The table lists the tests", "- Exactly-once work", "- Order across submissions", "- Anything about disks",
+	"The table lists the tests", "- Exactly-once work", "- Order between concurrent", "- Anything about disks",
 	"- One server is one machine",
 }
 
