@@ -220,7 +220,7 @@ const (
 		"`reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of " +
 		"submissions; all must match. A page covers several moments: a chunk that is reserved or finished meanwhile " +
 		"may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline`, a chunk " +
-		"that is extended between two pages may be in both. Tokens are not shown."
+		"that is extended between two pages may be in both. The list has no tokens."
 	releaseHeldAbout = "The server offers the chunk again at once, without counting an attempt; the answer " +
 		"names the chunk and its consumer. An attached consumer gets the event `revoked`. The consumer may still " +
 		"work on the chunk: its completion counts until the chunk is handed out again. The answer is 409 if no " +

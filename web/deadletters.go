@@ -40,7 +40,7 @@ const (
 	forwardAbout = "The chunk becomes a submission of one chunk in the other queue, with its content, meta and " +
 		"attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same " +
 		"commit. It arrives exactly once, even after a crash."
-	changeAbout = "The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk " +
+	changeAbout = "The body is the new content, at most 65,536 bytes; it replaces inline contents only. The chunk " +
 		"stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to " +
 		"1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions " +
 		"leave the history. With If-Match, the server changes only the content with the dead letter's ETag, else it " +

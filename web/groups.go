@@ -25,8 +25,8 @@ type groups struct{ engine *engine.Engine }
 func (x groups) routes(r *router) {
 	register(r, operation{id: "list-shards", method: "GET", path: "/v1/queues/{queue}/shards", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, summary: "List the shards of a queue",
-		about: "A queue has one shard, or as many as its setting `shards` says. `queue` is the name under which " +
-			"one shard alone is asked."}, x.shards)
+		about: "A queue has one shard, or as many as its setting `shards` says. `queue` is the name with which " +
+			"you ask one shard alone."}, x.shards)
 	register(r, operation{id: "list-groups", method: "GET", path: "/v1/queues/{queue}/groups", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true, summary: "List the groups of a queue",
 		about: "A submission names its group with `group`, or with the meta key `group`. All submissions of a " +
@@ -40,8 +40,8 @@ func (x groups) routes(r *router) {
 	register(r, operation{id: "delete-group", act: act{"group.delete", "{group}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/groups/{group}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Delete an empty group",
-		about: "What is set for it goes. A group with open submissions is a conflict. If-Match works as for " +
-			"PUT."}, x.delete)
+		about: "The server forgets its limits and description. If the group has open submissions, the answer is 409. " +
+			"If-Match works as for PUT."}, x.delete)
 }
 
 // Shards are few, 16 at most, so their list has one page.
@@ -62,11 +62,11 @@ func (x groups) list(_ context.Context, in *listGroupsInput) (*output[api.Page[a
 	return answeredPage(page, err, apiGroup)
 }
 
-const putGroupAbout = "The body replaces all that is set. `limits.waiting` counts the chunks that no consumer " +
-	"has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert that " +
-	"would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. " +
-	"A limit below what there is takes nothing away. What schedules insert and what is redriven counts, and is " +
-	"not refused."
+const putGroupAbout = "The body replaces the limits and the description. `limits.waiting` counts the chunks that no " +
+	"consumer has, without those that wait for a retry; `limits.submissions` counts open submissions. The server " +
+	"refuses an insert that would exceed a limit, with `limit_reached`, and names the present count (`current`) and " +
+	"the limit (`max`). A limit below the present count takes no work away. Submissions of schedules and redriven " +
+	"chunks count, but the server does not refuse them."
 
 // GroupPath names a group. It is exported because huma only looks into exported fields.
 type GroupPath struct {

@@ -426,8 +426,8 @@ func (x pluginHandlers) routes(r *router) {
 	registerPlugin(r, x, operation{id: "delete-plugin-version", act: act{"plugin.delete_version", "plugin {name}"},
 		method: "DELETE", path: version, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a version that is not in use",
-		about: "Refused if strategies in use pin it, or if it alone accepts one of their configurations; " +
-			"`force=true` deletes it anyway. " +
+		about: "The answer is 409 if strategies in use name this version, or if it alone accepts one of their " +
+			"configurations; `force=true` deletes it anyway. " +
 			releaseAbout}, x.deleteVersion)
 	r.raw(operation{id: "get-plugin-module", method: "GET", path: version + "/wasm", scope: scopePlugins,
 		tag:     tagPlugins,
@@ -471,7 +471,7 @@ func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string)
 	registerChange(r, x, operation{id: "put-plugin-settings", act: act{"plugin.settings", "plugin {name}"},
 		brings: true, method: "PUT", path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
 		summary: "Open or close a plugin's breaker by hand, and set its limits",
-		about:   "All settings are replaced: one that is left out gets its default. " + selectAbout}, x.putSettings)
+		about:   "Replaces all settings: one that you leave out gets its default. " + selectAbout}, x.putSettings)
 
 	registerPlugin(r, x, operation{id: "get-plugin-stats", method: "GET", path: one + "/stats", scope: scopeRead,
 		tag: tagPlugins, spread: x.statsOfAll, summary: "Read a plugin's numbers since the start of the server",

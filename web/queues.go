@@ -41,7 +41,7 @@ func (x queues) routes(r *router) {
 		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
 		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
 		summary: "Create a queue or replace its settings",
-		about: "All settings are replaced: one that is left out gets its default. A new queue answers 201. " +
+		about: "Replaces all settings: one that you leave out gets its default. A new queue answers 201. " +
 			"With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and " +
 			"answers 412."}, x.put)
 	register(r, operation{id: "change-queue", act: act{"queue.change", ""},

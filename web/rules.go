@@ -30,7 +30,7 @@ const (
 		"without counting an attempt. " +
 		"The scopes consume and operate may pause; only admin may block. Retries, run_at and deadlines of " +
 		"reservations continue. A dead_deadline waits until the rule ends, and then for one reservation timeout more."
-	liftRuleAbout = "Chunks that no other rule covers are handed out from then on, first to waiting " +
+	liftRuleAbout = "From then on, the server hands out the chunks that no other rule covers, first to waiting " +
 		"consumers. Lifting a rule that has ended answers the same. Only admin may lift a block."
 	listRulesAbout = "Active rules, by ascending id. `state=ended` lists the last 1,000 rules that ended, the " +
 		"latest first: how and when they ended, and who lifted them."

@@ -39,7 +39,7 @@ const (
 	backfillAbout = "Inserts the submissions of past ticks, whether they were emitted or not. With `dry_run` " +
 		"it only counts them. With an `Idempotency-Key`, each tick's submission is inserted once within 24 hours, " +
 		"however often you send the request."
-	previewAbout = "Nothing is stored. `@every` counts from `start`, or from now."
+	previewAbout = "Stores nothing. `@every` counts from `start`, or from now."
 )
 
 // schedules are the handlers of schedules.

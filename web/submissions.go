@@ -175,9 +175,9 @@ func (x submissions) cancel(ctx context.Context, q *engine.Queue, in *Submission
 }
 
 const deleteAbout = "Removes its meta, contents, outputs, attempts and dead letters for good, before the retention " +
-	"of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless " +
+	"of the queue would. The answer comes when all of this is gone. An open submission answers 409, unless " +
 	"`cancel=true` ends it first. 503 means that the server has noted the deletion and finishes it by itself, also " +
-	"after a restart. Backups keep what they have until they are deleted. Its idempotency key stays known, as a hash, " +
+	"after a restart. Backups keep their copies until you delete them. Its idempotency key stays known, as a hash, " +
 	"for 24 hours."
 
 type deleteSubmissionInput struct {

@@ -24,8 +24,8 @@ const (
 const durationsAbout = "From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with this " +
 	"value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a " +
 	"call asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is " +
-	"the time of the call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts " +
-	"for those between."
+	"the time of the call. Beyond about 10,000 chunks a second it measures a random share of them, and scales the " +
+	"counts up."
 
 // durationsQuery are the parameters of durations.
 func durationsQuery() parameters[queue.Meta] {

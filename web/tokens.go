@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	newTokenAbout = "The answer has the token's text, which is shown only once: the server keeps a hash. The " +
+	newTokenAbout = "The answer has the token's text. The server shows it only this once, and keeps a hash. The " +
 		"server records changes under the token's name, which is unique. `queues` and `meta` (one key with one " +
 		"value) bind the token: it inserts, sees and changes nothing else. Once a token exists, every request " +
 		"needs one, for good. The first token needs the scope admin. Admin includes all other scopes."
@@ -52,7 +52,7 @@ func (t *tokens) routes(r *router) {
 		summary: "Make an access token", about: newTokenAbout}, t.create)
 	register(r, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess,
 		compress: true, summary: "List the access tokens, the oldest first",
-		about: "Secrets are never returned."}, t.list)
+		about: "The list has no secrets."}, t.list)
 	register(r, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
 		summary: "Read an access token"}, t.get)
 	register(r, operation{id: "revoke-token", act: act{"token.revoke", "token {id}"},

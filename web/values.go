@@ -74,8 +74,8 @@ func (x metaValues) routes(r *router) {
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		summary: "Remove the default limit, weight, rate and quota of all values of a meta key",
-		about: "From the next reservation on, only what is set for a value itself holds for it. If-Match works " +
-			"as for PUT."}, x.deleteKey)
+		about: "From the next reservation on, only a value's own settings apply to it. If-Match works as for " +
+			"PUT."}, x.deleteKey)
 	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with their chunks and settings",

@@ -151,13 +151,13 @@ func repairCommand(a *app) *cobra.Command {
 const repairLong = `Recover a data directory with damaged or missing files into a new one. The damaged directory stays as it is: the copy
 appears at --to once it is finished and checked. With --in-place the two change places in one step, and --to is the damaged one.
 
-Of a damaged store.db or quern.db, every readable row with a matching checksum is kept. A journal is kept up to its first damaged or
-missing batch, and everything after that is undone. The output lists each loss by submission and chunk: lost submissions, completed
-chunks to do again, contents, attachments and outputs. Of unreadable parts it names the file, the table and the rows. A queue without
-its name becomes recovered-NNNN. One that cannot be opened at all is empty afterwards. If access tokens may be lost, requests need one,
-and the next start writes one to the file admin-token.
+The command keeps every readable row with a matching checksum of a damaged store.db or quern.db. It keeps a journal up to its first
+damaged or missing batch, and undoes everything after that. The output lists each loss by submission and chunk: lost submissions,
+completed chunks to do again, contents, attachments and outputs. For an unreadable part it names the file, the table and the rows. A
+queue without its name becomes recovered-NNNN. A queue that cannot be opened at all is empty afterwards. If access tokens may be lost,
+requests need one, and the next start writes one to the file admin-token.
 
-A backup loses less if it is younger than the damage. Files from another time or directory are not repaired: put the right ones back.
+A backup loses less if it is younger than the damage. The command cannot repair files from another time or directory: put the right ones back.
 
 The exit code is 0 when nothing is lost or damaged any more, else 9.`
 

@@ -33,7 +33,7 @@ const (
 
 const exitCodesHelp = `Exit codes:
   0  done                                     5  the server refused the request
-  1  failed; work: all commands failed         6  a submission that was waited for did not complete
+  1  failed; work: all commands failed         6  wait, watch, submit: a submission did not complete
   2  wrong command line; nothing was done     7  reserve: nothing to hand out now
   3  no server answered                       8  complete, fail, extend, release: the reservation is lost
   4  not found                                9  check, repair: something is damaged, missing or lost

@@ -39,7 +39,7 @@ func groupsCommand(a *app) *cobra.Command {
 		one: []action[*api.Group]{
 			does("get GROUP", "Show one group",
 				func(ctx context.Context, c call) (*api.Group, error) { return c.Group(ctx, c.queue, c.args[0]) }),
-			does("set GROUP", "Create a group, or change its limits and description; what is not given stays", set.ask).with(set.flags),
+			does("set GROUP", "Create a group, or change its limits and description; others stay", set.ask).with(set.flags),
 		},
 		remove: does("delete GROUP", "Delete a group that has no open submissions", func(ctx context.Context, c call) (none, error) {
 			return none{}, client.DeleteGroup(ctx, c.Client, c.queue, c.args[0], client.Condition{})
@@ -83,8 +83,8 @@ func (f *quotaFlags) change(quota *api.GroupLimits) (err error) {
 
 func (f *groupFlags) flags(c *cobra.Command) {
 	f.quotaFlags.flags(c)
-	c.Long = "Create a group, or change its limits and description; what is not given stays. An insert that would go beyond a limit\n" +
-		"is refused. What is there already stays."
+	c.Long = "Create a group, or change its limits and description. Those that you do not name stay. The server refuses an insert\n" +
+		"that would exceed a limit. Existing work stays."
 	c.Example = "  quern groups set acme --most-waiting 10000\n" +
 		"  quern groups set acme --most-submissions none --description 'the first customer'"
 	c.Flags().StringVar(&f.description, "description", "", "a `TEXT` for people")

@@ -43,8 +43,8 @@ func inspectCommand(a *app) *cobra.Command {
 			"--show ops: the operations in the journal since the last checkpoint (inserts, completions, ends and so on), each\n" +
 			"with its time and the position of its batch.\n" +
 			"--show submissions: open and ended submissions with their counts, as a start of the server would produce them.\n" +
-			"With --rows, or if the queue cannot be opened, as the last checkpoint wrote them, each with its position in the\n" +
-			"journal.\n" +
+			"With --rows, or if the queue cannot be opened, it shows them as the last checkpoint wrote them, each with its\n" +
+			"position in the journal.\n" +
 			"--show exceptions: chunks that failed, wait, or are dead, skipped or forwarded.",
 		Example: "  quern inspect --data /var/lib/quern --queue default\n" +
 			"  quern inspect --data /var/lib/quern --show submissions --state open --meta customer=7\n" +

@@ -32,7 +32,7 @@ func keysCommand(a *app) *cobra.Command {
 			return []string{k.Key, number(k.Values), number(k.ValuesSet), ifAny(k.Limit, number), ifAny(k.Weight, decimal),
 				ifAny(k.Rate, rateText)}
 		},
-		list: does("list", "List the meta keys of a queue with their number of values, and the defaults of these",
+		list: does("list", "List the meta keys of a queue with their number of values and their defaults",
 			func(ctx context.Context, c call) (all[api.MetaKey], error) { return c.MetaKeys(ctx, c.queue), nil }),
 	}
 	values := resource[api.ValueCount]{

@@ -77,8 +77,8 @@ func mapCommand(a *app) *cobra.Command {
 		}),
 	})
 	f := c.Flags()
-	f.Uint32Var(&from, "from", 0, "the first chunk")
-	f.Uint32Var(&to, "to", 0, "the chunk after the last (0: the end)")
+	f.Uint32Var(&from, "from", 0, "begin with this chunk")
+	f.Uint32Var(&to, "to", 0, "end before this chunk (0: after the last one)")
 	f.IntVar(&cells, "cells", 500, "at most this many cells")
 	return c
 }

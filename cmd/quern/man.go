@@ -130,8 +130,8 @@ func roff(text string) string {
 // from the commands as they are.
 func writeReference(to io.Writer, root *cobra.Command) error {
 	var b strings.Builder
-	b.WriteString("# Command line\n\nEvery command with its flags, as `--help` says them. This page is made from the commands: " +
-		"`quern man --markdown` prints that of a build, and `make golden` writes it here.\n\n```\n" + exitCodesHelp +
+	b.WriteString("# Command line\n\nThis page has every command with its flags, as `--help` prints them. `make golden` writes it; " +
+		"`quern man --markdown` prints the page of your build.\n\n```\n" + exitCodesHelp +
 		"\n```\n\n## Flags for the server\n\nEvery command that talks to a server takes these.\n\n")
 	shared := sharedFlags()
 	shared.VisitAll(func(f *pflag.Flag) { referenceFlag(&b, f) })

@@ -22,7 +22,7 @@ func nodesCommand(a *app) *cobra.Command {
 		list: does("nodes", "List the nodes of the cluster, and the queues that each owns",
 			func(ctx context.Context, c call) (all[api.Node], error) { return c.Nodes(ctx), nil }).with(func(c *cobra.Command) {
 			c.Long = "List the nodes of the cluster, and the queues that each owns. LEASE says how long a node may serve its " +
-				"queues without\nanother heartbeat. A server outside a cluster is listed as one node without a lease."
+				"queues without\nanother heartbeat. A server outside a cluster appears as one node without a lease."
 		}),
 	}
 	return list.commands(a)[0]

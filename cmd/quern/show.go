@@ -63,7 +63,7 @@ func deleteCommand(a *app) *cobra.Command {
 		Use:   "delete ID...",
 		Short: "Delete ended submissions with their contents and outputs",
 		Long: "Delete ended submissions with their meta, contents, outputs, attempts and dead letters, before the retention of\n" +
-			"the queue would. This cannot be undone. Backups keep what they have. --cancel ends open submissions first.",
+			"the queue would. This cannot be undone. Backups keep their copies. --cancel ends open submissions first.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, arg := range args {
@@ -110,10 +110,10 @@ func outputsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outputs ID",
 		Short: "Print the outputs of a submission's chunks in the order of their indexes",
-		Long: "Print the outputs of a submission's chunks in the order of their indexes. Chunks without an output are left out.\n" +
+		Long: "Print the outputs of a submission's chunks in the order of their indexes. Leave out chunks without an output.\n" +
 			"raw prints one output per line, and adds a missing newline. -0 ends each with a NUL instead, for outputs that\n" +
 			"contain newlines (xargs -0). --joined adds nothing, for the parts of one file. jsonl prints one\n" +
-			"{\"index\":...,\"output\":...} per line. On a terminal, control characters are escaped.",
+			"{\"index\":...,\"output\":...} per line. On a terminal, it escapes control characters.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (null || joined) && a.format == formatJSONL || null && joined {

@@ -77,14 +77,14 @@ func submitCommand(a *app) *cobra.Command {
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
 	f.StringVar(&o.unique.Key, "unique", "",
 		"insert only if no other submission of the queue holds this `KEY`; otherwise print the one that does")
-	f.StringVar(&o.unique.While, "unique-while", "", "how long the key is held: open (until the submission ends), "+
+	f.StringVar(&o.unique.While, "unique-while", "", "how long the submission holds the key: open (until it ends), "+
 		"or a duration from the insert on, such as 24h (default open)")
 	f.StringVar(&o.unique.OnConflict, "on-conflict", "", "keep: insert nothing, and print the submission that holds the key; "+
 		"replace: cancel that one and insert this, unless one of its chunks is reserved or finished (default keep)")
 	f.StringSliceVar(&o.after.IDs, "after", nil, "hand out nothing before these submissions have ended: `IDS` of the same queue, at most "+
 		strconv.Itoa(queue.MaxAfter))
-	f.StringVar(&o.after.Until, "after-until", "", "completed: --after waits until all are completed; ended: until they have ended in "+
-		"any way (default completed)")
+	f.StringVar(&o.after.Until, "after-until", "", "completed: with --after, wait until all are completed; ended: wait until all have ended "+
+		"in any way (default completed)")
 	f.StringVar(&o.after.OnUnmet, "on-unmet", "", "if one ends without being completed: cancel this submission, run it all the same, or "+
 		"make dead letters of its chunks (dead_letter; default cancel); not with --after-until ended")
 	rangesOf(f, map[string]string{"count": "1 to 4,294,967,295"})

@@ -79,7 +79,7 @@ func workCommand(a *app) *cobra.Command {
 		"process id and random digits)")
 	o.about.flag(c)
 	f.DurationVar(&o.timeout, "timeout", time.Minute,
-		"how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
+		"time until the server offers the chunks of this process again if it dies, 100ms to 24h; commands may run longer")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the attempt (0: never)")
 	f.Int64VarP(&o.count, "limit", "n", 0, "at most this many chunks, then end (0: no limit)")
 	limitWas(f, "count")

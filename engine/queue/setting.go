@@ -91,7 +91,7 @@ var settings = []*Setting{
 	}, {
 		Name: "dead_after_ms", Range: milliseconds(0, MaxRetention, "none"), sparse: true,
 		field: fieldOf(func(s *Settings) *time.Duration { return &s.DeadAfter }, 0),
-		Sentence: "When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is " +
+		Sentence: "The dead_deadline of a submission that has none: this long after its insert, or after its run_at if that is " +
 			"later",
 	}, {
 		Name: "on_deadline", Names: onDeadlines[:], sparse: true,

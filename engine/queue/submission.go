@@ -132,10 +132,10 @@ var submissionFields = []*Field[NewSubmission]{
 		Sentence: "The submission fails when more chunks than this are dead or skipped",
 	}, {
 		Name: "run_at", field: fieldOf(func(n *NewSubmission) *Time { return &n.RunAt }, 0),
-		Sentence: "Not handed out before",
+		Sentence: "Hand out no chunk before",
 	}, {
 		Name: "dead_deadline", field: fieldOf(func(n *NewSubmission) *Time { return &n.DeadDeadline }, 0),
-		Sentence: "When it expires if it is still open; after run_at",
+		Sentence: "Expire the submission if it is still open at this time; later than run_at",
 	},
 }
 

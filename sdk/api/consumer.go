@@ -44,9 +44,9 @@ type HeldChunk struct {
 	Deadline   Time   `json:"deadline"`    // Deadline of the reservation
 	// Whether the server is writing the end of the reservation to disk
 	Finishing bool `json:"finishing,omitempty"`
-	// How much of the work is done, 0 to 1, as the consumer said last
+	// Share of the work that is done, 0 to 1, as the consumer last reported
 	Progress *float64 `json:"progress,omitempty"`
-	Note     string   `json:"note,omitempty"` // What the consumer said last of its work
+	Note     string   `json:"note,omitempty"` // The latest note of the consumer
 }
 
 // HeldReservation is a chunk that a consumer holds, in a list across consumers and submissions.
@@ -63,9 +63,9 @@ type HeldReservation struct {
 	// Whether the server is writing the end of the reservation to disk
 	Finishing bool `json:"finishing,omitempty"`
 	Meta      Meta `json:"meta"` // Meta of the submission
-	// How much of the work is done, 0 to 1, as its consumer said last
+	// Share of the work that is done, 0 to 1, as its consumer last reported
 	Progress *float64 `json:"progress,omitempty"`
-	Note     string   `json:"note,omitempty"` // What the consumer said last of its work
+	Note     string   `json:"note,omitempty"` // The latest note of the consumer
 }
 
 // HeldFilter says which of a queue's reservations to list, and how. The zero value lists all, held for longest first.

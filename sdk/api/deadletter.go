@@ -95,7 +95,7 @@ type RetryGroup struct {
 	Count       uint64       `json:"count"`             // Chunks that wait after this error
 	Submissions uint64       `json:"submissions"`       // Their submissions
 	Tries       []RetryTries `json:"tries"`             // Chunks by the number of failed attempts, at most 11
-	NextAt      Time         `json:"next_at,omitzero"`  // Time of the first next try
+	NextAt      Time         `json:"next_at,omitzero"`  // Earliest time of the next attempt of one of them
 }
 
 // RetryTries are the chunks with this many failed attempts.

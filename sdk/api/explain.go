@@ -19,7 +19,7 @@ type ExplainResponse struct {
 	Tree  []ExplainBlock `json:"tree"` // The blocks of the strategy, each before its contents
 	// The compiled branches, in the order in which the server asks them
 	Branches []ExplainBranch `json:"branches"`
-	// The chunks that would be handed out, in order; as many as fit into an answer
+	// The chunks that the server would hand out, in order; as many as fit into an answer
 	Picks []ExplainPick `json:"picks"`
 	// Seed of Random; with it, the same state gives the same picks again
 	Seed uint64 `json:"seed"`
@@ -113,7 +113,7 @@ type Tenant struct {
 	Before int `json:"before,omitempty"`
 }
 
-// ExplainPick is a chunk that would be handed out, and why each branch before its own did not give it.
+// ExplainPick is a chunk that the server would hand out, with the obstacle in each earlier branch.
 type ExplainPick struct {
 	Pick PreviewPick `json:"pick"` // The chunk
 	// Under Fair: the chunk's tenant in each block, the outermost first, in the state before all picks
@@ -176,7 +176,7 @@ type WhyBranch struct {
 	// For limit and value_limit: chunks of that value in flight
 	InFlight *uint32 `json:"in_flight,omitempty"`
 	Max      *uint32 `json:"max,omitempty"` // For limit, value_limit, restart_grace and rate: the maximum
-	// For rate: until the next reservation may come
+	// For rate: time until the next reservation is allowed
 	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
 	// For hidden and alternative: number of the branch that comes first
 	HiddenBy int `json:"hidden_by,omitempty"`
@@ -240,7 +240,7 @@ type CompareResponse struct {
 // Spread is how the picks of one strategy are spread over the values of each meta key; "$submission" is the submission.
 type Spread struct {
 	Strategy string      `json:"strategy"` // The canonical text
-	Picks    int         `json:"picks"`    // Chunks that would be handed out
+	Picks    int         `json:"picks"`    // Chunks that the server would hand out
 	Keys     []KeySpread `json:"keys"`     // Spread by meta key; $submission stands for the submission itself
 
 	// Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch
@@ -273,7 +273,7 @@ type PreviewRequest struct {
 // PreviewResponse is what a reserve would hand out now, in its order, and the seed that it was drawn by.
 type PreviewResponse struct {
 	Strategy string        `json:"strategy"` // The canonical text
-	Picks    []PreviewPick `json:"picks"`    // The chunks that would be handed out, in order
+	Picks    []PreviewPick `json:"picks"`    // The chunks that the server would hand out, in order
 	// Seed of Random; with it, the same state gives the same picks again
 	Seed uint64 `json:"seed"`
 

@@ -30,7 +30,7 @@ type Rates struct {
 	Inserted float64 `json:"inserted"` // Chunks inserted, per second
 	Reserved float64 `json:"reserved"` // Chunks reserved, per second
 	Done     float64 `json:"done"`     // Chunks completed, per second
-	Failed   float64 `json:"failed"`   // Tries that failed, per second
+	Failed   float64 `json:"failed"`   // Attempts that failed, per second
 }
 
 // KeysFrame is how the values of a queue's meta keys stood at one moment.

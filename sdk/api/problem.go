@@ -19,7 +19,7 @@ type Problem struct {
 	// Id of the request in the server's log, also in the header X-Request-Id
 	RequestID string         `json:"request_id,omitempty"`
 	Errors    []ProblemError `json:"errors,omitempty"`  // All faults of the request
-	Current   *uint64        `json:"current,omitempty"` // With limit_reached: how much there is of what the limit counts
+	Current   *uint64        `json:"current,omitempty"` // With limit_reached: the present count
 	Max       *uint64        `json:"max,omitempty"`     // With limit_reached: the limit
 }
 

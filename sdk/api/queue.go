@@ -6,7 +6,7 @@ type Queue struct {
 	Settings  QueueSettings `json:"settings"`   // All settings
 	CreatedAt Time          `json:"created_at"` // Time when it was created
 
-	// Settings that together do not do what one of them seems to say
+	// Sentences about settings that have no effect because of other settings
 	Warnings []string `json:"warnings,omitempty"`
 
 	// In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue
@@ -76,7 +76,7 @@ type QueueSettings struct {
 	OnDeadline string `json:"on_deadline"`
 	// The queue refuses a submission if no one has created its group; otherwise the submission creates it
 	GroupMustExist bool `json:"group_must_exist"`
-	// Most chunks that may wait, but for those that wait for a retry; 0: any number
+	// Most chunks that may wait, without those that wait for a retry; 0: any number
 	MaxWaitingChunks int64 `json:"max_waiting_chunks"`
 	// Most submissions that may be open; 0: any number
 	MaxOpenSubmissions int64 `json:"max_open_submissions"`
@@ -127,7 +127,7 @@ const (
 // Shard is one shard of a queue.
 type Shard struct {
 	Shard int    `json:"shard"` // Number of the shard, from 1
-	Queue string `json:"queue"` // Name under which this shard alone is asked, in the place of a queue's name
+	Queue string `json:"queue"` // Name of this shard alone, to use instead of a queue's name
 	State string `json:"state"` // open; draining: it refuses inserts; offline: it does not serve
 	// Why the shard is offline
 	Reason          string `json:"reason,omitempty"`
@@ -141,27 +141,27 @@ type Shard struct {
 type Group struct {
 	Group       string      `json:"group"`                 // Name of the group
 	Shard       int         `json:"shard"`                 // Number of the shard that has it
-	Waiting     uint64      `json:"waiting"`               // Chunks that no consumer has, but for those that wait for a retry
+	Waiting     uint64      `json:"waiting"`               // Chunks that no consumer has, without those that wait for a retry
 	InFlight    uint64      `json:"in_flight"`             // Chunks held by consumers
 	Submissions uint64      `json:"submissions"`           // Open submissions
 	Description string      `json:"description,omitempty"` // For people
-	Limits      GroupLimits `json:"limits,omitzero"`       // The most that may be open of it
+	Limits      GroupLimits `json:"limits,omitzero"`       // Its limits
 	ETag        string      `json:"etag,omitempty"`        // Id of what is set, for If-Match; absent if no one created the group
 	ChangedAt   Time        `json:"changed_at,omitzero"`   // When it was created or changed
 }
 
-// GroupLimits are the most that may be open of a group, or of a value of a meta key. An insert that would go beyond one of them is
-// refused with limit_reached.
+// GroupLimits limit the open work of a group, or of a value of a meta key. The server refuses an insert that would exceed one of
+// them, with limit_reached.
 type GroupLimits struct {
-	// Chunks that no consumer has, but for those that wait for a retry; null: any number
+	// Most chunks that no consumer has, without those that wait for a retry; null: any number
 	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`
-	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Open submissions; null: any number
+	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Most open submissions; null: any number
 }
 
 // PutGroupRequest is the body of PUT /v1/queues/{queue}/groups/{group}. It replaces all that is set.
 type PutGroupRequest struct {
 	Description string      `json:"description,omitempty" limit:"..MaxGroupDescription"` // For people
-	Limits      GroupLimits `json:"limits,omitzero"`                                     // The most that may be open of it
+	Limits      GroupLimits `json:"limits,omitzero"`                                     // Its limits
 }
 
 // MoveRequest is the body of POST /v1/queues/{queue}/move.

@@ -132,7 +132,7 @@ type Result struct {
 	Code     string `json:"code,omitempty"`         // Stable name of the reason
 	Detail   string `json:"detail,omitempty"`       // The reason in words
 	Deadline Time   `json:"deadline,omitzero"`      // The new deadline, after an extend
-	// Ids of the submissions that a completion brought, in their order
+	// Ids of the submissions that a completion inserted, in their order
 	Inserted []string `json:"inserted,omitempty" limit:"..MaxFollowing"`
 }
 

@@ -42,9 +42,9 @@ type After struct {
 	IDs []string `json:"ids" limit:"1..MaxAfter"`
 	// completed (default): wait until all of them are completed. ended: wait until they have ended in any way
 	Until string `json:"until,omitempty"`
-	// What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it
-	// starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that
-	// ended. Refused with until "ended"
+	// What happens if one of them ends without being completed. cancel (default): the server cancels this submission.
+	// run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the
+	// one that ended. Refused with until "ended"
 	OnUnmet string `json:"on_unmet,omitempty"`
 }
 
@@ -52,11 +52,11 @@ type After struct {
 // whose Existing is true.
 type Unique struct {
 	Key string `json:"key" limit:"1..MaxUniqueKey"` // Any text; what the submissions have in common, such as "invoice:7481"
-	// open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: the
-	// key is held for that time from the insert on, even if the submission has ended
+	// open (default): the submission holds the key until it ends. A duration such as "90s" or "24h", 1s to 720h: it holds
+	// the key for that time from the insert on, even if it has ended
 	While string `json:"while,omitempty"`
-	// keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it
-	// is reserved, done, dead or skipped. Absent in answers
+	// keep (default): the submission that holds the key stays. replace: the server cancels it and inserts
+	// this one, unless one of its chunks is reserved, done, dead or skipped. Absent in answers
 	OnConflict string `json:"on_conflict,omitempty"`
 }
 
@@ -219,14 +219,14 @@ type Chunk struct {
 	Index    uint32 `json:"index"`                      // Index, from 0
 	State    string `json:"state" names:"chunk states"` // State of the chunk
 	Attempts uint32 `json:"attempts"`                   // Attempts that ended without success
-	// For a waiting chunk: the earliest time at which it is handed out
+	// For a waiting chunk: the earliest time at which the server hands it out
 	NotBefore Time   `json:"not_before,omitzero"`
 	Consumer  string `json:"consumer,omitempty"`  // For a reserved chunk: its consumer
 	HeldSince Time   `json:"held_since,omitzero"` // For a reserved chunk: time of the reservation
 	Deadline  Time   `json:"deadline,omitzero"`   // For a reserved chunk: its deadline
-	// For a reserved chunk: how much of the work is done, 0 to 1, as its consumer said last
+	// For a reserved chunk: share of the work that is done, 0 to 1, as its consumer last reported
 	Progress    *float64 `json:"progress,omitempty"`
-	Note        string   `json:"note,omitempty"`         // For a reserved chunk: what its consumer said last of its work
+	Note        string   `json:"note,omitempty"`         // For a reserved chunk: the latest note of its consumer
 	Error       string   `json:"error,omitempty"`        // Error of the last attempt
 	ForwardedTo string   `json:"forwarded_to,omitempty"` // For a forwarded chunk: the target queue
 	Output      Bytes    `json:"output,omitzero"`        // Output, for a done chunk that has one

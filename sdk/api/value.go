@@ -42,9 +42,9 @@ type ValueCount struct {
 	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: not set, which counts as 1
 	Weight *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
-	// What takes the place of the number in every MaxRate of the key over the same time; absent: not set
+	// Rate that replaces the number in every MaxRate of the key over the same time; absent: not set
 	Rate *Rate `json:"rate,omitempty"`
-	// The most that may be open of it; absent: not set
+	// Limits of its open submissions and waiting chunks; absent: not set
 	Quota *GroupLimits `json:"quota,omitempty"`
 	// Default limit of the key, which holds while limit is null; absent: none
 	DefaultLimit *uint32 `json:"default_limit,omitempty" limit:"0..MaxValueLimit"`
@@ -70,9 +70,9 @@ type ValueSettings struct {
 	Limit *uint32 `json:"limit,omitempty" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: not set, which counts as 1
 	Weight *float64 `json:"weight,omitempty" limit:"MinWeight..MaxWeight" nullable:"true"`
-	// Takes the place of the number in every MaxRate of the key over the same time; absent: not set
+	// Replaces the number in every MaxRate of the key over the same time; absent: not set
 	Rate *Rate `json:"rate,omitempty"`
-	// The most that may be open of the value; an insert that would exceed it is refused with limit_reached; absent: not set
+	// Limits of its open submissions and waiting chunks; the server refuses an insert that would exceed one; absent: not set
 	Quota *GroupLimits `json:"quota,omitempty"`
 }
 

@@ -14,16 +14,16 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// AuditFilter says which entries of the audit log are meant; what is zero does not count.
+// AuditFilter selects entries of the audit log. Zero fields select everything.
 type AuditFilter struct {
-	Since, Until time.Time // from this time on; before that one
+	Since, Until time.Time // entries at Since or later, and before Until
 	Actor        string
-	Action       string // whole, such as "rule.create", or all of a resource: "rule"
+	Action       string // such as "rule.create", or "rule" for all actions on rules
 	Queue        string
 	Target       string // such as "rule 7"
 	Outcome      string // api.OutcomeOK or api.OutcomeRefused
-	// Incomplete is called at most once, before the first entry of a list, with the names of queues whose latest entries
-	// may be missing: those in quarantine, and in a cluster those whose node does not answer. It may be nil.
+	// Audit calls Incomplete at most once, before the first entry, with the names of queues whose latest entries may
+	// be missing: those in quarantine, and in a cluster those whose node does not answer. It may be nil.
 	Incomplete func(queues []string)
 }
 
@@ -37,7 +37,7 @@ func (f *AuditFilter) query() url.Values {
 	return query
 }
 
-// Audit goes through the entries of the audit log that the filter means, the latest first.
+// Audit returns the entries of the audit log that match the filter, the latest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
 	return pagesOf(ctx, c, "audit", "/v1/audit", f.query(), func(page *api.PageAuditEntry) ([]api.AuditEntry, string) {
 		if len(page.Incomplete) > 0 && f.Incomplete != nil {
@@ -48,12 +48,11 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEn
 	})
 }
 
-// FollowAudit goes through the entries of the audit log that the filter means as they come, until ctx ends: those from Since
-// on, or, without it, those from now on. It begins with the oldest; an entry that becomes visible late comes late. When the stream is
-// cut, or the server restarts, it tries until it can go on where it was: no entry is missed, and none comes twice. When it is cut before
-// the first entry, and there is no Since, entries of the ten seconds before it began may come as well. It ends after the first error,
-// which is one that trying again does not fix: the server cannot be reached at the start, or refuses, or the log cannot be read further.
-// The filter must not have an Until.
+// FollowAudit returns new entries of the audit log that match the filter, the oldest first, until ctx ends. It begins
+// at Since or, without it, now. If the stream breaks or the server restarts, it reconnects and continues, and returns
+// each entry once. If the stream breaks before the first entry and there is no Since, it may also return entries of
+// the ten seconds before its start. It ends after an error that a repetition does not fix: it cannot reach the server
+// at the start, the server refuses the call, or cannot read the log any further. The filter must not have an Until.
 func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
 	return func(yield func(api.AuditEntry, error) bool) {
 		if !f.Until.IsZero() {
@@ -106,35 +105,35 @@ func (a *followed) take(got event) (entry api.AuditEntry, fresh bool, err error)
 	return entry, true, nil
 }
 
-// Whoami says who the server takes this client for.
+// Whoami returns the identity that the server sees in this client.
 func (c *Client) Whoami(ctx context.Context) (*api.Whoami, error) {
 	return get[api.Whoami](ctx, c, "whoami", "/v1/whoami")
 }
 
-// Tokens goes through the access tokens, the oldest first.
+// Tokens returns the access tokens, the oldest first.
 func (c *Client) Tokens(ctx context.Context) iter.Seq2[api.Token, error] {
 	return pages[api.Token](ctx, c, "tokens", "/v1/tokens", nil)
 }
 
-// Token reads what is known of an access token. api.CodeUnknownToken: there is none of this id.
+// Token reads an access token, without its secret. api.CodeUnknownToken: there is no token with this id.
 func (c *Client) Token(ctx context.Context, id string) (*api.Token, error) {
 	return get[api.Token](ctx, c, "token", tokenPath(id))
 }
 
-// NewToken makes an access token; the answer has its text, which is not shown again. It is tried once: after a lost answer a second try
-// would be answered that there is a token of this name, and no one has its text.
+// NewToken creates an access token. Only this answer has its text. It makes one attempt: if the answer were lost, a
+// second attempt would report that the name is taken, and no one would have the text.
 func (c *Client) NewToken(ctx context.Context, t *api.NewToken) (*api.Token, error) {
 	return send[api.Token](ctx, c, "new token", &request{method: http.MethodPost, path: "/v1/tokens"}, t)
 }
 
-// RotateToken gives an access token another secret; the answer has its text, which is not shown again. The secret before stays good for
-// overlap, in whole seconds. It is tried once, like NewToken.
+// RotateToken gives an access token a new secret. Only this answer has its text. The previous secret stays valid for
+// overlap, in whole seconds. Like NewToken, it makes one attempt.
 func (c *Client) RotateToken(ctx context.Context, id string, overlap time.Duration) (*api.Token, error) {
 	q := &request{method: http.MethodPost, path: tokenPath(id) + "/rotate"}
 	return send[api.Token](ctx, c, "rotate token", q, api.RotateToken{OverlapSeconds: int64(overlap / time.Second)})
 }
 
-// RevokeToken ends an access token. To revoke one that is not there is no error.
+// RevokeToken ends an access token. It is no error if there is no such token.
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	return c.do(ctx, c.cold, "revoke token", &request{method: http.MethodDelete, path: tokenPath(id), safe: true}, new(reply))
 }

@@ -10,13 +10,14 @@ import (
 	"net/http"
 )
 
-// Backup has the server make a backup of everything it keeps, and returns it as a stream of this many bytes: a tar, which `quern restore`
-// makes a data directory of. The server copies its files before the first byte comes, which takes a while with much data, so there is no
-// limit of time but that of ctx. Read it to its end, without a long pause, and close it: until then the server has no other backup made.
-// A stream that ends with an error, or with fewer bytes, is not a backup.
+// Backup makes a backup of the whole server and returns it as a stream of size bytes: a tar, from which `quern
+// restore` makes a data directory. Before the first byte, the server copies its files. This can take a while, so only
+// ctx limits the time. Read the stream to its end without a long pause, and close it: the server makes no other
+// backup until then. A stream that ends with an error, or with fewer bytes, is not a backup.
 //
-// With since, an earlier backup of this server, it is an increment: it has what changed since that one, and is restored behind it. Of since
-// only the beginning is read, and sent; nil: a full backup.
+// Pass an earlier backup of this server as since to get an increment, which has the changes since then. You restore
+// it after the earlier backup. Backup reads and sends only the beginning of since. With nil, the backup is a full
+// one.
 func Backup(ctx context.Context, c *Client, since io.Reader) (tar io.ReadCloser, size int64, err error) {
 	q := &request{method: http.MethodPost, path: "/v1/backup"}
 	q.endpoint = c.addresses.of(q)

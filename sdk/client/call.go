@@ -139,10 +139,10 @@ func positive[N int | uint32](n N) string {
 // traceKey is where a context has the trace that calls belong to.
 type traceKey struct{}
 
-// WithTraceContext is a context whose calls are part of a trace: they send it as the headers traceparent and tracestate, and
-// submissions that they insert carry it to their consumers. trace is a W3C traceparent, and behind a ';', if there is one, the
-// tracestate, as a Chunk has it; "" ends that. The contexts that Work gives to handlers are such: what a handler inserts is part
-// of the trace that its chunk came with.
+// WithTraceContext returns a context whose calls belong to a trace: they send it in the headers traceparent and
+// tracestate, and the submissions that they insert carry it to their consumers. trace is a W3C traceparent,
+// optionally followed by ';' and the tracestate, as in Chunk.Trace. With "", calls belong to no trace. Work gives
+// handlers such a context, so the submissions that a handler inserts belong to the trace of its chunk.
 func WithTraceContext(ctx context.Context, trace string) context.Context {
 	if trace == "" && TraceContext(ctx) == "" {
 		return ctx
@@ -150,7 +150,7 @@ func WithTraceContext(ctx context.Context, trace string) context.Context {
 	return context.WithValue(ctx, traceKey{}, trace)
 }
 
-// TraceContext is the trace of WithTraceContext, or "".
+// TraceContext returns the trace of WithTraceContext, or "".
 func TraceContext(ctx context.Context) string {
 	trace, _ := ctx.Value(traceKey{}).(string)
 	return trace

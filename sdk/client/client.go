@@ -27,7 +27,7 @@ const (
 	DefaultMaxIdle     = 64
 )
 
-// Client is a connection to one server, or to several that stand for each other. It may be used from many goroutines.
+// Client calls one server, or several that serve the same queues. Many goroutines may use it at once.
 type Client struct {
 	addresses addresses
 	token     string
@@ -58,46 +58,48 @@ type settings struct {
 	log         *slog.Logger
 }
 
-// WithToken sends an API token with every call.
+// WithToken sends an access token with every call.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithAddresses names more addresses, written as that of New, of servers that serve the same queues. Each client has them in an order
-// drawn at random, so that clients spread. Its calls go to one of them; when that does not answer, or says 502, 503 or 504, they go to the
-// next. The token is sent to all of them.
+// WithAddresses adds addresses, in the form that New takes, of servers that serve the same queues. Each client puts
+// them into a random order, so clients spread over the servers. Calls go to one server. If it does not answer, or
+// answers 502, 503 or 504, they go to the next. The client sends the token to all of them.
 func WithAddresses(more ...string) Option { return func(s *settings) { s.more = more } }
 
-// WithDirect sends the calls of a queue straight to the node of a cluster that owns it, as soon as an answer has named it, which saves
-// the way through another node. When the owner does not serve, calls go to the client's addresses again. The owners of 256 queues are
-// remembered at most. An owner that is not one of the addresses is called only if its URL has the scheme of the address that named it.
+// WithDirect sends the calls of a queue straight to the node of a cluster that owns it, as soon as an answer has
+// named the owner. This saves the way through another node. If the owner does not serve, calls go to the client's
+// addresses again. The client remembers the owners of up to 256 queues. It calls an owner that is not one of its
+// addresses only if the owner's URL has the scheme of the address that named it.
 func WithDirect() Option { return func(s *settings) { s.direct = true } }
 
-// WithTLS says how connections to an https address are secured: which authorities are trusted, which certificate the client
-// shows. Without it the system's authorities are trusted. The config is copied.
+// WithTLS configures TLS for https addresses: the authorities to trust, and the client's certificate. Without it, the
+// client trusts the system's authorities. WithTLS copies the config.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config.Clone() } }
 
-// WithHTTPClient sends every call, the hot ones too, through h (its transport, proxies, certificates). WithTLS has no effect
-// beside it.
+// WithHTTPClient sends every call, including the frequent ones, through h (its transport, proxies, certificates).
+// WithTLS has no effect beside it.
 func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.httpClient = h } }
 
-// WithRetries sets how often a call is tried again, DefaultRetries by default; 0 is never.
+// WithRetries sets how many further attempts a call may have. The default is DefaultRetries; 0 is none.
 func WithRetries(n int) Option { return func(s *settings) { s.retries = max(n, 0) } }
 
-// WithCallTimeout sets how long one try may take beyond the time that it asks the server to wait, DefaultCallTimeout
-// by default.
+// WithCallTimeout sets how long one attempt of a call may take, without the time that it asks the server to wait. The
+// default is DefaultCallTimeout.
 func WithCallTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
-// WithMaxIdle sets how many unused connections of the hot calls are kept, DefaultMaxIdle by default.
+// WithMaxIdle sets how many idle connections the client keeps for its frequent calls. The default is DefaultMaxIdle.
 func WithMaxIdle(n int) Option { return func(s *settings) { s.maxIdle = max(n, 0) } }
 
 // WithRandom draws idempotency keys and the jitter of pauses from r instead of crypto/rand.
 func WithRandom(r io.Reader) Option { return func(s *settings) { s.random = r } }
 
-// WithLogger sets where trouble is logged that the client goes on after by itself and that nothing else hears of: that of workers without
-// an OnError, and of streams that are followed. Each kind of it is logged once a minute at most. It is slog.Default() by default.
+// WithLogger sets the logger for problems that the client handles by itself and reports nowhere else: those of
+// workers without an OnError, and of streams that it follows. It logs each kind at most once a minute. The default is
+// slog.Default().
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
-// New makes a client for the server at baseURL, such as "http://127.0.0.1:7700", or "unix:/run/quern.sock" for a Unix socket of this
-// machine. It does not connect yet.
+// New makes a client for the server at baseURL, such as "http://127.0.0.1:7700", or "unix:/run/quern.sock" for a Unix
+// socket of this machine. It does not connect yet.
 func New(baseURL string, options ...Option) (*Client, error) {
 	s := settings{retries: DefaultRetries, timeout: DefaultCallTimeout, maxIdle: DefaultMaxIdle, random: rand.Reader,
 		idleTimeout: 60 * time.Second}
@@ -139,7 +141,7 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Close closes the connections that are not in use. Calls after it work, on new ones.
+// Close closes idle connections. The client still works afterwards, with new connections.
 func (c *Client) Close() {
 	c.addresses.closeIdle()
 	c.cold.http.CloseIdleConnections()
@@ -209,8 +211,8 @@ func (r *random) upTo(d time.Duration) time.Duration {
 	return time.Duration(r.jitter.Int64N(int64(d) + 1))
 }
 
-// Ready asks whether all parts of the server work. It fails with api.CodeNotReady if one does not. checks has every part by name, which
-// takes a token with the scope read at a server with access control; without it nothing is listed, and no token is needed.
+// Ready returns nil if all parts of the server work, and otherwise an error with api.CodeNotReady. With checks, it
+// lists every part by name. If the server requires tokens, checks needs one with the scope read.
 func Ready(ctx context.Context, c *Client, checks bool) (*api.Readiness, error) {
 	path := "/readyz"
 	if checks {

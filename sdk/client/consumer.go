@@ -11,31 +11,30 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Consumers goes through a queue's consumers by name: those that are attached or were a moment ago, hold something or have an
-// order. It ends after the first error.
+// Consumers returns a queue's consumers by name: those that are attached or were a moment ago, hold a chunk, or have
+// an order. It ends after the first error.
 func (c *Client) Consumers(ctx context.Context, queue string) iter.Seq2[api.Consumer, error] {
 	return pages[api.Consumer](ctx, c, "consumers", queuePath(queue, "/consumers"), nil)
 }
 
-// Consumer reads a consumer with the first page of what it holds, limit chunks (1 to 1,000; 0: 100) from the cursor on, the oldest
-// reservation first. api.CodeUnknownConsumer: nothing is known of it.
+// Consumer reads a consumer with one page of its reservations, the oldest first: limit of them (1 to 1,000; 0: 100)
+// from the cursor on. api.CodeUnknownConsumer: the server does not know the name.
 func (c *Client) Consumer(ctx context.Context, queue, consumer, cursor string, limit int) (*api.ConsumerDetail, error) {
 	query := given("cursor", cursor, "limit", positive(limit))
 	return get[api.ConsumerDetail](ctx, c, "consumer", queried(consumerPath(queue, consumer, ""), query))
 }
 
-// DrainConsumer tells a consumer to finish what it holds and leave; it gets nothing new.
+// DrainConsumer tells a consumer to finish its chunks and leave. It gets no new work.
 func (c *Client) DrainConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
 	return orderConsumer(ctx, c, queue, consumer, "drain")
 }
 
-// QuietConsumer keeps new work from a consumer, which stays.
+// QuietConsumer keeps new work from a consumer, which stays attached.
 func (c *Client) QuietConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
 	return orderConsumer(ctx, c, queue, consumer, "quiet")
 }
 
-// ResumeConsumer takes back the order that DrainConsumer or QuietConsumer gave a consumer. One that has left
-// by then does not come back by it.
+// ResumeConsumer takes back the order of DrainConsumer or QuietConsumer. A consumer that has left stays away.
 func (c *Client) ResumeConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
 	return orderConsumer(ctx, c, queue, consumer, "resume")
 }
@@ -45,14 +44,14 @@ func orderConsumer(ctx context.Context, c *Client, queue, consumer, order string
 		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+order), safe: true})
 }
 
-// ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. actor and reason are as in
-// ReleaseChunk. It is tried once.
+// ReleaseConsumer takes back all chunks of a consumer without counting an attempt, and returns their number. actor
+// and reason are as in ReleaseChunk. It makes one attempt.
 func (c *Client) ReleaseConsumer(ctx context.Context, queue, consumer, actor, reason string) (released int, err error) {
 	return letGo(ctx, c, "release", queried(consumerPath(queue, consumer, "/release"), given("actor", actor, "reason", reason)))
 }
 
-// Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that
-// were. It is tried once.
+// Detach ends a consumer's streams and gives its chunks back without counting an attempt. It returns the number of
+// these chunks. It makes one attempt.
 func (c *Client) Detach(ctx context.Context, queue, consumer string) (released int, err error) {
 	return letGo(ctx, c, "detach", consumerPath(queue, consumer, "/detach"))
 }
@@ -69,8 +68,8 @@ func consumerPath(queue, consumer, below string) string {
 	return queuePath(queue, "/consumers/"+url.PathEscape(consumer)+below)
 }
 
-// ConsumerEvent is a notification to an attached consumer: Name is one of api.EventHello, EventDrain, EventQuiet, EventResume and
-// EventRevoked, and Hello and Revoked belong to the events of these names.
+// ConsumerEvent is an event for an attached consumer. Name is api.EventHello, EventDrain, EventQuiet, EventResume or
+// EventRevoked. Hello and Revoked belong to the events of these names.
 type ConsumerEvent struct {
 	Name    string
 	Hello   api.Hello
@@ -80,13 +79,13 @@ type ConsumerEvent struct {
 // silentBeats is how many heartbeats may stay out before a stream is taken for dead.
 const silentBeats = 3
 
-// Attach keeps a consumer known as long as its stream is open, and calls fn for every event, one at a time. It returns when the
-// stream has ended, with nil if the server ended it in order (the consumer was detached, or the server stops), and with an error
-// otherwise. It does not come back by itself; Work does.
+// Attach attaches a consumer to the server and calls fn for every event, one at a time. The server knows the consumer
+// is alive while the stream is open. Attach returns nil if the server ended the stream in order (because the consumer
+// was detached, or the server stops), and otherwise an error. It does not reconnect; Work does.
 //
-// incarnation is a text that each process draws once. If the consumer's last stream was of another process, what the
-// name holds is lost at once and offered again. "" does not say which process it is: for one that reserved under the
-// name before it first attached.
+// incarnation is a text that each process draws once. If the consumer's last stream was of another process, all
+// reservations under the name end as lost at once, and the server offers their chunks again. Pass "" if this process
+// reserved under the name before it first attached.
 func (c *Client) Attach(ctx context.Context, queue, consumer, incarnation string, fn func(ConsumerEvent)) error {
 	patience := c.timeout // until the server says how often there is a heartbeat
 	path := queried(consumerPath(queue, consumer, "/attach"), given("incarnation", incarnation))

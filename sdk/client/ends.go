@@ -13,30 +13,31 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Ends says which ends of submissions to follow.
+// Ends selects ends of submissions to follow.
 type Ends struct {
 	Queue    string
 	States   []string
 	Meta     api.Meta
 	Schedule string // that inserted them
-	// After is where to begin: behind the Place of an End that is known, "0" for all that the queue's retention has kept, and "" for
-	// what ends from now on.
+	// After is the place to begin after: the Place of an earlier End, "0" for all ends that the queue's retention has
+	// kept, or "" for new ends.
 	After string
 }
 
-// End is that a submission ended. Keep its Place where the work that it leads to is kept, to go on there.
+// End is the end of a submission. Save its Place together with the work that follows from it, to continue there
+// later.
 type End struct {
 	Place      string
 	Submission api.Submission
-	// Gap says, in the place of a submission, that ends are missing before the next one: the queue's retention has removed them, or the
-	// server was restored from an older backup.
+	// If Gap is set, there is no Submission, and ends are missing before the next one: the queue's retention has
+	// removed them, or the server was restored from an older backup.
 	Gap *api.EndsGap
 }
 
-// Follow goes through the ends as they come, in their order, until ctx ends. When the stream is cut, or the server restarts, it tries
-// until it can go on where it was: no end is missed, and none comes twice. A submission that a redrive opened again ends again. It ends
-// after the first error, which is one that trying again does not fix: the server cannot be reached at the start, or refuses, or the
-// queue was deleted.
+// Follow returns the ends as they come, in their order, until ctx ends. If the stream breaks or the server restarts,
+// it reconnects and continues, and returns each end once. A submission that a redrive opened ends again. Follow ends
+// after an error that a repetition does not fix: it cannot reach the server at the start, the server refuses the
+// call, or the queue was deleted.
 func (e Ends) Follow(ctx context.Context, c *Client) iter.Seq2[End, error] {
 	return func(yield func(End, error) bool) {
 		follow(ctx, c, "follow ends", e.path(), &follower{last: e.After})(yield)
@@ -81,10 +82,10 @@ func (f *follower) take(got event) (end End, fresh bool, err error) {
 	return end, got.name != "", nil
 }
 
-// WaitMany goes through the submissions, of any queues, as they end: those that have ended already come first, and after the last one it
-// ends. To wait for the first of them, leave the loop. Of more than 1,000 it waits for the first 1,000 that are open.
-// An id that the server does not know comes as a submission with nothing but its id and with the error api.CodeUnknownSubmission, and the
-// loop may go on; any other error is the last.
+// WaitMany returns the submissions, of any queues, as they end. Those that have ended already come first. After the
+// last one the loop ends. To wait for the first end only, leave the loop. If there are more than 1,000, it waits for
+// the first 1,000 that are open. For an id that the server does not know, it returns a submission with only its id
+// and the error api.CodeUnknownSubmission, and continues. Any other error ends the loop.
 func (c *Client) WaitMany(ctx context.Context, ids []string) iter.Seq2[api.Submission, error] {
 	return func(yield func(api.Submission, error) bool) {
 		left := waitList(ids)

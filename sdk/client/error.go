@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Error is a refusal by the server. Problem.Code says which; RetryAfter is how long the server asked to wait, 0 when it
-// did not.
+// Error is a refusal by the server. Problem.Code names the reason. RetryAfter is the pause that the server asked for,
+// or 0.
 type Error struct {
 	api.Problem
 	RetryAfter time.Duration
@@ -56,7 +56,7 @@ func (e *Error) passing() bool {
 	return false
 }
 
-// CodeOf is the code of the *Error in err, "" when there is none.
+// CodeOf returns the code of the *Error in err, or "" if there is none.
 func CodeOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -88,8 +88,8 @@ func firstLine(body []byte) string {
 	}, string(line))
 }
 
-// ErrNotTrusted is in the error of a call whose connection failed for a certificate: the server's is not one that this client trusts, or
-// the server does not take ours. Such a call is not tried again.
+// ErrNotTrusted is in the error of a call whose connection failed because of a certificate: this client does not
+// trust the server's, or the server does not accept the client's. The client does not repeat such a call.
 var ErrNotTrusted = errors.New("not trusted")
 
 // trouble is the error of a try that has no answer.
@@ -114,7 +114,7 @@ func final(err error) bool {
 	return errors.Is(err, ErrNotTrusted) || errors.As(err, &refused) && !refused.passing()
 }
 
-// HandlerError is what WorkOptions.OnError gets when a handler failed.
+// HandlerError is the error that WorkOptions.OnError gets when a handler failed.
 type HandlerError struct {
 	Submission string
 	Index      uint32
@@ -132,14 +132,14 @@ func (e *HandlerError) Error() string {
 
 func (e *HandlerError) Unwrap() error { return e.Err }
 
-// ErrLost is the cause of a handler's ended context when its reservation was lost (another consumer holds or finished the
-// chunk, or the submission ended): what it does no longer counts.
+// ErrLost is the cause of a handler's ended context when its reservation was lost, because another consumer holds or
+// finished the chunk, or the submission ended. The handler's result no longer counts.
 var ErrLost = errors.New("quern: the reservation was lost")
 
-// ErrDraining is the cause of a handler's ended context when Work was to end and WorkOptions.Grace is over.
+// ErrDraining is the cause of a handler's ended context when Work is ending and WorkOptions.Grace is over.
 var ErrDraining = errors.New("quern: the grace period of the drain is over")
 
-// Permanent marks a handler's error as final: the chunk gets no further try.
+// Permanent marks a handler's error as final: the server does not retry the chunk.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -150,8 +150,8 @@ func Permanent(err error) error {
 // longestPause is the longest pause that the server gives a chunk.
 const longestPause = 30 * 24 * time.Hour
 
-// RetryAfter marks a handler's error with the pause that the chunk should have before its next try, instead of the
-// queue's back-off: at most 30 days, and a longer one is cut to that.
+// RetryAfter marks a handler's error with the pause before the next attempt, instead of the queue's back-off. The
+// pause is at most 30 days; a longer one is cut to that.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -159,8 +159,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryError{err, min(max(d, 0), longestPause)}
 }
 
-// Snooze is an error with which a handler gives its chunk back unworked: no attempt is counted, and the chunk is offered again
-// after that time, or later if the server is told late. It is at most 30 days, and a longer one is cut to that.
+// Snooze is an error with which a handler gives its chunk back without working on it. No attempt counts, and the
+// server offers the chunk again after d, which is at most 30 days; a longer one is cut to that.
 func Snooze(d time.Duration) error { return &snoozeError{min(max(d, 0), longestPause)} }
 
 type snoozeError struct{ delay time.Duration }

@@ -19,12 +19,12 @@ import (
 // InsertOption changes one insert.
 type InsertOption func(*request)
 
-// WithKey sets the idempotency key (1 to 255 visible ASCII characters) instead of a drawn one: of all inserts with one
-// key within a day only the first inserts, the others get its submission.
+// WithKey sets the idempotency key (1 to 255 visible ASCII characters) instead of a random one. Within a day, only
+// the first insert with a key inserts; the others return its submission.
 func WithKey(key string) InsertOption { return func(q *request) { q.key = key } }
 
-// WithTrace sets the trace context that the submission carries, in the place of that of the call's context (WithTraceContext): a
-// W3C traceparent, and behind a ';', if there is one, the tracestate.
+// WithTrace sets the trace context of the submission, instead of that of the call's context (WithTraceContext): a W3C
+// traceparent, optionally followed by ';' and the tracestate.
 func WithTrace(trace string) InsertOption { return func(q *request) { q.setTrace(trace) } }
 
 const (
@@ -32,10 +32,10 @@ const (
 	mediaLines = "application/x-ndjson"
 )
 
-// Insert inserts a submission and returns it as it is then. It may be tried several times under one idempotency key, so it
-// inserts once; with the key of an earlier insert it returns that one's submission as it is now. Inserts that overlap
-// share calls: those that begin while a call is under way go together in the next one, each with a result or an error of
-// its own. When ctx ends before that call begins, nothing is inserted.
+// Insert inserts a submission and returns it. The client repeats a failed call with the same idempotency key, so it
+// inserts once. If you pass the key of an earlier insert, it returns that submission in its present state.
+// Overlapping inserts share calls: those that begin during a call go together in the next one, each with its own
+// result or error. If ctx ends before that call begins, nothing is inserted.
 func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission, options ...InsertOption) (*api.Submission, error) {
 	q, err := insertRequest(c, queue, mediaJSON, options)
 	if err != nil {
@@ -94,9 +94,10 @@ func readSubmission(data []byte) (*api.Submission, error) {
 	return s, nil
 }
 
-// InsertStream inserts a submission whose chunks come one by one (at most 100,000 of them and 64 MiB in all), without
-// holding them all in memory; n.Chunks is ignored. An error from chunks ends the insert, and nothing is inserted. As chunks
-// can be read only once the call is never tried again by itself; give the same key (WithKey) to try again yourself.
+// InsertStream inserts a submission whose chunks come one by one, at most 100,000 and 64 MiB in all, without holding
+// them all in memory. It ignores n.Chunks. An error from chunks ends the insert, and nothing is inserted. The client
+// can read chunks only once, so it never repeats the call by itself. To repeat it yourself, use the same key
+// (WithKey).
 func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmission, chunks iter.Seq2[[]byte, error],
 	options ...InsertOption) (*api.Submission, error) {
 	q, err := insertRequest(c, queue, mediaLines, options)
@@ -167,9 +168,10 @@ func writeLines(w io.Writer, n *api.NewSubmission, chunks iter.Seq2[[]byte, erro
 	return err
 }
 
-// InsertMany inserts up to 10,000 submissions in one call, and the server makes them durable in one commit. There is one result for each,
-// in their order: those that are invalid or refused keep no other from being inserted, unless atomic is true: then none is. Submissions
-// without an IdempotencyKey get one, so that the call can be repeated when its answer is lost, and inserts each once.
+// InsertMany inserts up to 10,000 submissions in one call and one commit. It returns one result per submission, in
+// order. An invalid or refused submission does not prevent the others, unless atomic is true: then nothing is
+// inserted. The client gives a key to each submission without an IdempotencyKey. So it can repeat the call if the
+// answer is lost, and still insert each once.
 func (c *Client) InsertMany(ctx context.Context, queue string, list []api.BatchSubmission, atomic bool) ([]api.InsertResult, error) {
 	key, err := c.random.key()
 	if err != nil {
@@ -184,9 +186,9 @@ func (c *Client) InsertMany(ctx context.Context, queue string, list []api.BatchS
 	return sendMany(ctx, c, queue, mediaJSON, wire.AppendInsertMany(make([]byte, gap), atomic, list), len(list))
 }
 
-// InsertLines is InsertMany of submissions that are JSON already: each is sent as it is, so that the server checks what was written and
-// not what this package understood of it. Each is one JSON object on one line and has an "idempotency_key" of its own: the call is
-// repeated when its answer is lost, and a submission without one would then be inserted twice.
+// InsertLines is InsertMany for submissions that are JSON already. The client sends each one unchanged, so the server
+// checks exactly what you wrote. Each must be one JSON object on one line with its own "idempotency_key". The client
+// repeats the call if its answer is lost, and would then insert a submission without a key twice.
 func (c *Client) InsertLines(ctx context.Context, queue string, lines [][]byte, atomic bool) ([]api.InsertResult, error) {
 	if !atomic { // as lines one that is broken is no harm to the others
 		body := append(make([]byte, gap), bytes.Join(lines, []byte{'\n'})...)

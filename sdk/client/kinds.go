@@ -15,43 +15,46 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// MetaKind is the key of meta under which a submission has its kind.
+// MetaKind is the meta key whose value is the kind of a submission.
 const MetaKind = "kind"
 
-// Kinds are the kinds of submissions whose chunks a worker does, each with its handler (see Handle). The meta of such a submission names
-// its kind, and the content of each chunk is the JSON of its arguments (see SubmissionOf). The zero value is ready to use.
+// Kinds are the kinds of work that a worker does, each with its handler (see Handle). The meta of a submission names
+// its kind, and the content of each chunk is the JSON of its arguments (see SubmissionOf). The zero value is ready to
+// use.
 type Kinds struct {
-	// Middleware is around the handlers of all kinds, the first one outermost. It may look at the chunk, change the context, and
-	// refuse or replace what the next handler returns.
+	// Middleware wraps the handlers of all kinds; the first one is the outermost. It may look at the chunk, change
+	// the context, and replace the results of the next handler.
 	Middleware []func(next Handler) Handler
 
-	// OnFailure hears of each failed try once the server has recorded it. OnDead hears as well if there is no further try: if the
-	// chunk is now dead, skipped or forwarded, or its submission has failed. To know that, it costs a read of the chunk after each
-	// failed try. What ends otherwise, such as the last attempt of a process that dies, comes as an end of the submission (Client.Ends) or
-	// as a dead letter. Hooks run beside handlers and each other; a worker whose hooks are slow reserves less.
+	// The worker calls OnFailure after each failed attempt that the server has recorded. It also calls OnDead if this
+	// was the last attempt: the chunk is now dead, skipped or forwarded, or its submission has failed. To know that,
+	// the client reads the chunk after each failed attempt. If a process dies in the last attempt of a chunk, no
+	// client calls OnDead: follow the ends of submissions (Client.Ends), or look at the dead letters. Hooks run
+	// concurrently with handlers and each other. A worker with slow hooks reserves less.
 	OnFailure func(ctx context.Context, chunk *Chunk, err error)
 	OnDead    func(ctx context.Context, chunk *Chunk, err error)
 
 	all []*kind
 }
 
-// KindOptions says how chunks of a kind are done. The zero value is good.
+// KindOptions are the options of one kind. The zero value is a good default.
 type KindOptions struct {
-	// Concurrency is how many handlers of this kind run at once, beside those of the others: such a kind is reserved by a consumer of
-	// its own, whose name ends with the kind's. 0: it shares the handlers of WorkOptions.Concurrency with the other kinds.
+	// Concurrency is the number of handlers for this kind alone. The kind is then a separate consumer, whose name
+	// ends with the kind's. 0: the kind shares the handlers of WorkOptions.Concurrency with the other kinds.
 	Concurrency int
 
-	// Timeout is how long a handler may take. Then its context ends, with the cause ErrHandlerTimeout, and the error that it returns
-	// fails the try. 0 is without limit.
+	// Timeout limits how long a handler may take. Then its context ends with the cause ErrHandlerTimeout, and the
+	// error that it returns fails the attempt. 0 is no limit.
 	Timeout time.Duration
 
-	// Retry says of an error whether the chunk is tried again, and after which pause. It is not asked about panics, and about errors
-	// that say so themselves (Permanent, RetryAfter, Snooze). Nil: the back-off of the submission or the queue. Their limit of
-	// attempts always holds.
+	// Retry decides after an error whether the server retries the chunk, and after which pause. The worker does not
+	// call it after a panic, or for an error that decides this itself (Permanent, RetryAfter, Snooze). Nil: the
+	// back-off of the submission or the queue. Their limit of attempts always holds.
 	Retry func(chunk *Chunk, err error) (pause time.Duration, again bool)
 }
 
-// ErrHandlerTimeout is in the error of a handler that took longer than KindOptions.Timeout, and the cause of the end of its context.
+// ErrHandlerTimeout is in the error of a handler that took longer than KindOptions.Timeout. It is also the cause with
+// which its context ends.
 var ErrHandlerTimeout = errors.New("the handler took too long")
 
 type kind struct {
@@ -60,8 +63,8 @@ type kind struct {
 	handler Handler
 }
 
-// Handle makes fn the handler of a kind. A content that is not the JSON of Args fails its chunk for good; fields that Args does not have
-// are left out. With json.RawMessage as Args fn reads it itself.
+// Handle makes fn the handler of a kind. If a content is not the JSON of Args, its chunk fails for good. Fields that
+// Args does not have are ignored. If Args is json.RawMessage, fn gets the JSON as it is.
 func Handle[Args any](k *Kinds, name string, o KindOptions, fn func(context.Context, Args, *Chunk) ([]byte, error)) {
 	k.all = append(k.all, &kind{KindOptions: o, name: name, handler: func(ctx context.Context, chunk *Chunk) ([]byte, error) {
 		var args Args
@@ -75,7 +78,8 @@ func Handle[Args any](k *Kinds, name string, o KindOptions, fn func(context.Cont
 	}})
 }
 
-// SubmissionOf is a submission of a kind, with one chunk for each args. It may be changed before it is inserted.
+// SubmissionOf returns a submission of a kind, with one chunk for each of args. You may change it before you insert
+// it.
 func SubmissionOf[Args any](kind string, args ...Args) (*api.NewSubmission, error) {
 	submission := &api.NewSubmission{Meta: api.Meta{MetaKind: api.Text(kind)}}
 	for i := range args {
@@ -88,8 +92,8 @@ func SubmissionOf[Args any](kind string, args ...Args) (*api.NewSubmission, erro
 	return submission, nil
 }
 
-// Work is Client.Work for submissions of these kinds, and for no others: o.Strategy orders what is selected. With kinds that have a
-// Concurrency of their own it works as several consumers, which begin and end together.
+// Work is Client.Work for submissions of these kinds only. o.Strategy orders them. If kinds have a Concurrency of
+// their own, it works as several consumers, which begin and end together.
 func (k *Kinds) Work(ctx context.Context, c *Client, o WorkOptions) error {
 	workers, err := k.workers(ctx, c, o)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 // turn of a loop.
 const progressEvery = time.Second
 
-// Progress says how much of the work is done, from 0 to 1, and what is done now. It is for people: the dashboard and
-// `quern reservations` show it until the chunk is finished. It returns at once. Work sends what was said last, within
-// about a second and for all its chunks together. A note of "" leaves the one before; of a long one the first 256 bytes
-// are kept.
+// Progress reports how much of the work is done, from 0 to 1, and a note about the current step. It is for people:
+// the dashboard and `quern reservations` show it until the chunk is finished. Progress returns at once. Within about
+// a second, Work sends the latest reports of all its chunks together. An empty note keeps the previous one. A long
+// note is cut to 256 bytes.
 func (c *Chunk) Progress(part float64, note string) {
 	if h := c.held; h != nil {
 		h.worker.progress.say(h, part, note)

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Queues goes through all queues by name.
+// Queues returns all queues by name.
 func (c *Client) Queues(ctx context.Context) iter.Seq2[api.Queue, error] {
 	return pages[api.Queue](ctx, c, "queues", "/v1/queues", nil)
 }
@@ -21,14 +21,14 @@ func (c *Client) Queue(ctx context.Context, name string) (*api.Queue, error) {
 	return get[api.Queue](ctx, c, "queue", queuePath(name, ""))
 }
 
-// PutQueue makes the queue or replaces all its settings; what is nil gets its default.
+// PutQueue creates a queue, or replaces all its settings; nil fields get their default.
 func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
 	q := &request{method: http.MethodPut, path: queuePath(name, ""), safe: true}
 	return send[api.Queue](ctx, c, "put queue", q, api.PutQueueRequest{Settings: settings})
 }
 
-// EnsureQueue makes the queue with these settings; what is nil gets its default. One that exists stays as it is, with
-// what operators set. It returns the queue as it stands. Every process that needs a queue may call it as it starts.
+// EnsureQueue creates a queue with these settings; nil fields get their default. If the queue exists, it stays as it
+// is. EnsureQueue returns the queue. Every process that needs a queue may call this at its start.
 func (c *Client) EnsureQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
 	q := &request{method: http.MethodPut, path: queuePath(name, ""), safe: true, ifNoneMatch: "*"}
 	made, err := send[api.Queue](ctx, c, "ensure queue", q, api.PutQueueRequest{Settings: settings})
@@ -39,20 +39,20 @@ func (c *Client) EnsureQueue(ctx context.Context, name string, settings api.Queu
 	return made, err
 }
 
-// ChangeQueue changes some settings of a queue; what is nil stays as it is.
+// ChangeQueue changes some settings of a queue; nil fields stay as they are.
 func (c *Client) ChangeQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
 	q := &request{method: http.MethodPatch, path: queuePath(name, ""), safe: true}
 	return send[api.Queue](ctx, c, "change queue", q, api.ChangeQueueRequest{Settings: settings})
 }
 
-// DeleteOption says which queue DeleteQueue deletes.
+// DeleteOption says which queues DeleteQueue may delete.
 type DeleteOption string
 
-// Quarantined has DeleteQueue delete a queue that is in quarantine, with all that is in it.
+// Quarantined makes DeleteQueue delete a queue that is in quarantine, with everything in it.
 const Quarantined DeleteOption = "?quarantined=true"
 
-// DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be answered
-// that there is no such queue.
+// DeleteQueue deletes a queue without open submissions. It makes one attempt: if the answer were lost, a second
+// attempt would report that there is no such queue.
 func (c *Client) DeleteQueue(ctx context.Context, name string, options ...DeleteOption) error {
 	path := queuePath(name, "")
 	for _, option := range options {
@@ -61,7 +61,7 @@ func (c *Client) DeleteQueue(ctx context.Context, name string, options ...Delete
 	return c.do(ctx, c.cold, "delete queue", &request{method: http.MethodDelete, path: path}, new(reply))
 }
 
-// MoveQueue has another node of the cluster serve a queue. It returns when that node does.
+// MoveQueue moves a queue to another node of the cluster. It returns when that node serves the queue.
 func (c *Client) MoveQueue(ctx context.Context, name, node string) (*api.Moved, error) {
 	q := &request{method: http.MethodPost, path: queuePath(name, "/move"), safe: true, wait: moveMost}
 	return send[api.Moved](ctx, c, "move queue", q, api.MoveRequest{Node: node})
@@ -75,7 +75,7 @@ func (c *Client) Stats(ctx context.Context, queue string) (*api.Stats, error) {
 	return get[api.Stats](ctx, c, "stats", queuePath(queue, "/stats"))
 }
 
-// ServerOptions reads the options that the server runs with.
+// ServerOptions reads the options of the server.
 func (c *Client) ServerOptions(ctx context.Context) ([]api.ServerOption, error) {
 	got, err := get[api.ServerOptions](ctx, c, "config", "/v1/config")
 	if err != nil {
@@ -89,13 +89,13 @@ func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 	return get[api.Version](ctx, c, "version", "/version")
 }
 
-// Nodes goes through the servers of the cluster by name, with the queues that each owns.
+// Nodes returns the servers of the cluster by name, with the queues that each owns.
 func (c *Client) Nodes(ctx context.Context) iter.Seq2[api.Node, error] {
 	return pages[api.Node](ctx, c, "nodes", "/v1/nodes", nil)
 }
 
-// Shards lists the shards of a queue, by number. Queue in each of them is the name under which that shard alone is asked,
-// in the place of a queue's name.
+// Shards returns the shards of a queue by number. Queue of each is the name of that shard alone, which you can use
+// instead of a queue's name.
 func (c *Client) Shards(ctx context.Context, queue string) ([]api.Shard, error) {
 	page, err := get[api.Page[api.Shard]](ctx, c, "shards", queuePath(queue, "/shards"))
 	if err != nil {
@@ -104,12 +104,12 @@ func (c *Client) Shards(ctx context.Context, queue string) ([]api.Shard, error) 
 	return page.Items, nil
 }
 
-// Groups goes through the groups of a queue, by name. It ends after the first error.
+// Groups returns the groups of a queue by name. It ends after the first error.
 func (c *Client) Groups(ctx context.Context, queue string) iter.Seq2[api.Group, error] {
 	return pages[api.Group](ctx, c, "groups", queuePath(queue, "/groups"), nil)
 }
 
-// PutGroup creates a group with limits and a description, or sets others in their place.
+// PutGroup creates a group with limits and a description, or replaces those of an existing one.
 func PutGroup(ctx context.Context, c *Client, queue, group string, settings api.PutGroupRequest, when Condition) (*api.Group, error) {
 	q := &request{method: http.MethodPut, path: groupPath(queue, group), safe: when.none()}
 	return send[api.Group](ctx, c, "put group", when.onto(q), settings)
@@ -128,12 +128,12 @@ func (c *Client) Group(ctx context.Context, queue, group string) (*api.Group, er
 	return get[api.Group](ctx, c, "group", groupPath(queue, group))
 }
 
-// Lifecycle tells how the life-cycle worker of a queue is doing.
+// Lifecycle reads the state of a queue's life-cycle worker.
 func (c *Client) Lifecycle(ctx context.Context, queue string) (*api.Lifecycle, error) {
 	return get[api.Lifecycle](ctx, c, "lifecycle", queuePath(queue, "/lifecycle"))
 }
 
-// RetryParked has all parked life-cycle actions of a queue tried again, and says how many there were.
+// RetryParked retries all parked life-cycle actions of a queue, and returns their number.
 func (c *Client) RetryParked(ctx context.Context, queue string) (int, error) {
 	got, err := fetch[api.Retried](ctx, c, "retry parked",
 		&request{method: http.MethodPost, path: queuePath(queue, "/lifecycle/retry"), safe: true})
@@ -143,8 +143,8 @@ func (c *Client) RetryParked(ctx context.Context, queue string) (int, error) {
 	return got.Retried, nil
 }
 
-// Durations tells how long chunks of a queue waited and ran in the last half hour or, with meta, those of the submissions with this one
-// value.
+// Durations reads how long chunks of a queue waited and ran in the last half hour. With meta, it covers only
+// submissions with this one value.
 func (c *Client) Durations(ctx context.Context, queue string, meta api.Meta) (*api.Durations, error) {
 	query := url.Values{}
 	addMeta(query, meta)

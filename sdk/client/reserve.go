@@ -18,7 +18,7 @@ import (
 // "already" to the second; a reserve whose answer was lost leaves chunks reserved until their deadline, no worse than a
 // consumer that crashed.
 
-// Reserved is a reusable answer of ReserveInto: its byte slices are valid until the next call with it.
+// Reserved is a reusable answer of ReserveInto. Its byte slices are valid until the next call with it.
 type Reserved struct {
 	wire.ReserveResponse
 	body []byte
@@ -30,13 +30,13 @@ type Finished struct {
 	body []byte
 }
 
-// Exchanged is a reusable answer of ExchangeInto: its byte slices are valid until the next call with it.
+// Exchanged is a reusable answer of ExchangeInto. Its byte slices are valid until the next call with it.
 type Exchanged struct {
 	wire.ExchangeResponse
 	body []byte
 }
 
-// ReserveInto is Reserve without allocations, for those who count them: r and out are reused from call to call.
+// ReserveInto is Reserve without allocations: r and out are reused from call to call.
 func (c *Client) ReserveInto(ctx context.Context, queue string, r *wire.ReserveRequest, out *Reserved) error {
 	return c.post(ctx, "reserve", queue, "/reservations", milliseconds(r.WaitMS), r, out, &out.body)
 }
@@ -76,7 +76,7 @@ func (c *Client) post(ctx context.Context, what, queue, suffix string, wait time
 
 func milliseconds(ms int64) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
 
-// Reserve reserves up to r.Max chunks. An answer without any says why in Reason.
+// Reserve reserves up to r.Max chunks. If the answer has none, Reason says why.
 func (c *Client) Reserve(ctx context.Context, queue string, r *api.ReserveRequest) (*api.ReserveResponse, error) {
 	var request wire.ReserveRequest
 	request.FromReserve(r)
@@ -87,24 +87,25 @@ func (c *Client) Reserve(ctx context.Context, queue string, r *api.ReserveReques
 	return reserved(&out.ReserveResponse)
 }
 
-// Complete reports chunks as done: one result per item, in order. What an item brings is inserted in the commit of its completion, or
-// neither is.
+// Complete reports chunks as done, with one result per item, in order. The server inserts the submissions of an item
+// in the commit of its completion, or does neither.
 func (c *Client) Complete(ctx context.Context, queue string, items []api.CompleteItem) ([]api.Result, error) {
 	return c.finish(ctx, "complete", queue, len(items), &wire.CompleteRequest{Items: completes(items)})
 }
 
-// Fail reports tries that did not succeed: one result per item, in order.
+// Fail reports failed attempts, with one result per item, in order.
 func (c *Client) Fail(ctx context.Context, queue string, items []api.FailItem) ([]api.Result, error) {
 	return c.finish(ctx, "fail", queue, len(items), &wire.FailRequest{Items: fails(items)})
 }
 
-// Extend asks for new deadlines: one result per item, in order. Chunks that the server forgot at a restart are held again, but
-// under no consumer's name; see Exchange, which says whose they are.
+// Extend moves the deadlines of reservations, with one result per item, in order. If the server lost a reservation at
+// a restart, its consumer holds the chunk again, but under no name. Exchange passes the name.
 func (c *Client) Extend(ctx context.Context, queue string, items []api.ExtendItem) ([]api.Result, error) {
 	return c.finish(ctx, "extend", queue, len(items), &wire.ExtendRequest{Items: extends(items)})
 }
 
-// Release gives chunks back unworked, at once or after their delay: one result per item, in order.
+// Release gives chunks back without working on them, at once or after their delay. It returns one result per item, in
+// order.
 func (c *Client) Release(ctx context.Context, queue string, items []api.ReleaseItem) ([]api.Result, error) {
 	request := &wire.ReleaseRequest{Items: make([]wire.ReleaseItem, len(items))}
 	for i := range items {
@@ -113,7 +114,8 @@ func (c *Client) Release(ctx context.Context, queue string, items []api.ReleaseI
 	return c.finish(ctx, "release", queue, len(items), request)
 }
 
-// Exchange finishes, extends and reserves in one call, in this order: what it completes is durable before it reserves.
+// Exchange completes, fails, extends and reserves in one call, in this order. The completions are durable before it
+// reserves.
 func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequest) (*api.ExchangeResponse, error) {
 	request := &wire.ExchangeRequest{Complete: completes(x.Complete), Fail: fails(x.Fail), Extend: extends(x.Extend),
 		Consumer: []byte(x.Consumer)}
@@ -287,7 +289,8 @@ func (m *metaReader) read(raw []byte) (api.Meta, error) {
 	return meta, nil
 }
 
-// Reservations goes through the chunks that consumers of a queue hold and that the filter means. It ends after the first error.
+// Reservations returns the chunks that consumers of a queue hold and that match the filter. It ends after the first
+// error.
 func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilter) iter.Seq2[api.HeldReservation, error] {
 	query := given("submission", f.Submission, "consumer", f.Consumer, "limit", positive(f.Limit))
 	addMeta(query, f.Meta)
@@ -300,9 +303,9 @@ func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilte
 	return pages[api.HeldReservation](ctx, c, "reservations", queuePath(queue, "/reservations"), query)
 }
 
-// ReleaseChunk takes a chunk back from the consumer that holds it, with no try counted, and says what was held by whom. actor is who asks,
-// where no access token says so; that and the reason are kept in the audit log, and both may be "". It is tried once. api.CodeConflict: no
-// consumer holds the chunk.
+// ReleaseChunk takes a chunk back from its consumer without counting an attempt, and returns the chunk and its
+// consumer. actor names the caller on a server without access tokens. The audit log records it and the reason; both
+// may be "". It makes one attempt. api.CodeConflict: no consumer holds the chunk.
 func (c *Client) ReleaseChunk(ctx context.Context, submission string, index uint32, actor, reason string) (*api.HeldReservation, error) {
 	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/release")
 	path = queried(path, given("actor", actor, "reason", reason))

@@ -33,7 +33,7 @@ func read(ctx context.Context, c *Client, what, id string, wait time.Duration) (
 	return fetch[api.Submission](ctx, c, what, q)
 }
 
-// Wait returns the submission when it is no longer open, or the error of ctx.
+// Wait waits until the submission has ended and returns it, or returns the error of ctx.
 func (c *Client) Wait(ctx context.Context, id string) (*api.Submission, error) {
 	for {
 		s, err := read(ctx, c, "wait", id, waitSlice)
@@ -47,14 +47,15 @@ func (c *Client) Wait(ctx context.Context, id string) (*api.Submission, error) {
 	}
 }
 
-// Cancel ends a submission; chunks that are reserved come back as gone.
+// Cancel ends a submission. Consumers of its reserved chunks get StatusGone.
 func (c *Client) Cancel(ctx context.Context, id string) (*api.Submission, error) {
 	return fetch[api.Submission](ctx, c, "cancel", &request{method: http.MethodPost, path: submissionPath(id, "/cancel"), safe: true})
 }
 
-// DeleteSubmission removes an ended submission with its contents, outputs, attempts and dead letters. cancel has an open
-// one end first; without it, that is a conflict (api.CodeConflict). api.CodeUnavailable: the server has noted it, and
-// finishes by itself. It is tried once, as the second time would find nothing.
+// DeleteSubmission removes an ended submission with its contents, outputs, attempts and dead letters. With cancel, it
+// ends an open submission first; without it, an open submission is a conflict (api.CodeConflict).
+// api.CodeUnavailable: the server has recorded the deletion and will finish it by itself. It makes one attempt,
+// because a second one would find nothing.
 func (c *Client) DeleteSubmission(ctx context.Context, id string, cancel bool) error {
 	path := submissionPath(id, "")
 	if cancel {
@@ -63,8 +64,8 @@ func (c *Client) DeleteSubmission(ctx context.Context, id string, cancel bool) e
 	return c.do(ctx, c.cold, "delete submission", &request{method: http.MethodDelete, path: path}, new(reply))
 }
 
-// SetPriority changes the priority of an open submission, from the next reservation on: larger first under CustomPriority. Of one
-// that has ended it is a conflict (api.CodeConflict).
+// SetPriority changes the priority of an open submission, from the next reservation on. CustomPriority hands out
+// larger ones first. api.CodeConflict: the submission has ended.
 func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*api.Submission, error) {
 	q := &request{method: http.MethodPatch, path: submissionPath(id, ""), safe: true}
 	return send[api.Submission](ctx, c, "set priority", q, api.SubmissionChange{Priority: &priority})
@@ -85,7 +86,8 @@ type ListOptions struct {
 	Limit int // submissions per page, 1 to 1,000; 0 is the server's default
 }
 
-// List goes through a queue's submissions, newest first unless asked for the largest. It ends after the first error.
+// List returns a queue's submissions, the newest first, or with o.Largest the largest first. It ends after the first
+// error.
 func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq2[api.Submission, error] {
 	query := given("schedule", o.Schedule, "limit", positive(o.Limit))
 	query["state"] = o.States
@@ -116,14 +118,15 @@ func queryValue(value api.MetaValue) string {
 	return "s:" + value.Text()
 }
 
-// Chunks goes through a submission's chunks in the order of their indexes, those in any of the given states or all.
+// Chunks returns a submission's chunks in the order of their indexes. Without states, it returns all.
 func (c *Client) Chunks(ctx context.Context, id string, states ...string) iter.Seq2[api.Chunk, error] {
 	return pages[api.Chunk](ctx, c, "chunks", submissionPath(id, "/chunks"), url.Values{"state": states})
 }
 
-// Outputs goes through the outputs of a submission's chunks in the order of their indexes; chunks without one are left out.
-// It ends after the first error. The answer is read as it comes, so it may be of any length. The server cuts off a caller that takes
-// less than 16 KiB a second of it on the whole: when the work on an output takes long, store the outputs first.
+// Outputs returns the outputs of a submission's chunks in the order of their indexes, without chunks that have none.
+// It ends after the first error. The client reads the answer as it comes, so it may be of any length. The server ends
+// an answer that the caller reads at less than 16 KiB a second on average. So if the work on an output takes long,
+// store the outputs first.
 func (c *Client) Outputs(ctx context.Context, id string) iter.Seq2[api.Output, error] {
 	return func(yield func(api.Output, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -13,46 +13,47 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// WorkOptions says how Work works. Only Queue is usually set.
+// WorkOptions are the options of Work. Most programs set only Queue, Strategy and Concurrency.
 type WorkOptions struct {
 	Queue       string   // "" is "default"
 	Strategy    string   // in text form, or as a JSON tree when it begins with '{'; "" is Random
 	Consumer    string   // name of this consumer, which no other process uses; "": the host's name and random digits
-	Context     api.Meta // what plugins may know of this consumer
+	Context     api.Meta // facts about this consumer, for plugins and formulas
 	Concurrency int      // handlers that run at once; 0 is 1
-	// chunks reserved ahead, beyond those that handlers work on; 0 is as many as handlers finish during a call, at most 1,000, which Work
-	// finds out, beginning with none; negative is none
+	// chunks reserved ahead, beyond those that handlers work on; 0: as many as handlers finish during a call, which
+	// Work measures, at most 1,000; negative: none
 	Prefetch int
-	// of a reservation, which is extended while a handler runs: how soon a crashed consumer's work goes on elsewhere; 0
-	// is a minute
+	// time until the deadline, which Work extends while a handler runs. So it is the time after which another
+	// consumer gets the chunks of a crashed one; 0 is a minute
 	Timeout time.Duration
-	Wait    time.Duration // how long the server is asked to wait for work, at most a minute; 0 is 20 s
-	Grace   time.Duration // how long handlers may go on after the end of Work's context before theirs ends too; 0 is without limit
+	Wait    time.Duration // how long the server waits for work in a call, at most a minute; 0 is 20 s
+	Grace   time.Duration // time between the end of Work's context and that of the handlers' contexts; 0 is no limit
 
-	// NoAttach keeps Work from attaching to the server. Then the server does not notice when this process dies, and what it held
-	// comes back only after Timeout; and revoked chunks are noticed only when they are extended.
+	// NoAttach keeps Work from attaching to the server. If this process dies, the server then offers its chunks again
+	// only after Timeout, and Work notices revoked chunks only when it extends them.
 	NoAttach bool
 
-	// OnError hears what Work goes on after: calls that failed and are made again, handlers that failed (*HandlerError), results that
-	// did not count (*ChunkError), a part of the strategy without effect (*StrategyError); and ErrDrained. It is called by one
-	// goroutine at a time and must return soon. Nil: they are logged, each kind once a minute at most (see WithLogger).
+	// Work calls OnError with each problem after which it continues: a call that failed and that it repeats, a
+	// handler that failed (*HandlerError), a result that did not count (*ChunkError), a part of the strategy without
+	// effect (*StrategyError), and ErrDrained. One goroutine at a time calls it, and it must return soon. Nil: Work
+	// logs each kind at most once a minute (see WithLogger).
 	OnError func(error)
 }
 
-// StrategyError is a part of the strategy that has no effect now, such as a block of a plugin that was deleted: Work
-// goes on with what the rest offers.
+// StrategyError is a part of the strategy that has no effect now, such as a block of a deleted plugin. Work continues
+// with the other parts.
 type StrategyError struct{ api.StrategyWarning }
 
 func (e *StrategyError) Error() string { return "quern: the strategy " + e.Detail }
 
-// Chunk is a piece of work in a handler's hands. Its slices and Meta are the handler's to read, not to change.
+// Chunk is the chunk that a handler works on. A handler may read its slices and Meta, but not change them.
 type Chunk struct {
 	Submission string
 	Index      uint32
-	Attempt    uint32    // 1 for the first try
-	Deadline   time.Time // of the reservation as it was made; Work extends it
+	Attempt    uint32    // 1 for the first
+	Deadline   time.Time // at the time of the reservation; Work extends it
 	CreatedAt  time.Time // of the insert
-	ReadyAt    time.Time // since when it waited for this attempt: the insert, its run_at, or the end of the attempt or back-off before
+	ReadyAt    time.Time // start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off
 	Content    []byte    // nil when Key is set
 	Key        string    // of the object that holds the content
 	Meta       api.Meta
@@ -64,10 +65,11 @@ type Chunk struct {
 	held *held // nil of one that a test made
 }
 
-// Then has a submission inserted into the chunk's queue when the handler returns nil, in the commit of the completion: the chunk is done
-// and the submission is there, or neither, whatever crashes meanwhile. It may be called up to 100 times. A submission that the server
-// refuses as wrong fails the chunk for good; one for which it has no room now fails the try, which is made again after its back-off. A
-// submission without a trace gets the chunk's.
+// Then inserts a submission into the chunk's queue if the handler returns nil. The server completes the chunk and
+// inserts the submission in one commit, so a crash never leaves one without the other. A handler can call it up to
+// 100 times. If a submission is invalid, the chunk fails for good. If the server has no room for it, the attempt
+// fails, and the server retries the chunk after its back-off. A submission without a trace gets the trace of the
+// chunk.
 func (c *Chunk) Then(n *api.NewSubmission) {
 	next := *n
 	if next.Trace == "" {
@@ -76,14 +78,15 @@ func (c *Chunk) Then(n *api.NewSubmission) {
 	c.then = append(c.then, wire.AppendInsert(nil, &next))
 }
 
-// Handler does the work of one chunk. A nil error completes the chunk with the output (nil: without one). Any other error
-// fails this try; see Permanent, RetryAfter and Snooze. An output that the server refuses, such as one of more than
-// 1 MiB, fails the chunk for good; OnError hears of it. ctx ends, with the cause ErrLost, when the reservation was lost
-// or revoked, and with ErrDraining when the grace period is over; what the handler then returns does not count, and in the second case the
-// chunk is given back without counting an attempt. A handler that returns ErrDraining itself gives its chunk back, too.
+// Handler does the work of one chunk. If it returns no error, the chunk is completed with the output, or without one
+// if it is nil. Any other error fails the attempt; see Permanent, RetryAfter and Snooze. If the server refuses the
+// output, for example because it has more than 1 MiB, the chunk fails for good, and OnError gets the reason. ctx ends
+// with the cause ErrLost when the reservation is lost or revoked: the result no longer counts. It ends with
+// ErrDraining when the grace period is over: the result no longer counts either, and the chunk goes back without
+// counting an attempt. A handler may return ErrDraining itself to give its chunk back.
 type Handler func(ctx context.Context, chunk *Chunk) (output []byte, err error)
 
-// ChunkError says that the result of a chunk did not count.
+// ChunkError says that the server did not count the result of a chunk.
 type ChunkError struct {
 	Submission string
 	Index      uint32
@@ -95,13 +98,13 @@ func (e *ChunkError) Error() string {
 		e.Result.Status, e.Result.Code, e.Result.Detail)
 }
 
-// Work reserves chunks and hands them to handlers until ctx ends; then it lets the running handlers finish, gives back
-// what it had reserved ahead, reports the last results and returns nil. It returns an error when the server refuses its
-// calls for good (an unknown queue, a wrong strategy or token) or is not trusted (ErrNotTrusted), after the same drain;
-// when results could not be delivered in the end; and when the server never answered. Servers that are away are waited
-// for. Meanwhile Work is attached to the server: when this process dies, what it held is offered again after the
-// queue's consumer grace, or as soon as another process begins to Work under the same Consumer; and an operator can
-// drain it (see ErrDrained).
+// Work reserves chunks and calls handlers until ctx ends. Then it lets running handlers finish, gives back the chunks
+// that it has not begun, reports the last results, and returns nil. It returns an error, after the same drain, if the
+// server refuses its calls for good (because of an unknown queue, or a wrong strategy or token), or is not trusted
+// (ErrNotTrusted). It also returns an error if it could not deliver results in the end, or never reached a server.
+// Otherwise it waits for a server that is away. Work is attached to the server: if this process dies, the server
+// offers its chunks again after the queue's consumer grace, or as soon as another process begins to Work under the
+// same Consumer. An operator can drain it (see ErrDrained).
 func (c *Client) Work(ctx context.Context, o WorkOptions, handler Handler) error {
 	if err := o.fill(c); err != nil {
 		return err

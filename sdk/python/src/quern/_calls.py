@@ -117,10 +117,10 @@ class Calls:
 
     def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsAnswer:
         """Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or
-        invalid. A bad item does not affect the others. With `insert`, a chunk brings submissions, which are inserted into this
-        queue in the commit of its completion: all of them and the completion, or nothing. This takes the scope produce, too. A
-        token that completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions
-        cannot be inserted now, the item is refused and its chunk stays reserved.
+        invalid. A bad item does not affect the others. With `insert`, the server inserts submissions into this queue in the
+        commit of the chunk's completion: all of them and the completion, or nothing. The caller then needs the scope produce,
+        too. A token that completes nothing inserts nothing, so you can safely send the same request again. If the server cannot
+        insert one of the submissions now, it refuses the item, and the chunk stays reserved.
         """
         found: types.ResultsAnswer = self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
         return found
@@ -131,7 +131,7 @@ class Calls:
         return found
 
     def create_token(self, body: types.NewToken) -> types.Token:
-        """Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server
+        """Make an access token. The answer has the token's text. The server shows it only this once, and keeps a hash. The server
         records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it
         inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the
         scope admin. Admin includes all other scopes.
@@ -151,12 +151,14 @@ class Calls:
         self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
     def delete_group(self, queue: str, group: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Delete an empty group. What is set for it goes. A group with open submissions is a conflict. If-Match works as for PUT."""
+        """Delete an empty group. The server forgets its limits and description. If the group has open submissions, the answer is
+        409. If-Match works as for PUT.
+        """
         self._bytes(_request("delete group", "DELETE", path("/v1/queues/{}/groups/{}", queue, group), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only what is
-        set for a value itself holds for it. If-Match works as for PUT.
+        """Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only a value's
+        own settings apply to it. If-Match works as for PUT.
         """
         self._bytes(_request("delete meta key", "DELETE", path("/v1/queues/{}/meta-keys/{}", queue, key), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
@@ -174,9 +176,9 @@ class Calls:
         self._bytes(_request("delete plugin", "DELETE", query(path("/v1/plugins/{}", name), {"force": force}), headers={"If-Match": if_match}))
 
     def delete_plugin_version(self, name: str, version: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
-        """Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their
-        configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the
-        first 8 or more digits of its sha256.
+        """Delete a version that is not in use. The answer is 409 if strategies in use name this version, or if it alone accepts one
+        of their configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or
+        by the first 8 or more digits of its sha256.
         """
         self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
@@ -199,9 +201,9 @@ class Calls:
 
     def delete_submission(self, id: Union[str, int], *, cancel: Optional[bool] = None) -> None:
         """Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention
-        of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless `cancel=true` ends
+        of the queue would. The answer comes when all of this is gone. An open submission answers 409, unless `cancel=true` ends
         it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep
-        what they have until they are deleted. Its idempotency key stays known, as a hash, for 24 hours.
+        their copies until you delete them. Its idempotency key stays known, as a hash, for 24 hours.
         """
         self._bytes(_request("delete submission", "DELETE", query(path("/v1/submissions/{}", id), {"cancel": cancel})))
 
@@ -337,7 +339,7 @@ class Calls:
         """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with
         this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call
         asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the
-        call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between.
+        call. Beyond about 10,000 chunks a second it measures a random share of them, and scales the counts up.
         """
         found: types.Durations = self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
@@ -480,8 +482,8 @@ class Calls:
         return found
 
     def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
-        """Lift a pause or a block. Chunks that no other rule covers are handed out from then on, first to waiting consumers. Lifting
-        a rule that has ended answers the same. Only admin may lift a block.
+        """Lift a pause or a block. From then on, the server hands out the chunks that no other rule covers, first to waiting
+        consumers. Lifting a rule that has ended answers the same. Only admin may lift a block.
         """
         self._bytes(_request("lift rule", "DELETE", query(path("/v1/queues/{}/rules/{}", queue, id), {"actor": actor}), safe=True))
 
@@ -605,7 +607,7 @@ class Calls:
         `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must
         match. A page covers several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a
         `next` may have fewer items than its limit. With `sort=deadline`, a chunk that is extended between two pages may be in
-        both. Tokens are not shown.
+        both. The list has no tokens.
         """
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
@@ -641,8 +643,8 @@ class Calls:
         return self._pages("list schedules", path("/v1/queues/{}/schedules", queue), {"limit": limit})
 
     def list_shards(self, queue: str) -> Iterator[types.Shard]:
-        """List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name under
-        which one shard alone is asked.
+        """List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name with which
+        you ask one shard alone.
         """
         return self._pages("list shards", path("/v1/queues/{}/shards", queue), {})
 
@@ -672,7 +674,7 @@ class Calls:
         return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "sort": sort, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
     def list_tokens(self) -> Iterator[types.Token]:
-        """List the access tokens, the oldest first. Secrets are never returned."""
+        """List the access tokens, the oldest first. The list has no secrets."""
         return self._pages("list tokens", path("/v1/tokens"), {})
 
     def list_views(self, queue: str, *, cursor: Optional[str] = None) -> types.Views:
@@ -717,24 +719,25 @@ class Calls:
         return found
 
     def preview_schedule(self, queue: str, body: types.SchedulePreviewRequest) -> types.SchedulePreview:
-        """Describe a spec in plain words, with its next ticks. Nothing is stored. `@every` counts from `start`, or from now."""
+        """Describe a spec in plain words, with its next ticks. Stores nothing. `@every` counts from `start`, or from now."""
         found: types.SchedulePreview = self._fetch(_request("preview schedule", "POST", path("/v1/queues/{}/schedules/preview", queue), body, safe=True))
         return found
 
     def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes, *, if_match: Optional[str] = None) -> types.Submission:
-        """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be
-        changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to
-        1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the
-        history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
+        """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; it replaces inline contents only.
+        The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to 1,000
+        bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the history.
+        With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
         """
         found: types.Submission = self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
     def put_group(self, queue: str, group: str, body: types.PutGroupRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Group:
-        """Create a group, or change its limits and description. The body replaces all that is set. `limits.waiting` counts the
-        chunks that no consumer has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert
-        that would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. A limit below
-        what there is takes nothing away. What schedules insert and what is redriven counts, and is not refused.
+        """Create a group, or change its limits and description. The body replaces the limits and the description. `limits.waiting`
+        counts the chunks that no consumer has, without those that wait for a retry; `limits.submissions` counts open submissions.
+        The server refuses an insert that would exceed a limit, with `limit_reached`, and names the present count (`current`) and
+        the limit (`max`). A limit below the present count takes no work away. Submissions of schedules and redriven chunks count,
+        but the server does not refuse them.
         """
         found: types.Group = self._fetch(_request("put group", "PUT", path("/v1/queues/{}/groups/{}", queue, group), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -765,7 +768,7 @@ class Calls:
         return found
 
     def put_plugin_settings(self, name: str, body: types.PluginSettings, *, if_match: Optional[str] = None) -> types.Plugin:
-        """Open or close a plugin's breaker by hand, and set its limits. All settings are replaced: one that is left out gets its
+        """Open or close a plugin's breaker by hand, and set its limits. Replaces all settings: one that you leave out gets its
         default. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change
         takes effect as a whole, with the next reservation.
         """
@@ -773,7 +776,7 @@ class Calls:
         return found
 
     def put_queue(self, queue: str, body: types.PutQueueRequest, *, if_none_match: Optional[str] = None) -> types.Queue:
-        """Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue
+        """Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default. A new queue
         answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412.
         """
         found: types.Queue = self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, headers={"If-None-Match": if_none_match}, safe=if_none_match is None))
@@ -1070,10 +1073,10 @@ class AsyncCalls:
 
     async def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsAnswer:
         """Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or
-        invalid. A bad item does not affect the others. With `insert`, a chunk brings submissions, which are inserted into this
-        queue in the commit of its completion: all of them and the completion, or nothing. This takes the scope produce, too. A
-        token that completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions
-        cannot be inserted now, the item is refused and its chunk stays reserved.
+        invalid. A bad item does not affect the others. With `insert`, the server inserts submissions into this queue in the
+        commit of the chunk's completion: all of them and the completion, or nothing. The caller then needs the scope produce,
+        too. A token that completes nothing inserts nothing, so you can safely send the same request again. If the server cannot
+        insert one of the submissions now, it refuses the item, and the chunk stays reserved.
         """
         found: types.ResultsAnswer = await self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
         return found
@@ -1084,7 +1087,7 @@ class AsyncCalls:
         return found
 
     async def create_token(self, body: types.NewToken) -> types.Token:
-        """Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server
+        """Make an access token. The answer has the token's text. The server shows it only this once, and keeps a hash. The server
         records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it
         inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the
         scope admin. Admin includes all other scopes.
@@ -1104,12 +1107,14 @@ class AsyncCalls:
         await self._bytes(_request("delete dead letter", "DELETE", path("/v1/queues/{}/dead-letters/{}/{}", queue, submission, index)))
 
     async def delete_group(self, queue: str, group: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Delete an empty group. What is set for it goes. A group with open submissions is a conflict. If-Match works as for PUT."""
+        """Delete an empty group. The server forgets its limits and description. If the group has open submissions, the answer is
+        409. If-Match works as for PUT.
+        """
         await self._bytes(_request("delete group", "DELETE", path("/v1/queues/{}/groups/{}", queue, group), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
     async def delete_meta_key(self, queue: str, key: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
-        """Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only what is
-        set for a value itself holds for it. If-Match works as for PUT.
+        """Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only a value's
+        own settings apply to it. If-Match works as for PUT.
         """
         await self._bytes(_request("delete meta key", "DELETE", path("/v1/queues/{}/meta-keys/{}", queue, key), headers={"If-Match": if_match, "If-None-Match": if_none_match}))
 
@@ -1127,9 +1132,9 @@ class AsyncCalls:
         await self._bytes(_request("delete plugin", "DELETE", query(path("/v1/plugins/{}", name), {"force": force}), headers={"If-Match": if_match}))
 
     async def delete_plugin_version(self, name: str, version: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
-        """Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their
-        configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the
-        first 8 or more digits of its sha256.
+        """Delete a version that is not in use. The answer is 409 if strategies in use name this version, or if it alone accepts one
+        of their configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or
+        by the first 8 or more digits of its sha256.
         """
         await self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
@@ -1152,9 +1157,9 @@ class AsyncCalls:
 
     async def delete_submission(self, id: Union[str, int], *, cancel: Optional[bool] = None) -> None:
         """Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention
-        of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless `cancel=true` ends
+        of the queue would. The answer comes when all of this is gone. An open submission answers 409, unless `cancel=true` ends
         it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep
-        what they have until they are deleted. Its idempotency key stays known, as a hash, for 24 hours.
+        their copies until you delete them. Its idempotency key stays known, as a hash, for 24 hours.
         """
         await self._bytes(_request("delete submission", "DELETE", query(path("/v1/submissions/{}", id), {"cancel": cancel})))
 
@@ -1290,7 +1295,7 @@ class AsyncCalls:
         """Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with
         this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call
         asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the
-        call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between.
+        call. Beyond about 10,000 chunks a second it measures a random share of them, and scales the counts up.
         """
         found: types.Durations = await self._fetch(_request("get durations", "GET", query(path("/v1/queues/{}/durations", queue), {"meta": meta}), safe=True))
         return found
@@ -1433,8 +1438,8 @@ class AsyncCalls:
         return found
 
     async def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
-        """Lift a pause or a block. Chunks that no other rule covers are handed out from then on, first to waiting consumers. Lifting
-        a rule that has ended answers the same. Only admin may lift a block.
+        """Lift a pause or a block. From then on, the server hands out the chunks that no other rule covers, first to waiting
+        consumers. Lifting a rule that has ended answers the same. Only admin may lift a block.
         """
         await self._bytes(_request("lift rule", "DELETE", query(path("/v1/queues/{}/rules/{}", queue, id), {"actor": actor}), safe=True))
 
@@ -1558,7 +1563,7 @@ class AsyncCalls:
         `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must
         match. A page covers several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a
         `next` may have fewer items than its limit. With `sort=deadline`, a chunk that is extended between two pages may be in
-        both. Tokens are not shown.
+        both. The list has no tokens.
         """
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
@@ -1594,8 +1599,8 @@ class AsyncCalls:
         return self._pages("list schedules", path("/v1/queues/{}/schedules", queue), {"limit": limit})
 
     def list_shards(self, queue: str) -> AsyncIterator[types.Shard]:
-        """List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name under
-        which one shard alone is asked.
+        """List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name with which
+        you ask one shard alone.
         """
         return self._pages("list shards", path("/v1/queues/{}/shards", queue), {})
 
@@ -1625,7 +1630,7 @@ class AsyncCalls:
         return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "sort": sort, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
     def list_tokens(self) -> AsyncIterator[types.Token]:
-        """List the access tokens, the oldest first. Secrets are never returned."""
+        """List the access tokens, the oldest first. The list has no secrets."""
         return self._pages("list tokens", path("/v1/tokens"), {})
 
     async def list_views(self, queue: str, *, cursor: Optional[str] = None) -> types.Views:
@@ -1670,24 +1675,25 @@ class AsyncCalls:
         return found
 
     async def preview_schedule(self, queue: str, body: types.SchedulePreviewRequest) -> types.SchedulePreview:
-        """Describe a spec in plain words, with its next ticks. Nothing is stored. `@every` counts from `start`, or from now."""
+        """Describe a spec in plain words, with its next ticks. Stores nothing. `@every` counts from `start`, or from now."""
         found: types.SchedulePreview = await self._fetch(_request("preview schedule", "POST", path("/v1/queues/{}/schedules/preview", queue), body, safe=True))
         return found
 
     async def put_dead_letter_content(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.Bytes, *, if_match: Optional[str] = None) -> types.Submission:
-        """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be
-        changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to
-        1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the
-        history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
+        """Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; it replaces inline contents only.
+        The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to 1,000
+        bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the history.
+        With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412.
         """
         found: types.Submission = await self._fetch(_request("put dead letter content", "PUT", path("/v1/queues/{}/dead-letters/{}/{}/content", queue, submission, index), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
     async def put_group(self, queue: str, group: str, body: types.PutGroupRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Group:
-        """Create a group, or change its limits and description. The body replaces all that is set. `limits.waiting` counts the
-        chunks that no consumer has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert
-        that would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. A limit below
-        what there is takes nothing away. What schedules insert and what is redriven counts, and is not refused.
+        """Create a group, or change its limits and description. The body replaces the limits and the description. `limits.waiting`
+        counts the chunks that no consumer has, without those that wait for a retry; `limits.submissions` counts open submissions.
+        The server refuses an insert that would exceed a limit, with `limit_reached`, and names the present count (`current`) and
+        the limit (`max`). A limit below the present count takes no work away. Submissions of schedules and redriven chunks count,
+        but the server does not refuse them.
         """
         found: types.Group = await self._fetch(_request("put group", "PUT", path("/v1/queues/{}/groups/{}", queue, group), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -1718,7 +1724,7 @@ class AsyncCalls:
         return found
 
     async def put_plugin_settings(self, name: str, body: types.PluginSettings, *, if_match: Optional[str] = None) -> types.Plugin:
-        """Open or close a plugin's breaker by hand, and set its limits. All settings are replaced: one that is left out gets its
+        """Open or close a plugin's breaker by hand, and set its limits. Replaces all settings: one that you leave out gets its
         default. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change
         takes effect as a whole, with the next reservation.
         """
@@ -1726,7 +1732,7 @@ class AsyncCalls:
         return found
 
     async def put_queue(self, queue: str, body: types.PutQueueRequest, *, if_none_match: Optional[str] = None) -> types.Queue:
-        """Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue
+        """Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default. A new queue
         answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412.
         """
         found: types.Queue = await self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, headers={"If-None-Match": if_none_match}, safe=if_none_match is None))

@@ -272,9 +272,9 @@ class _AfterRequired(TypedDict):
 
 class After(_AfterRequired, total=False):
     """After: see the server's OpenAPI document."""
-    #: What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it starts all the
-    #: same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until
-    #: "ended"
+    #: What happens if one of them ends without being completed. cancel (default): the server cancels this submission. run: it starts all
+    #: the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with
+    #: until "ended"
     on_unmet: str
     #: completed (default): wait until all of them are completed. ended: wait until they have ended in any way
     until: str
@@ -399,7 +399,7 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     after: After
     #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
-    #: When it expires if it is still open; after run_at
+    #: Expire the submission if it is still open at this time; later than run_at
     dead_deadline: str
     #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
@@ -419,7 +419,7 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     priority: int
     #: The pause after a failed attempt, instead of the queue's
     retry_backoff: Backoff
-    #: Not handed out before
+    #: Hand out no chunk before
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
@@ -609,13 +609,13 @@ class Chunk(_ChunkRequired, total=False):
     forwarded_to: str
     #: For a reserved chunk: time of the reservation
     held_since: str
-    #: For a waiting chunk: the earliest time at which it is handed out
+    #: For a waiting chunk: the earliest time at which the server hands it out
     not_before: str
-    #: For a reserved chunk: what its consumer said last of its work
+    #: For a reserved chunk: the latest note of its consumer
     note: str
     #: Output, for a done chunk that has one
     output: Bytes
-    #: For a reserved chunk: how much of the work is done, 0 to 1, as its consumer said last
+    #: For a reserved chunk: share of the work that is done, 0 to 1, as its consumer last reported
     progress: float
 
 
@@ -1042,7 +1042,7 @@ class _ExplainAnswerRequired(TypedDict):
     branches: list[ExplainBranch]
     #: Number of those submissions that were examined for the tree: all, unless there are very many
     examined: int
-    #: The chunks that would be handed out, in order; as many as fit into an answer
+    #: The chunks that the server would hand out, in order; as many as fit into an answer
     picks: list[ExplainPick]
     #: Chunks that rules hold back from every strategy, for the ten rules with the most; they reach no block and are not in withheld
     ruled: list[RuledAmount]
@@ -1230,7 +1230,7 @@ class _GroupRequired(TypedDict):
     shard: int
     #: Open submissions
     submissions: int
-    #: Chunks that no consumer has, but for those that wait for a retry
+    #: Chunks that no consumer has, without those that wait for a retry
     waiting: int
 
 
@@ -1242,15 +1242,15 @@ class Group(_GroupRequired, total=False):
     description: str
     #: Id of what is set, for If-Match; absent if no one created the group
     etag: str
-    #: The most that may be open of it
+    #: Its limits
     limits: GroupLimits
 
 
 class GroupLimits(TypedDict, total=False):
     """GroupLimits: see the server's OpenAPI document."""
-    #: Open submissions; null: any number
+    #: Most open submissions; null: any number
     submissions: int
-    #: Chunks that no consumer has, but for those that wait for a retry; null: any number
+    #: Most chunks that no consumer has, without those that wait for a retry; null: any number
     waiting: int
 
 
@@ -1273,9 +1273,9 @@ class HeldChunk(_HeldChunkRequired, total=False):
     """HeldChunk: see the server's OpenAPI document."""
     #: Whether the server is writing the end of the reservation to disk
     finishing: bool
-    #: What the consumer said last of its work
+    #: The latest note of the consumer
     note: str
-    #: How much of the work is done, 0 to 1, as the consumer said last
+    #: Share of the work that is done, 0 to 1, as the consumer last reported
     progress: float
 
 
@@ -1304,9 +1304,9 @@ class HeldReservation(_HeldReservationRequired, total=False):
     """HeldReservation: see the server's OpenAPI document."""
     #: Whether the server is writing the end of the reservation to disk
     finishing: bool
-    #: What the consumer said last of its work
+    #: The latest note of the consumer
     note: str
-    #: How much of the work is done, 0 to 1, as its consumer said last
+    #: Share of the work that is done, 0 to 1, as its consumer last reported
     progress: float
 
 
@@ -1715,7 +1715,7 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     after: After
     #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
-    #: When it expires if it is still open; after run_at
+    #: Expire the submission if it is still open at this time; later than run_at
     dead_deadline: str
     #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
@@ -1733,7 +1733,7 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     priority: int
     #: The pause after a failed attempt, instead of the queue's
     retry_backoff: Backoff
-    #: Not handed out before
+    #: Hand out no chunk before
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
@@ -1747,7 +1747,7 @@ class NewSubmissionHead(TypedDict, total=False):
     after: After
     #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
-    #: When it expires if it is still open; after run_at
+    #: Expire the submission if it is still open at this time; later than run_at
     dead_deadline: str
     #: Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue
     group: str
@@ -1765,7 +1765,7 @@ class NewSubmissionHead(TypedDict, total=False):
     priority: int
     #: The pause after a failed attempt, instead of the queue's
     retry_backoff: Backoff
-    #: Not handed out before
+    #: Hand out no chunk before
     run_at: str
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
@@ -2610,7 +2610,7 @@ class PreferDistinctBlock(_PreferDistinctBlockRequired, total=False):
 
 
 class _PreviewAnswerRequired(TypedDict):
-    #: The chunks that would be handed out, in order
+    #: The chunks that the server would hand out, in order
     picks: list[PreviewPick]
     #: Seed of Random; with it, the same state gives the same picks again
     seed: int
@@ -2668,7 +2668,7 @@ class _ProblemRequired(TypedDict):
 
 class Problem(_ProblemRequired, total=False):
     """Problem: see the server's OpenAPI document."""
-    #: With limit_reached: how much there is of what the limit counts
+    #: With limit_reached: the present count
     current: int
     #: The problem in words, and the remedy
     detail: str
@@ -2694,7 +2694,7 @@ class PutGroupRequest(TypedDict, total=False):
     """PutGroupRequest: see the server's OpenAPI document."""
     #: For people
     description: str
-    #: The most that may be open of it
+    #: Its limits
     limits: GroupLimits
 
 
@@ -2730,7 +2730,7 @@ class Queue(_QueueRequired, total=False):
     #: In a list: the sentence of its diagnosis. Absent for a tenant's token, and where the node that serves the queue does not answer
     #: within two seconds
     sentence: str
-    #: Settings that together do not do what one of them seems to say
+    #: Sentences about settings that have no effect because of other settings
     warnings: list[str]
 
 
@@ -2754,7 +2754,7 @@ class QueueNow(TypedDict):
 class _QueueSettingsRequired(TypedDict):
     #: How long an attached consumer may be away before it loses its chunks; 0: at once
     consumer_grace_ms: int
-    #: When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is later; 0: none
+    #: The dead_deadline of a submission that has none: this long after its insert, or after its run_at if that is later; 0: none
     dead_after_ms: int
     #: How long the server keeps dead letters; 0: until they are redriven, forwarded or deleted
     dead_retention_seconds: int
@@ -2811,7 +2811,7 @@ class QueueSettingsInput(TypedDict, total=False):
     """QueueSettingsInput: see the server's OpenAPI document."""
     #: How long an attached consumer may be away before it loses its chunks; 0: at once
     consumer_grace_ms: int
-    #: When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is later; 0: none
+    #: The dead_deadline of a submission that has none: this long after its insert, or after its run_at if that is later; 0: none
     dead_after_ms: int
     #: The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself
     dead_letter_queue: str
@@ -2878,7 +2878,7 @@ class Rates(TypedDict):
     """Rates: see the server's OpenAPI document."""
     #: Chunks completed, per second
     done: float
-    #: Tries that failed, per second
+    #: Attempts that failed, per second
     failed: float
     #: Chunks inserted, per second
     inserted: float
@@ -3058,7 +3058,7 @@ class Result(_ResultRequired, total=False):
     deadline: str
     #: The reason in words
     detail: str
-    #: Ids of the submissions that a completion brought, in their order
+    #: Ids of the submissions that a completion inserted, in their order
     inserted: list[str]
 
 
@@ -3118,7 +3118,7 @@ class RetryGroup(_RetryGroupRequired, total=False):
     """RetryGroup: see the server's OpenAPI document."""
     #: One of the errors as it came; absent if the deadline passed
     example: str
-    #: Time of the first next try
+    #: Earliest time of the next attempt of one of them
     next_at: str
 
 
@@ -3552,7 +3552,7 @@ class Session(TypedDict):
 class _ShardRequired(TypedDict):
     #: Groups that the shard has
     groups: int
-    #: Name under which this shard alone is asked, in the place of a queue's name
+    #: Name of this shard alone, to use instead of a queue's name
     queue: str
     #: Chunks that can be reserved now
     ready: int
@@ -3583,7 +3583,7 @@ class Skipped(TypedDict):
 class _SpreadRequired(TypedDict):
     #: Spread by meta key; $submission stands for the submission itself
     keys: list[KeySpread]
-    #: Chunks that would be handed out
+    #: Chunks that the server would hand out
     picks: int
     #: The canonical text
     strategy: str
@@ -3771,7 +3771,7 @@ class Submission(_SubmissionRequired, total=False):
     after: After
     #: Ready, but a block covers the submission
     blocked: int
-    #: When it expires if it is still open; after run_at
+    #: Expire the submission if it is still open at this time; later than run_at
     dead_deadline: str
     #: In the answer of an insert: nothing was inserted, because this submission holds the unique key
     existing: bool
@@ -3808,7 +3808,7 @@ class Submission(_SubmissionRequired, total=False):
     priority: int
     #: The pause after a failed attempt, instead of the queue's
     retry_backoff: Backoff
-    #: Not handed out before
+    #: Hand out no chunk before
     run_at: str
     #: Schedule that inserted it
     schedule: str
@@ -3920,8 +3920,8 @@ class _UniqueRequired(TypedDict):
 
 class Unique(_UniqueOdd, _UniqueRequired, total=False):
     """Unique: see the server's OpenAPI document."""
-    #: keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it is
-    #: reserved, done, dead or skipped. Absent in answers
+    #: keep (default): the submission that holds the key stays. replace: the server cancels it and inserts this one, unless one of its
+    #: chunks is reserved, done, dead or skipped. Absent in answers
     on_conflict: str
 
 
@@ -3981,9 +3981,9 @@ class ValueCount(_ValueCountRequired, total=False):
     oldest_ready_at: str
     #: Chunks with the value that are ready except for a pause
     paused: int
-    #: The most that may be open of it; absent: not set
+    #: Limits of its open submissions and waiting chunks; absent: not set
     quota: GroupLimits
-    #: What takes the place of the number in every MaxRate of the key over the same time; absent: not set
+    #: Rate that replaces the number in every MaxRate of the key over the same time; absent: not set
     rate: Rate
     #: Chunks with the value that wait for a retry or for run_at; absent: 0, or an event
     waiting: int
@@ -4001,9 +4001,9 @@ class ValueSettings(TypedDict, total=False):
     """ValueSettings: see the server's OpenAPI document."""
     #: Most chunks in flight, for every reservation of the queue; null: no limit
     limit: Optional[int]
-    #: The most that may be open of the value; an insert that would exceed it is refused with limit_reached; absent: not set
+    #: Limits of its open submissions and waiting chunks; the server refuses an insert that would exceed one; absent: not set
     quota: GroupLimits
-    #: Takes the place of the number in every MaxRate of the key over the same time; absent: not set
+    #: Replaces the number in every MaxRate of the key over the same time; absent: not set
     rate: Rate
     #: Share under Fair, with up to three decimals; null: not set, which counts as 1
     weight: Optional[float]
@@ -4155,7 +4155,7 @@ class WhyBranch(_WhyBranchRequired, total=False):
     key: str
     #: For limit, value_limit, restart_grace and rate: the maximum
     max: int
-    #: For rate: until the next reservation may come
+    #: For rate: time until the next reservation is allowed
     retry_after_ms: int
     #: For paused and blocked: the rule that decides
     rule: Rule

@@ -203,7 +203,7 @@ export class Calls {
     return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal, query: { node: options.node } }))
   }
 
-  /** Open or close a plugin's breaker by hand, and set its limits. All settings are replaced: one that is left out gets its default. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
+  /** Open or close a plugin's breaker by hand, and set its limits. Replaces all settings: one that you leave out gets its default. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   putPluginSettings(name: string, body: PluginSettings, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -232,7 +232,7 @@ export class Calls {
     return pages(() => this.connection.json<PagePluginVersion>({ what: "list plugin versions", method: "GET", path: `/v1/plugins/${part(name)}/versions`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  /** Delete a version that is not in use. The answer is 409 if strategies in use name this version, or if it alone accepts one of their configurations; `force=true` deletes it anyway. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
   deletePluginVersion(name: string, version: string, options: CallOptions & {
     /** Delete it even if stored strategies name it; they then use their next branch */
     force?: boolean
@@ -286,7 +286,7 @@ export class Calls {
     return this.connection.json<Queue>({ what: "change queue", method: "PATCH", path: `/v1/queues/${part(queue)}`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412. Needs the scope admin. */
+  /** Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412. Needs the scope admin. */
   putQueue(queue: string, body: PutQueueRequest, options: CallOptions & {
     /** *: the queue must not exist yet */
     ifNoneMatch?: string
@@ -388,7 +388,7 @@ export class Calls {
     return this.connection.json<DeadLetter>({ what: "get dead letter", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}`, safe: true, signal: options.signal })
   }
 
-  /** Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; only inline contents can be changed. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to 1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412. Needs the scope operate. */
+  /** Change the content of a dead chunk. The body is the new content, at most 65,536 bytes; it replaces inline contents only. The chunk stays dead: redrive or forward it afterwards. The audit log has both contents: size, SHA-256, and up to 1,000 bytes of text. A queue keeps at most 1,000 changed contents of 16 MiB in all, until their submissions leave the history. With If-Match, the server changes only the content with the dead letter's ETag, else it answers 412. Needs the scope operate. */
   putDeadLetterContent(queue: string, submission: string, index: number, body: Bytes, options: CallOptions & {
     /** ETags; one must be that of what the change replaces. *: any */
     ifMatch?: string
@@ -411,7 +411,7 @@ export class Calls {
     return this.connection.json<Diagnosis>({ what: "diagnose queue", method: "GET", path: `/v1/queues/${part(queue)}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the call. Beyond about 10,000 chunks a second it measures a random share of them, and each counts for those between. Needs the scope read. */
+  /** Read how long chunks waited and ran. From memory: the last 30 to 60 minutes. `meta.KEY=VALUE` selects submissions with this value; give it at most once. The server measures up to 256 values of a queue: those that had work, or that a call asked about, most recently. If it did not measure a value yet, it begins with this call, and `since` is the time of the call. Beyond about 10,000 chunks a second it measures a random share of them, and scales the counts up. Needs the scope read. */
   getDurations(queue: string, options: CallOptions & {
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
@@ -427,7 +427,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageGroup>({ what: "list groups", method: "GET", path: `/v1/queues/${part(queue)}/groups`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Delete an empty group. What is set for it goes. A group with open submissions is a conflict. If-Match works as for PUT. Needs the scope operate. */
+  /** Delete an empty group. The server forgets its limits and description. If the group has open submissions, the answer is 409. If-Match works as for PUT. Needs the scope operate. */
   deleteGroup(queue: string, group: string, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -442,7 +442,7 @@ export class Calls {
     return this.connection.json<Group>({ what: "get group", method: "GET", path: `/v1/queues/${part(queue)}/groups/${part(group)}`, safe: true, signal: options.signal })
   }
 
-  /** Create a group, or change its limits and description. The body replaces all that is set. `limits.waiting` counts the chunks that no consumer has, but for those that wait for a retry; `limits.submissions` counts open submissions. An insert that would go beyond a limit is refused with `limit_reached`, and `current` and `max` say how much there is. A limit below what there is takes nothing away. What schedules insert and what is redriven counts, and is not refused. Needs the scope operate. */
+  /** Create a group, or change its limits and description. The body replaces the limits and the description. `limits.waiting` counts the chunks that no consumer has, without those that wait for a retry; `limits.submissions` counts open submissions. The server refuses an insert that would exceed a limit, with `limit_reached`, and names the present count (`current`) and the limit (`max`). A limit below the present count takes no work away. Submissions of schedules and redriven chunks count, but the server does not refuse them. Needs the scope operate. */
   putGroup(queue: string, group: string, body: PutGroupRequest, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -487,7 +487,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageMetaKey>({ what: "list meta keys", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only what is set for a value itself holds for it. If-Match works as for PUT. Needs the scope operate. */
+  /** Remove the default limit, weight, rate and quota of all values of a meta key. From the next reservation on, only a value's own settings apply to it. If-Match works as for PUT. Needs the scope operate. */
   deleteMetaKey(queue: string, key: string, options: CallOptions & {
     /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
@@ -562,7 +562,7 @@ export class Calls {
     return this.connection.json<Moved>({ what: "move queue", method: "POST", path: `/v1/queues/${part(queue)}/move`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List the chunks that consumers hold. Each reservation with its consumer, its start and its deadline: the longest first, or with `sort=deadline` the next deadline first. Filters are `overdue=true` (held for longer than the queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must match. A page covers several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline`, a chunk that is extended between two pages may be in both. Tokens are not shown. Needs the scope read. */
+  /** List the chunks that consumers hold. Each reservation with its consumer, its start and its deadline: the longest first, or with `sort=deadline` the next deadline first. Filters are `overdue=true` (held for longer than the queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must match. A page covers several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline`, a chunk that is extended between two pages may be in both. The list has no tokens. Needs the scope read. */
   listReservations(queue: string, options: CallOptions & {
     /** age: the longest held first (default). deadline: the earliest deadline first */
     sort?: "age" | "deadline"
@@ -585,7 +585,7 @@ export class Calls {
     return this.connection.json<ReserveAnswer>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
-  /** Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. With `insert`, a chunk brings submissions, which are inserted into this queue in the commit of its completion: all of them and the completion, or nothing. This takes the scope produce, too. A token that completes nothing inserts nothing, so you can safely send the same request again. If one of the submissions cannot be inserted now, the item is refused and its chunk stays reserved. Needs the scope consume. */
+  /** Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. With `insert`, the server inserts submissions into this queue in the commit of the chunk's completion: all of them and the completion, or nothing. The caller then needs the scope produce, too. A token that completes nothing inserts nothing, so you can safely send the same request again. If the server cannot insert one of the submissions now, it refuses the item, and the chunk stays reserved. Needs the scope consume. */
   complete(queue: string, body: CompleteRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "complete", method: "POST", path: `/v1/queues/${part(queue)}/reservations/complete`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
@@ -648,7 +648,7 @@ export class Calls {
     return this.connection.json<Rule>({ what: "set rule", method: "POST", path: `/v1/queues/${part(queue)}/rules`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** Lift a pause or a block. Chunks that no other rule covers are handed out from then on, first to waiting consumers. Lifting a rule that has ended answers the same. Only admin may lift a block. Needs the scope consume or operate. */
+  /** Lift a pause or a block. From then on, the server hands out the chunks that no other rule covers, first to waiting consumers. Lifting a rule that has ended answers the same. Only admin may lift a block. Needs the scope consume or operate. */
   liftRule(queue: string, id: string, options: CallOptions & {
     /** Name of the caller on an open server, kept with the ended rule */
     actor?: string
@@ -669,7 +669,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageSchedule>({ what: "list schedules", method: "GET", path: `/v1/queues/${part(queue)}/schedules`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Describe a spec in plain words, with its next ticks. Nothing is stored. `@every` counts from `start`, or from now. Needs the scope read. */
+  /** Describe a spec in plain words, with its next ticks. Stores nothing. `@every` counts from `start`, or from now. Needs the scope read. */
   previewSchedule(queue: string, body: SchedulePreviewRequest, options: CallOptions = {}): Promise<SchedulePreview> {
     return this.connection.json<SchedulePreview>({ what: "preview schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/preview`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
@@ -736,7 +736,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "trigger schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/trigger`, safe: true, signal: options.signal, headers: { "idempotency-key": options.idempotencyKey ?? drawKey() } })
   }
 
-  /** List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name under which one shard alone is asked. Needs the scope read. */
+  /** List the shards of a queue. A queue has one shard, or as many as its setting `shards` says. `queue` is the name with which you ask one shard alone. Needs the scope read. */
   listShards(queue: string, options: CallOptions = {}): AsyncIterableIterator<Shard> {
     return pages(() => this.connection.json<PageShard>({ what: "list shards", method: "GET", path: `/v1/queues/${part(queue)}/shards`, safe: true, signal: options.signal }))
   }
@@ -858,7 +858,7 @@ export class Calls {
     return this.connection.json<Views>({ what: "list views", method: "GET", path: `/v1/queues/${part(queue)}/views`, safe: true, signal: options.signal, query: { cursor: options.cursor } })
   }
 
-  /** Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention of the queue would. The answer comes when nothing of it is left. An open submission answers 409, unless `cancel=true` ends it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep what they have until they are deleted. Its idempotency key stays known, as a hash, for 24 hours. Needs the scope operate. */
+  /** Delete an ended submission. Removes its meta, contents, outputs, attempts and dead letters for good, before the retention of the queue would. The answer comes when all of this is gone. An open submission answers 409, unless `cancel=true` ends it first. 503 means that the server has noted the deletion and finishes it by itself, also after a restart. Backups keep their copies until you delete them. Its idempotency key stays known, as a hash, for 24 hours. Needs the scope operate. */
   deleteSubmission(id: string, options: CallOptions & {
     /** End it first if it is open: consumers lose its chunks */
     cancel?: boolean
@@ -944,12 +944,12 @@ export class Calls {
     return this.connection.json<WaitAnswer>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
-  /** List the access tokens, the oldest first. Secrets are never returned. Needs the scope admin. */
+  /** List the access tokens, the oldest first. The list has no secrets. Needs the scope admin. */
   listTokens(options: CallOptions = {}): AsyncIterableIterator<Token> {
     return pages((cursor) => this.connection.json<PageToken>({ what: "list tokens", method: "GET", path: `/v1/tokens`, safe: true, signal: options.signal, query: { cursor } }))
   }
 
-  /** Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the scope admin. Admin includes all other scopes. Needs the scope admin. */
+  /** Make an access token. The answer has the token's text. The server shows it only this once, and keeps a hash. The server records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it inserts, sees and changes nothing else. Once a token exists, every request needs one, for good. The first token needs the scope admin. Admin includes all other scopes. Needs the scope admin. */
   createToken(body: NewToken, options: CallOptions = {}): Promise<Token> {
     return this.connection.json<Token>({ what: "create token", method: "POST", path: `/v1/tokens`, safe: false, signal: options.signal, body: jsonBody(body) })
   }

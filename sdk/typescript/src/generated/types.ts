@@ -3,7 +3,7 @@
 export type After = {
   /** Submissions of the same queue, each once; in a queue of several shards, of the same group */
   ids: string[]
-  /** What happens if one of them ends without being completed. cancel (default): this submission is cancelled. run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until "ended" */
+  /** What happens if one of them ends without being completed. cancel (default): the server cancels this submission. run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until "ended" */
   on_unmet?: string
   /** completed (default): wait until all of them are completed. ended: wait until they have ended in any way */
   until?: string
@@ -104,7 +104,7 @@ export type BatchSubmission = {
   attachment?: Bytes
   /** The work, in exactly one of three forms */
   chunks: Chunks
-  /** When it expires if it is still open; after run_at */
+  /** Expire the submission if it is still open at this time; later than run_at */
   dead_deadline?: string
   /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
@@ -124,7 +124,7 @@ export type BatchSubmission = {
   priority?: number
   /** The pause after a failed attempt, instead of the queue's */
   retry_backoff?: Backoff
-  /** Not handed out before */
+  /** Hand out no chunk before */
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
@@ -288,13 +288,13 @@ export type Chunk = {
   held_since?: string
   /** Index, from 0 */
   index: number
-  /** For a waiting chunk: the earliest time at which it is handed out */
+  /** For a waiting chunk: the earliest time at which the server hands it out */
   not_before?: string
-  /** For a reserved chunk: what its consumer said last of its work */
+  /** For a reserved chunk: the latest note of its consumer */
   note?: string
   /** Output, for a done chunk that has one */
   output?: Bytes
-  /** For a reserved chunk: how much of the work is done, 0 to 1, as its consumer said last */
+  /** For a reserved chunk: share of the work that is done, 0 to 1, as its consumer last reported */
   progress?: number
   /** State of the chunk */
   state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded"
@@ -662,7 +662,7 @@ export type ExplainAnswer = {
   branches: ExplainBranch[]
   /** Number of those submissions that were examined for the tree: all, unless there are very many */
   examined: number
-  /** The chunks that would be handed out, in order; as many as fit into an answer */
+  /** The chunks that the server would hand out, in order; as many as fit into an answer */
   picks: ExplainPick[]
   /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
   restart_grace_until?: string
@@ -819,20 +819,20 @@ export type Group = {
   group: string
   /** Chunks held by consumers */
   in_flight: number
-  /** The most that may be open of it */
+  /** Its limits */
   limits?: GroupLimits
   /** Number of the shard that has it */
   shard: number
   /** Open submissions */
   submissions: number
-  /** Chunks that no consumer has, but for those that wait for a retry */
+  /** Chunks that no consumer has, without those that wait for a retry */
   waiting: number
 }
 
 export type GroupLimits = {
-  /** Open submissions; null: any number */
+  /** Most open submissions; null: any number */
   submissions?: number
-  /** Chunks that no consumer has, but for those that wait for a retry; null: any number */
+  /** Most chunks that no consumer has, without those that wait for a retry; null: any number */
   waiting?: number
 }
 
@@ -847,9 +847,9 @@ export type HeldChunk = {
   index: number
   /** Meta of the submission */
   meta: Meta
-  /** What the consumer said last of its work */
+  /** The latest note of the consumer */
   note?: string
-  /** How much of the work is done, 0 to 1, as the consumer said last */
+  /** Share of the work that is done, 0 to 1, as the consumer last reported */
   progress?: number
   /** Time of the reservation */
   reserved_at: string
@@ -872,11 +872,11 @@ export type HeldReservation = {
   index: number
   /** Meta of the submission */
   meta: Meta
-  /** What the consumer said last of its work */
+  /** The latest note of the consumer */
   note?: string
   /** Whether the consumer has held it for longer than the queue's reservation_timeout_ms */
   overdue: boolean
-  /** How much of the work is done, 0 to 1, as its consumer said last */
+  /** Share of the work that is done, 0 to 1, as its consumer last reported */
   progress?: number
   /** Time of the reservation */
   since: string
@@ -1224,7 +1224,7 @@ export type NewSubmission = {
   attachment?: Bytes
   /** The work, in exactly one of three forms */
   chunks: Chunks
-  /** When it expires if it is still open; after run_at */
+  /** Expire the submission if it is still open at this time; later than run_at */
   dead_deadline?: string
   /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
@@ -1242,7 +1242,7 @@ export type NewSubmission = {
   priority?: number
   /** The pause after a failed attempt, instead of the queue's */
   retry_backoff?: Backoff
-  /** Not handed out before */
+  /** Hand out no chunk before */
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
@@ -1255,7 +1255,7 @@ export type NewSubmissionHead = {
   after?: After
   /** At most 64 KiB of opaque bytes, sent with every reservation */
   attachment?: Bytes
-  /** When it expires if it is still open; after run_at */
+  /** Expire the submission if it is still open at this time; later than run_at */
   dead_deadline?: string
   /** Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard of the queue */
   group?: string
@@ -1273,7 +1273,7 @@ export type NewSubmissionHead = {
   priority?: number
   /** The pause after a failed attempt, instead of the queue's */
   retry_backoff?: Backoff
-  /** Not handed out before */
+  /** Hand out no chunk before */
   run_at?: string
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
@@ -1938,7 +1938,7 @@ export type PreferDistinctBlock = {
 }
 
 export type PreviewAnswer = {
-  /** The chunks that would be handed out, in order */
+  /** The chunks that the server would hand out, in order */
   picks: PreviewPick[]
   /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
   restart_grace_until?: string
@@ -1979,7 +1979,7 @@ export type PreviewRequest = {
 export type Problem = {
   /** Stable name of the kind of problem, for programs */
   code: string
-  /** With limit_reached: how much there is of what the limit counts */
+  /** With limit_reached: the present count */
   current?: number
   /** The problem in words, and the remedy */
   detail?: string
@@ -2009,7 +2009,7 @@ export type ProblemError = {
 export type PutGroupRequest = {
   /** For people */
   description?: string
-  /** The most that may be open of it */
+  /** Its limits */
   limits?: GroupLimits
 }
 
@@ -2038,7 +2038,7 @@ export type Queue = {
   sentence?: string
   /** All settings */
   settings: QueueSettings
-  /** Settings that together do not do what one of them seems to say */
+  /** Sentences about settings that have no effect because of other settings */
   warnings?: string[]
 }
 
@@ -2060,7 +2060,7 @@ export type QueueNow = {
 export type QueueSettings = {
   /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms: number
-  /** When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is later; 0: none */
+  /** The dead_deadline of a submission that has none: this long after its insert, or after its run_at if that is later; 0: none */
   dead_after_ms: number
   /** The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself */
   dead_letter_queue?: string
@@ -2109,7 +2109,7 @@ export type QueueSettings = {
 export type QueueSettingsInput = {
   /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms?: number
-  /** When a submission without a dead_deadline has it: this long after its insert, or after its run_at if that is later; 0: none */
+  /** The dead_deadline of a submission that has none: this long after its insert, or after its run_at if that is later; 0: none */
   dead_after_ms?: number
   /** The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself */
   dead_letter_queue?: string
@@ -2171,7 +2171,7 @@ export type Rate = {
 export type Rates = {
   /** Chunks completed, per second */
   done: number
-  /** Tries that failed, per second */
+  /** Attempts that failed, per second */
   failed: number
   /** Chunks inserted, per second */
   inserted: number
@@ -2316,7 +2316,7 @@ export type Result = {
   deadline?: string
   /** The reason in words */
   detail?: string
-  /** Ids of the submissions that a completion brought, in their order */
+  /** Ids of the submissions that a completion inserted, in their order */
   inserted?: string[]
   /** Result of this item */
   status: "ok" | "already" | "lost" | "gone" | "unknown" | "invalid" | "refused"
@@ -2360,7 +2360,7 @@ export type RetryGroup = {
   fingerprint: string
   /** Index of its chunk */
   index: number
-  /** Time of the first next try */
+  /** Earliest time of the next attempt of one of them */
   next_at?: string
   /** The error without its variable parts */
   pattern: string
@@ -2748,7 +2748,7 @@ export type Session = {
 export type Shard = {
   /** Groups that the shard has */
   groups: number
-  /** Name under which this shard alone is asked, in the place of a queue's name */
+  /** Name of this shard alone, to use instead of a queue's name */
   queue: string
   /** Chunks that can be reserved now */
   ready: number
@@ -2774,7 +2774,7 @@ export type Skipped = {
 export type Spread = {
   /** Spread by meta key; $submission stands for the submission itself */
   keys: KeySpread[]
-  /** Chunks that would be handed out */
+  /** Chunks that the server would hand out */
   picks: number
   /** The canonical text */
   strategy: string
@@ -2936,7 +2936,7 @@ export type Submission = {
   created_at: string
   /** Dead letters; for a failed submission, the chunks that ended it */
   dead: number
-  /** When it expires if it is still open; after run_at */
+  /** Expire the submission if it is still open at this time; later than run_at */
   dead_deadline?: string
   /** Completed */
   done: number
@@ -2982,7 +2982,7 @@ export type Submission = {
   reserved: number
   /** The pause after a failed attempt, instead of the queue's */
   retry_backoff?: Backoff
-  /** Not handed out before */
+  /** Hand out no chunk before */
   run_at?: string
   /** Schedule that inserted it */
   schedule?: string
@@ -3080,9 +3080,9 @@ export type Token = {
 export type Unique = {
   /** Any text; what the submissions have in common, such as "invoice:7481" */
   key: string
-  /** keep (default): the submission that holds the key stays. replace: it is cancelled and this one inserted, unless a chunk of it is reserved, done, dead or skipped. Absent in answers */
+  /** keep (default): the submission that holds the key stays. replace: the server cancels it and inserts this one, unless one of its chunks is reserved, done, dead or skipped. Absent in answers */
   on_conflict?: string
-  /** open (default): the key is held until the submission ends. A duration such as "90s" or "24h", 1s to 720h: the key is held for that time from the insert on, even if the submission has ended */
+  /** open (default): the submission holds the key until it ends. A duration such as "90s" or "24h", 1s to 720h: it holds the key for that time from the insert on, even if it has ended */
   while?: string
 }
 
@@ -3124,9 +3124,9 @@ export type ValueCount = {
   oldest_ready_at?: string
   /** Chunks with the value that are ready except for a pause */
   paused?: number
-  /** The most that may be open of it; absent: not set */
+  /** Limits of its open submissions and waiting chunks; absent: not set */
   quota?: GroupLimits
-  /** What takes the place of the number in every MaxRate of the key over the same time; absent: not set */
+  /** Rate that replaces the number in every MaxRate of the key over the same time; absent: not set */
   rate?: Rate
   /** Ready chunks with the value */
   ready: number
@@ -3154,9 +3154,9 @@ export type ValueSeries = {
 export type ValueSettings = {
   /** Most chunks in flight, for every reservation of the queue; null: no limit */
   limit?: number | null
-  /** The most that may be open of the value; an insert that would exceed it is refused with limit_reached; absent: not set */
+  /** Limits of its open submissions and waiting chunks; the server refuses an insert that would exceed one; absent: not set */
   quota?: GroupLimits
-  /** Takes the place of the number in every MaxRate of the key over the same time; absent: not set */
+  /** Replaces the number in every MaxRate of the key over the same time; absent: not set */
   rate?: Rate
   /** Share under Fair, with up to three decimals; null: not set, which counts as 1 */
   weight?: number | null
@@ -3277,7 +3277,7 @@ export type WhyBranch = {
   obstacle: "none" | "done" | "dead" | "skipped" | "forwarded" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score" | "rate" | "after"
   /** The way to the branch through the strategy */
   path: string
-  /** For rate: until the next reservation may come */
+  /** For rate: time until the next reservation is allowed */
   retry_after_ms?: number
   /** For paused and blocked: the rule that decides */
   rule?: Rule
