@@ -157,7 +157,8 @@ completed chunks to do again, contents, attachments and outputs. For an unreadab
 queue without its name becomes recovered-NNNN. A queue that cannot be opened at all is empty afterwards. If access tokens may be lost,
 requests need one, and the next start writes one to the file admin-token.
 
-A backup loses less if it is younger than the damage. The command cannot repair files from another time or directory: put the right ones back.
+A backup loses less if it is younger than the damage. The command cannot repair files from another time or directory: put the right
+ones back.
 
 The exit code is 0 when nothing is lost or damaged any more, else 9.`
 

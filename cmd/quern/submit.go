@@ -83,8 +83,8 @@ func submitCommand(a *app) *cobra.Command {
 		"replace: cancel that one and insert this, unless one of its chunks is reserved or finished (default keep)")
 	f.StringSliceVar(&o.after.IDs, "after", nil, "hand out nothing before these submissions have ended: `IDS` of the same queue, at most "+
 		strconv.Itoa(queue.MaxAfter))
-	f.StringVar(&o.after.Until, "after-until", "", "completed: with --after, wait until all are completed; ended: wait until all have ended "+
-		"in any way (default completed)")
+	f.StringVar(&o.after.Until, "after-until", "", "completed: with --after, wait until all are completed; ended: wait until all have "+
+		"ended in any way (default completed)")
 	f.StringVar(&o.after.OnUnmet, "on-unmet", "", "if one ends without being completed: cancel this submission, run it all the same, or "+
 		"make dead letters of its chunks (dead_letter; default cancel); not with --after-until ended")
 	rangesOf(f, map[string]string{"count": "1 to 4,294,967,295"})
