@@ -21,8 +21,8 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// Store is a server and the bucket with the objects of its submissions. No two servers may share one where Sweep is called: give each a
-// bucket, or a prefix, of its own.
+// Store is a server and the bucket with the objects of its submissions. If you use Sweep, no two servers may share a
+// bucket and prefix.
 type Store struct {
 	Client   *client.Client
 	Bucket   *blob.Bucket
@@ -37,13 +37,13 @@ const (
 	binary   = "application/octet-stream"
 )
 
-// Submit uploads an object per chunk and inserts when all are there. It reads what chunks yields, several at once, and closes those that are an
-// io.Closer. The chunks of n are Submit's to set.
+// Submit uploads one object per chunk and inserts when all are there. It reads several of chunks at once, and closes
+// those that are an io.Closer. Submit sets the chunks of n.
 //
-// key is the idempotency key; "" draws one. A call that was cut off can be made again with its key: what was uploaded is kept as it is,
-// the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which is a day. When an
-// upload fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the server may have inserted
-// all the same, and Sweep removes it if not.
+// key is the idempotency key; "" draws one. You can repeat a call that was interrupted with its key: it keeps the
+// uploaded objects, uploads the rest, and inserts one submission. This works for a day, as long as the server
+// remembers the key. If an upload fails and the key was drawn, Submit removes the uploaded objects. After a failed
+// insert they stay, because the server may have inserted the submission; Sweep removes them if it has not.
 func (s Store) Submit(ctx context.Context, queue, key string, n *api.NewSubmission, chunks iter.Seq2[io.Reader, error]) (*api.Submission, error) {
 	if n.Chunks.Count != 0 || n.Chunks.Prefix != "" || n.Chunks.Template != "" || n.Chunks.Inline != nil {
 		return nil, errors.New("objects: submit: Chunks must be empty: the chunks are what is uploaded")
@@ -168,15 +168,15 @@ func (g *group) wait() error {
 	return err
 }
 
-// Handler does the work of one chunk. It reads the content and writes the output; if it writes nothing, the chunk is completed without one.
-// What it wrote counts when it returns nil and is dropped otherwise. Errors and ctx are those of client.Handler.
+// Handler does the work of one chunk. It reads the content and writes the output. If it writes nothing, the chunk has
+// no output. The output counts only if the handler returns nil. Errors and ctx work as in client.Handler.
 type Handler func(ctx context.Context, chunk *client.Chunk, content io.Reader, output io.Writer) error
 
-// Work is client.Work for a handler that reads and writes objects. A chunk without a key, whose content came with the reservation,
-// is read the same way. An object that cannot be opened fails the try.
+// Work is client.Work for a handler that reads and writes objects. If a chunk has no key, the handler reads the
+// content of the reservation in the same way. If the object cannot be opened, the attempt fails.
 //
-// Each try writes an object of its own, so that a consumer that lost its chunk cannot replace the output of the one that has it. Objects
-// of results that did not count stay until Sweep or Remove.
+// Each attempt writes an object of its own, so a consumer that lost its chunk cannot replace the output of the new
+// consumer. Objects of results that did not count stay until Sweep or Remove.
 func (s Store) Work(ctx context.Context, o client.WorkOptions, handler Handler) error {
 	return s.Client.Work(ctx, o, func(ctx context.Context, chunk *client.Chunk) ([]byte, error) { return s.handle(ctx, chunk, handler) })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// Remove removes the objects of one submission: the contents that Submit uploaded, and all outputs. What a consumer still works on fails,
-// and so does a dead letter of it in another queue, which has the key only.
+// Remove removes the objects of one submission: the contents that Submit uploaded, and all outputs. Attempts that
+// still run fail, and so do the submission's dead letters in other queues, which have only the key.
 func (s Store) Remove(ctx context.Context, submission *api.Submission) error {
 	err := s.removeFolder(ctx, outputsOf(submission.ID))
 	if folder := folderOf(submission.Prefix); folder == submission.Prefix && folder != "" {
@@ -29,10 +29,10 @@ func (s Store) Remove(ctx context.Context, submission *api.Submission) error {
 	return nil
 }
 
-// Sweep removes the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that
-// were never inserted. A submission's objects go when the last of them was written before the given time, which must be earlier than the
-// begin of any Submit that still goes on: a day ago is usual. It asks for all submissions of all queues, so it takes an access token that
-// sees them all. It returns how many folders it removed.
+// Sweep removes the objects of submissions that the server does not have: those whose retention is over, that went
+// with their queue, or that were never inserted. It removes a submission's objects if the last of them was written
+// before the given time, which must be earlier than the start of any running Submit: a day ago is usual. Sweep asks
+// for all submissions of all queues, so its access token must see them all. It returns the number of removed folders.
 func (s Store) Sweep(ctx context.Context, before time.Time) (removed int, err error) {
 	// Folders first, submissions second: one that is inserted meanwhile is seen.
 	old, err := s.folders(ctx, before)

@@ -1,5 +1,5 @@
-// Package plugin is the guest SDK for Go: what a scoring plugin for Quern is written with. It needs nothing but the Go
-// toolchain (1.24 or newer):
+// Package plugin is the SDK for scoring plugins of Quern in Go. It needs only the Go toolchain (1.24 or newer). This is a whole
+// plugin:
 //
 //	package main
 //
@@ -26,18 +26,18 @@
 //
 //	func main() { plugin.Main() }
 //
-// Built with
+// Build it with
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o deadline-first.wasm .
 //
-// it is the module, still without its manifest; `go run .` prints the manifest, and `quern plugin pack` puts the two together.
-// The same scorer runs natively in tests: see NewBatch and Scorer.
+// The module has no manifest yet: `go run .` prints it, and `quern plugin pack` puts it into the module. In tests, the same
+// scorer runs natively: see NewBatch and Scorer.
 //
-// A module of this kind runs package variables' initialisers and never main, so Register belongs into a variable.
+// The server runs the initialisers of package variables and never main, so call Register in the initialiser of a variable.
 //
-// One instance is used by one batch at a time, and scoring allocates nothing: the slices lie over the memory that the host
-// wrote. They are valid during the call only. Variables of the plugin may outlive a batch when its state is "pooled", but which
-// instance gets the next batch is open.
+// An instance scores one batch at a time and allocates nothing: the slices point into the memory that the host wrote, and are
+// valid only during the call. With the state "pooled", variables of the plugin keep their values after a batch, but any
+// instance may get the next batch.
 //
-// Keep fmt and encoding/json out if you can: they add 0.7 and 1.4 MB to a module of 1.8 MB, and compile time in proportion.
+// Avoid fmt and encoding/json if you can: they add 0.7 and 1.4 MB to a module of 1.8 MB, and the module takes longer to compile.
 package plugin

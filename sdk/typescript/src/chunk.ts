@@ -11,17 +11,17 @@ export let cancel: (chunk: Chunk, reason: Error) => void
 /** Whether the worker was to end, and its grace period is over. */
 export let isGraceOver: (chunk: Chunk) => boolean
 
-/** A piece of work in a handler's hands. */
+/** The chunk that a handler works on. */
 export class Chunk {
   readonly submission: string
   readonly index: number
-  /** 1 for the first try. */
+  /** 1 for the first attempt. */
   readonly attempt: number
   readonly meta: Readonly<Meta>
   readonly priority: number
-  /** Trace that the work was inserted with: a W3C traceparent, and behind a ';', if there is one, the tracestate. */
+  /** Trace of the insert: a W3C traceparent, optionally followed by ';' and the tracestate. */
   readonly trace: string | undefined
-  /** Key of the object that holds the content; undefined when the chunk carries it. */
+  /** Key of the object that holds the content; undefined if the chunk holds it. */
   readonly key: string | undefined
   readonly #reservation: Reservation
   readonly #cancel: Cancel
@@ -47,31 +47,32 @@ export class Chunk {
     this.#say = say
   }
 
-  /** The content; empty when there is a key. */
+  /** The content; empty if there is a key. */
   get bytes(): Uint8Array { return decode(this.#content) }
-  /** The content as text; what is not UTF-8 becomes U+FFFD. */
+  /** The content as text; bytes that are not UTF-8 become U+FFFD. */
   get text(): string { return decodeText(this.#content) }
-  /** What the submission gives along with every chunk. */
+  /** The attachment of the submission. */
   get attachment(): Uint8Array | undefined { return this.#reservation.attachment === undefined ? undefined : decode(this.#reservation.attachment) }
-  /** End of the reservation as it was made; the worker extends it. */
+  /** Deadline at the time of the reservation; the worker extends it. */
   get deadline(): Date { return new Date(this.#reservation.deadline) }
   /** Time of the insert. */
   get createdAt(): Date { return new Date(this.#reservation.created_at) }
-  /** Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before. */
+  /** Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off. */
   get readyAt(): Date { return new Date(this.#reservation.ready_at) }
 
   /**
-   * Aborted when the reservation is lost or revoked (LostError): what the handler does no longer counts. And when the worker was to end and its
-   * grace period is over (GraceError): if the handler then throws, the chunk goes back with no try counted.
+   * Aborts with a LostError when the reservation is lost or revoked: the handler's result no longer counts. Aborts with a GraceError when
+   * the worker is ending and its grace period is over: if the handler then throws, the chunk goes back without counting an attempt.
    */
   get signal(): AbortSignal { return this.#cancel.signal }
 
   /**
-   * Has a submission inserted into the chunk's queue when the handler returns, in the commit of the completion: the chunk is done and the submission
-   * is there, or neither, whatever crashes meanwhile. It may be called up to 100 times. A submission that the server refuses as wrong fails the chunk
-   * for good; one for which it has no room now fails the try, which is made again after its back-off. A submission without a trace gets the chunk's.
+   * Inserts a submission into the chunk's queue if the handler returns. The server completes the chunk and inserts the submission in one
+   * commit, so a crash never leaves one without the other. A handler can call it up to 100 times. If a submission is invalid, the chunk
+   * fails for good. If the server has no room for it, the attempt fails, and the server retries the chunk after its back-off. A
+   * submission without a trace gets the trace of the chunk.
    *
-   * It is not named then, as what has a method of that name is taken for a promise by await.
+   * It is not named then, because await takes an object with a method of that name for a promise.
    */
   thenInsert(work: InsertOfMany): void {
     const body = insertBody({ ...(this.trace === undefined ? {} : { trace: this.trace }), ...work })
@@ -80,9 +81,9 @@ export class Chunk {
   }
 
   /**
-   * Says how much of the work is done, from 0 to 1, and what is done now. It is for people: the dashboard and `quern reservations` show it until the
-   * chunk is finished. It returns at once. The worker sends what was said last, within about a second and for all its chunks together. An empty note
-   * leaves the one before; of a long one the first 256 bytes are kept.
+   * Reports how much of the work is done, from 0 to 1, and a note about the current step. It is for people: the dashboard and `quern
+   * reservations` show it until the chunk is finished. It returns at once. Within about a second, the worker sends the latest reports of
+   * all its chunks together. An empty note keeps the previous one. A long note is cut to 256 bytes.
    */
   progress(part: number, note = ''): void { this.#say(part, note) }
 
@@ -118,7 +119,7 @@ class Cancel {
   }
 }
 
-/** What a handler does: the work of one chunk. What it returns is the output; nothing is none. What it throws fails the try. */
+/** Does the work of one chunk. The result is the output; nothing means no output. An exception fails the attempt. */
 export type Handler = (chunk: Chunk) => Promise<Data | null | undefined | void> | Data | null | undefined | void
 
 /** What goes to the server of a chunk that is finished. */

@@ -13,26 +13,29 @@ import { type InsertRequest, Shared } from './shared.js'
 import { JobWorker, type WorkerOptions } from './jobs.js'
 import { type Handler, type WorkOptions, prepare, workTogether } from './work.js'
 
-/** Bounds of one call of insertMany. More than a thousand make no insert cheaper, and hold up those who share the commit. */
+/** Bounds of one call of insertMany. Larger calls make inserts no cheaper, and delay others in the same commit. */
 const callCount = 1000
 const callSize = 4 << 20 // in UTF-16 units, each at most 3 bytes
 
 export interface InsertOptions extends CallOptions {
-  /** Idempotency key, of 1 to 255 visible ASCII characters, instead of a drawn one: of all inserts with one key within a day only the first inserts. */
+  /**
+   * Idempotency key of 1 to 255 visible ASCII characters, instead of a random one. Within a day, only the first insert with a key
+   * inserts; the others return its submission.
+   */
   key?: string
-  /** Trace that the submission carries, in the place of tracing.context(): a W3C traceparent, and behind a ';', if there is one, the tracestate. */
+  /** Trace of the submission, instead of tracing.context(): a W3C traceparent, optionally followed by ';' and the tracestate. */
   trace?: string | undefined
 }
 
-/** The result of a chunk. */
+/** The output of a chunk. */
 export class Output {
   constructor(readonly index: number, readonly wire: WireBytes) {}
   get bytes(): Uint8Array { return decode(this.wire) }
-  /** As text; what is not UTF-8 becomes U+FFFD. */
+  /** The output as text; bytes that are not UTF-8 become U+FFFD. */
   get text(): string { return decodeText(this.wire) }
 }
 
-/** A submission that waitMany has waited for. */
+/** A submission for which waitMany has waited. */
 export type Ended = { id: string } & ({ submission: Submission; error?: undefined } | { submission?: undefined; error: NotFoundError })
 
 /** How many submissions one call waits for. */
@@ -41,33 +44,33 @@ const mostWaitIds = 1000
 /** How long one call of wait asks the server to hold its answer. */
 const waitSeconds = 30
 
-/** How many heartbeats may stay out before a stream is taken for dead. */
+/** Missing heartbeats after which a stream counts as broken. */
 const silentBeats = 3
 
-/** How long a stream of ends may say nothing: it has a sign of life every 15 seconds. */
+/** Longest silence of a stream of ends: the server sends a sign of life every 15 seconds. */
 const silentEndsMs = 60_000
 
-/** How long a queue's stream may say nothing: it has a frame every second. */
+/** Longest silence of a queue's stream: the server sends a frame every second. */
 const silentEventsMs = 30_000
 
-/** A client of a Quern server. It makes connections as it needs them. */
+/** A client of a Quern server. It opens connections when it needs them. */
 export class Client extends Calls {
   readonly #shared: Shared
 
-  /** Several addresses are of servers that serve the same queues: while one does not serve, calls go to the next, in an order that is drawn. */
+  /** Several addresses must be of servers that serve the same queues. If one does not serve, calls go to the next, in a random order. */
   constructor(address: string | readonly string[], options: ClientOptions = {}) {
     super(new Connection(address, options))
     this.#shared = new Shared(this.connection)
   }
 
-  /** Closes connections that are not in use. */
+  /** Closes idle connections. */
   close(): void {
     this.connection.close()
   }
 
   /**
-   * Makes a queue with these settings; what is left out gets its default. A queue that exists stays as it is, with what operators set. Returns the
-   * queue as it stands. Every process that needs a queue may call this as it starts.
+   * Creates a queue with these settings; settings that you leave out get their default. If the queue exists, it stays as it is. Returns
+   * the queue. Every process that needs a queue may call this at its start.
    */
   async ensureQueue(queue: string, settings: QueueSettingsInput = {}, options: CallOptions = {}): Promise<Queue> {
     try {
@@ -78,15 +81,16 @@ export class Client extends Calls {
     }
   }
 
-  /** Inserts a submission and returns it as it is then. It may be tried several times under one key, so it inserts once. */
+  /** Inserts a submission and returns it. The client repeats a failed call with the same key, so it inserts once. */
   async insert(queue: string, work: Insert, options: InsertOptions = {}): Promise<Submission> {
     return this.#shared.insert({ ...insertion(queue, options), body: jsonBody(insertBody(work)), safe: true })
   }
 
   /**
-   * Inserts many submissions, up to perCall (1,000 unless told) in one call and one commit, and yields each in its order, or the error why it was
-   * not inserted, which keeps no other from being inserted. Each has its own key (idempotency_key, or one that is drawn), so that a call whose
-   * answer was lost is made again and inserts each once. A call that fails throws; those before it are inserted.
+   * Inserts many submissions, up to perCall (1,000 by default) in one call and one commit. Yields each submission in order, or its error;
+   * an error does not prevent the others. Each submission has its own key (idempotency_key, or a random one). So the client can repeat a
+   * call whose answer was lost, and still insert each once. If a call fails, insertMany throws; the submissions of earlier calls are
+   * inserted.
    */
   async *insertMany(queue: string, works: Iterable<InsertOfMany> | AsyncIterable<InsertOfMany>, options: CallOptions & { perCall?: number } = {}): AsyncIterableIterator<Submission | QuernError> {
     const { perCall = callCount, signal } = options
@@ -113,9 +117,9 @@ export class Client extends Calls {
   }
 
   /**
-   * Inserts a submission whose chunks come one by one, at most 100,000 of them and 64 MiB in all, without holding them all in memory (in
-   * browsers they are). An error from chunks ends the insert, and nothing is inserted. As chunks can be read only once the call is never made
-   * again by itself; give the same key to do that yourself.
+   * Inserts a submission whose chunks come one by one, at most 100,000 and 64 MiB in all, without holding them all in memory (a browser
+   * does hold them). An error from chunks ends the insert, and nothing is inserted. The client can read chunks only once, so it never
+   * repeats the call by itself. To repeat it yourself, use the same key.
    */
   async insertStream(queue: string, work: Omit<Insert, 'chunks'>, chunks: Iterable<Data> | AsyncIterable<Data>, options: InsertOptions = {}): Promise<Submission> {
     // Both would be gone through letter by letter and byte by byte.
@@ -125,7 +129,7 @@ export class Client extends Calls {
     return this.connection.json<Submission>({ ...request, headers: { ...request.headers, 'content-type': 'application/x-ndjson' }, body: jsonLines(first, chunks) })
   }
 
-  /** Returns a submission when it is no longer open. */
+  /** Waits until a submission has ended, and returns it. */
   async wait(id: string, options: CallOptions = {}): Promise<Submission> {
     const { signal } = options
     for (;;) {
@@ -138,9 +142,9 @@ export class Client extends Calls {
   }
 
   /**
-   * Goes through the submissions, of any queues, as they end: those that have ended already come first, and after the last one it ends. To wait for the
-   * first of them, leave the loop. Of more than 1,000 it waits for the first 1,000 that are open. An id that the server does not know comes with a
-   * NotFoundError, and the loop goes on; any other error is thrown.
+   * Yields the submissions, of any queues, as they end. Those that have ended already come first. After the last one the loop ends. To
+   * wait for the first end only, leave the loop. If there are more than 1,000, it waits for the first 1,000 that are open. For an id that
+   * the server does not know, it yields a NotFoundError and continues. It throws any other error.
    */
   async *waitMany(ids: Iterable<string>, options: CallOptions = {}): AsyncIterableIterator<Ended> {
     if (typeof ids === 'string') throw new TypeError('quern: wait: ids is a single text; give a list of them')
@@ -159,7 +163,10 @@ export class Client extends Calls {
     }
   }
 
-  /** Goes through the outputs of a submission's chunks in the order of their indexes, as they come; chunks without one are left out. Outputs that break off throw: what came before is true, and is not all. */
+  /**
+   * Yields the outputs of a submission's chunks in the order of their indexes, without chunks that have none. If the answer breaks off,
+   * it throws: the earlier outputs are right, but not all.
+   */
   async *outputs(id: string, options: CallOptions = {}): AsyncIterableIterator<Output> {
     const silence = new Silence(this.connection.timeoutMs, options.signal)
     try {
@@ -179,8 +186,8 @@ export class Client extends Calls {
   }
 
   /**
-   * Follows a queue's numbers: first the points so far, then a frame of each topic a second. It comes back by itself when the stream breaks, after
-   * the last event that came, and ends by its signal or by leaving the loop.
+   * Follows a queue's numbers: first the points so far, then one frame per topic and second. If the stream breaks, it reconnects and
+   * continues after the last event. It ends when the signal aborts or you leave the loop.
    */
   async *events(queue: string, options: CallOptions & { topics?: readonly ('stats' | 'keys' | 'consumers' | 'schedules')[] } = {}): AsyncIterableIterator<QueueEvent> {
     const { topics, signal } = options
@@ -208,10 +215,10 @@ export class Client extends Calls {
   }
 
   /**
-   * Follows the ends of a queue's submissions, in the order in which they became durable. It comes back by itself when the stream breaks, also over a
-   * restart of the server: no end is missed, and none comes twice. after is the id of an event that is known, '0' for all that the queue's retention
-   * has kept; without it, it begins with what ends from now on. It ends by its signal or by leaving the loop, and throws what is final, such as
-   * that the queue was deleted.
+   * Follows the ends of a queue's submissions, in the order in which they became durable. If the stream breaks or the server restarts, it
+   * reconnects, and yields each end once. after is the id of an earlier event, or '0' for all ends that the queue's retention has kept;
+   * without it, only new ends come. It ends when the signal aborts or you leave the loop. It throws an error that a repetition does not
+   * fix, for example because the queue was deleted.
    */
   async *ends(queue: string, options: CallOptions & { after?: string; state?: readonly string[]; meta?: Meta; schedule?: string } = {}): AsyncIterableIterator<EndEvent> {
     const { state, meta, schedule, signal } = options
@@ -242,10 +249,10 @@ export class Client extends Calls {
   }
 
   /**
-   * Keeps a consumer known to the server as long as its stream is open, and goes through what the server tells it. It ends when the server ends the
-   * stream in order, and throws otherwise. It does not come back by itself; work does. The incarnation is a text that each process draws once: if
-   * the consumer's last stream was of another process, what the name holds is lost at once and offered again. Leave it out if this process reserved
-   * under the name before it first attached.
+   * Attaches a consumer to the server, and yields the events for it. The server knows that the consumer is alive while the stream is
+   * open. It ends when the server ends the stream in order, and throws otherwise. It does not reconnect; work does. The incarnation is a
+   * text that each process draws once. If the consumer's last stream was of another process, all reservations under the name end as lost
+   * at once, and the server offers their chunks again. Leave it out if this process reserved under the name before it first attached.
    */
   async *attach(queue: string, consumer: string, options: CallOptions & { incarnation?: string | undefined } = {}): AsyncIterableIterator<ConsumerEvent> {
     const silence = new Silence(this.connection.timeoutMs, options.signal) // until the first heartbeat says how often there is one
@@ -265,15 +272,15 @@ export class Client extends Calls {
   }
 
   /**
-   * Reserves chunks and hands them to the handler, until the signal is aborted or, without one, SIGINT or SIGTERM comes. Then running handlers
-   * finish, what was reserved ahead goes back, the last results are reported, and it returns. It throws when the server refuses its calls for good,
-   * after the same drain. A server that is away is waited for.
+   * Reserves chunks and calls the handler with each, until the signal aborts or, without a signal, SIGINT or SIGTERM comes. Then it lets
+   * running handlers finish, gives back the chunks that it has not begun, reports the last results, and returns. It throws, after the
+   * same drain, if the server refuses its calls for good. Otherwise it waits for a server that is away.
    */
   async work(options: WorkOptions, handler: Handler): Promise<void> {
     return workTogether([prepare(this, this.connection, options, handler)], options)
   }
 
-  /** A worker for several kinds of work, each with its handler: worker.handle says which, and worker.run works as work does. */
+  /** A worker for several kinds of work. Register each handler with worker.handle, then call worker.run, which works like work. */
   worker(options: WorkerOptions = {}): JobWorker {
     return new JobWorker(this, this.connection, options)
   }

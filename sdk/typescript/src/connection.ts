@@ -7,31 +7,34 @@ import { type Logger, Notices } from './notices.js'
 import type { Answer, TlsOptions, Transport } from './transport.js'
 import { openTransport } from '#transport'
 
-/** How to reach the server. */
+/** Options of a client. */
 export interface ClientOptions {
   /** Access token, sent with every call to every address. */
   token?: string
-  /** How connections to https addresses are secured. */
+  /** TLS options for https addresses. */
   tls?: TlsOptions
-  /** How often a call that may be made again is; 5 unless told, 0 is never. */
+  /** Further attempts of a call that is safe to repeat; 5 by default, 0 for none. */
   retries?: number
-  /** How long one try may take, in milliseconds, beyond the time that it asks the server to wait; 30,000 unless told. */
+  /** How long one attempt of a call may take, in milliseconds, without the time that it asks the server to wait; 30,000 by default. */
   timeoutMs?: number
   /**
-   * Send the calls of a queue straight to the node of a cluster that owns it, as soon as an answer has named it, until it does not serve; false unless
-   * told. The owners of 256 queues are remembered at most. One that is not among the addresses is called only if its URL has the scheme of the address
-   * that named it.
+   * Sends the calls of a queue straight to the node of a cluster that owns it, as soon as an answer has named the owner, and until it
+   * does not serve; false by default. The client remembers the owners of up to 256 queues. It calls an owner that is not one of its
+   * addresses only if the owner's URL has the scheme of the address that named it.
    */
   direct?: boolean
-  /** What follows calls and chunks, such as OpenTelemetry. */
+  /** Tracing of calls and chunks, for example with OpenTelemetry. */
   tracing?: Tracing
-  /** Where trouble is logged that the client goes on after by itself and that nothing else hears of: that of workers without an onError, and of streams that are followed. Each kind of it is logged once a minute at most. console unless told. */
+  /**
+   * Logger for problems that the client handles by itself and reports nowhere else: those of workers without an onError, and of streams
+   * that it follows. It logs each kind at most once a minute. console by default.
+   */
   logger?: Logger
-  /** Carries the calls in the place of the runtime's own connections. */
+  /** Carries the calls instead of the runtime's own connections. */
   transport?: Transport
 }
 
-/** One try of a call, for tracing. */
+/** One attempt of a call, for tracing. */
 export interface Try {
   what: string
   method: string
@@ -40,13 +43,16 @@ export interface Try {
   attempt: number
 }
 
-/** What follows calls and chunks. */
+/** Tracing of calls and chunks. */
 export interface Tracing {
-  /** The trace that calls belong to now: a W3C traceparent, and behind a ';', if there is one, the tracestate. Inserted work carries it to its consumers. */
+  /**
+   * Returns the present trace of calls: a W3C traceparent, optionally followed by ';' and the tracestate. Submissions that they insert
+   * carry it to their consumers.
+   */
   context?(): string | undefined
-  /** Hears of every try of a call as it begins; what it returns hears of its end. */
+  /** The client calls it when an attempt of a call begins, and its result when the attempt ends. */
   try?(t: Try): ((end: { status?: number; error?: unknown }) => void) | void
-  /** Runs a handler, within the trace that its chunk came with: `chunk.trace`. */
+  /** Runs a handler within the trace of its chunk: `chunk.trace`. */
   handler?<T>(chunk: { submission: string; index: number; trace: string | undefined }, run: () => Promise<T>): Promise<T>
 }
 

@@ -1,7 +1,7 @@
 import type { Problem, ProblemError, Result, StrategyWarning } from './generated/types.js'
 import { read } from './json.js'
 
-/** A refusal by the server: `code` is stable and may be switched on; `errors` point at the fields that are wrong. */
+/** A refusal by the server. `code` is stable, so you can switch on it. `errors` names the wrong fields. */
 export class QuernError extends Error {
   override name = 'QuernError'
   readonly status: number
@@ -10,7 +10,7 @@ export class QuernError extends Error {
   readonly detail: string
   readonly requestId: string
   readonly errors: readonly ProblemError[]
-  /** How long the server asked to wait, in milliseconds; 0 when it did not. */
+  /** Pause that the server asked for, in milliseconds; 0 if it asked for none. */
   readonly retryAfterMs: number
 
   constructor(problem: Partial<Problem> & { status: number }, retryAfterMs = 0) {
@@ -33,17 +33,17 @@ export class UnauthorizedError extends QuernError { override name = 'Unauthorize
 export class ForbiddenError extends QuernError { override name = 'ForbiddenError' }
 /** 404: there is no such thing; `code` says which, such as unknown_queue. */
 export class NotFoundError extends QuernError { override name = 'NotFoundError' }
-/** 409: what is there does not allow it. */
+/** 409: the present state does not allow it. */
 export class ConflictError extends QuernError { override name = 'ConflictError' }
-/** 412: it was changed since it was read. */
+/** 412: it has changed since you read it. */
 export class PreconditionError extends QuernError { override name = 'PreconditionError' }
-/** 413: the body is longer than the server takes. */
+/** 413: the body is larger than the server accepts. */
 export class TooLargeError extends QuernError { override name = 'TooLargeError' }
-/** 400 and 422: the request is wrong; `errors` say where. */
+/** 400 and 422: the request is wrong; `errors` says where. */
 export class InvalidError extends QuernError { override name = 'InvalidError' }
-/** 429: too much for now, also after the client's own retries. */
+/** 429: too much for now. The client has repeated the call already. */
 export class OverloadedError extends QuernError { override name = 'OverloadedError' }
-/** 502, 503 and 504, and 421 of a queue that has moved: not served now, also after the client's own retries. */
+/** 502, 503 and 504, and 421 of a queue that has moved: not available now. The client has repeated the call already. */
 export class UnavailableError extends QuernError { override name = 'UnavailableError' }
 
 const kinds: Record<number, typeof QuernError> = {
@@ -64,7 +64,7 @@ export function refusal(status: number, body: string, retryAfterMs: number): Que
   return new (kinds[moved ? 503 : status] ?? QuernError)({ ...problem, status }, retryAfterMs)
 }
 
-/** There is no answer: the server could not be reached, the answer broke off or took too long. `cause` says what happened. */
+/** There is no answer: the client could not reach the server, or the answer broke off or took too long. `cause` has the reason. */
 export class UnreachableError extends Error {
   override name = 'UnreachableError'
   constructor(what: string, cause: unknown) {
@@ -73,12 +73,12 @@ export class UnreachableError extends Error {
 }
 
 /**
- * The connection failed for a certificate: the server's is not one that is trusted, or the server does not take ours. Such a call is not made again.
- * Browsers do not tell, and have an UnreachableError.
+ * The connection failed because of a certificate: the client does not trust the server's, or the server does not accept the client's. The
+ * client does not repeat such a call. Browsers do not tell the two apart, and throw an UnreachableError.
  */
 export class NotTrustedError extends UnreachableError { override name = 'NotTrustedError' }
 
-/** The reason of a chunk's signal when its reservation was lost or revoked: what its handler does no longer counts. */
+/** The reason of a chunk's signal when its reservation was lost or revoked: the handler's result no longer counts. */
 export class LostError extends Error {
   override name = 'LostError'
   constructor(readonly result: Result) {
@@ -86,7 +86,7 @@ export class LostError extends Error {
   }
 }
 
-/** The reason of a chunk's signal when the worker was to end and its grace period is over. */
+/** The reason of a chunk's signal when the worker is ending and its grace period is over. */
 export class GraceError extends Error {
   override name = 'GraceError'
   constructor() {
@@ -94,7 +94,10 @@ export class GraceError extends Error {
   }
 }
 
-/** The reason of a chunk's signal when its handler took longer than the timeoutMs of its kind. What the handler then throws is the `cause` of one. */
+/**
+ * The reason of a chunk's signal when its handler took longer than the timeoutMs of its kind. If the handler then throws, its error is
+ * the `cause` of another one.
+ */
 export class HandlerTimeoutError extends Error {
   override name = 'HandlerTimeoutError'
   constructor(readonly timeoutMs: number, cause?: unknown) {
@@ -102,7 +105,7 @@ export class HandlerTimeoutError extends Error {
   }
 }
 
-/** What `onError` hears when an operator told this consumer to finish what it holds and leave. */
+/** `onError` gets it when an operator ordered this consumer to finish its chunks and leave. */
 export class DrainedError extends Error {
   override name = 'DrainedError'
   constructor() {
@@ -110,7 +113,7 @@ export class DrainedError extends Error {
   }
 }
 
-/** What `onError` gets when the result of a chunk does not count: the reservation was lost, or the server refused the result (`invalid`). */
+/** `onError` gets it when the result of a chunk does not count: the reservation was lost, or the server refused the result (`invalid`). */
 export class ChunkError extends Error {
   override name = 'ChunkError'
   constructor(readonly submission: string, readonly index: number, readonly result: Result) {
@@ -118,7 +121,7 @@ export class ChunkError extends Error {
   }
 }
 
-/** What `onError` hears when a handler failed. `cause` is what it threw. */
+/** `onError` gets it when a handler failed. `cause` is the handler's error. */
 export class HandlerError extends Error {
   override name = 'HandlerError'
   constructor(readonly submission: string, readonly index: number, text: string, cause: unknown) {
@@ -126,7 +129,7 @@ export class HandlerError extends Error {
   }
 }
 
-/** What `onError` hears when a part of the strategy has no effect now, such as a block of a plugin that was deleted. `pointer` leads to it. */
+/** `onError` gets it when a part of the strategy has no effect now, such as a block of a deleted plugin. `pointer` leads to the block. */
 export class StrategyError extends Error {
   override name = 'StrategyError'
   readonly pointer: string
@@ -140,7 +143,7 @@ export class StrategyError extends Error {
 
 const resultText = (r: Result) => [r.status, r.code, r.detail].filter(Boolean).join(' ')
 
-/** Thrown by a handler: the chunk gets no further try. */
+/** A handler throws it to fail the chunk for good. */
 export class PermanentError extends Error {
   override name = 'PermanentError'
 }
@@ -148,7 +151,10 @@ export class PermanentError extends Error {
 /** The longest pause that the server gives a chunk. */
 const longestPauseMs = 30 * 24 * 3600 * 1000
 
-/** Thrown by a handler: the chunk goes back unworked, with no attempt counted, and is offered again after this many milliseconds. At most 30 days, and a longer time is cut to that. */
+/**
+ * A handler throws it to give its chunk back. No attempt counts, and the server offers the chunk again after this many milliseconds, at
+ * most 30 days; a longer time is cut to that.
+ */
 export class SnoozeError extends Error {
   override name = 'SnoozeError'
   readonly delayMs: number
@@ -159,7 +165,10 @@ export class SnoozeError extends Error {
   }
 }
 
-/** Thrown by a handler: the chunk's next try comes after this many milliseconds, instead of the queue's back-off. At most 30 days, and a longer pause is cut to that. */
+/**
+ * A handler throws it to set the milliseconds until the next attempt, instead of the queue's back-off: at most 30 days; a longer pause is
+ * cut to that.
+ */
 export class RetryError extends Error {
   override name = 'RetryError'
   readonly retryAfterMs: number

@@ -3,7 +3,7 @@ import { type Data, encode } from './bytes.js'
 import { checkMeta } from './connection.js'
 import type { NewSubmission } from './generated/types.js'
 
-/** Work to insert: chunks in exactly one of three forms, and what strategies see of it. */
+/** A submission to insert, with chunks in exactly one of three forms. */
 export type Insert = Omit<NewSubmission, 'chunks' | 'attachment'> & {
   chunks: { count: number; template: string } | { count: number; prefix: string } | { inline: readonly Data[] }
   attachment?: Data
@@ -11,7 +11,7 @@ export type Insert = Omit<NewSubmission, 'chunks' | 'attachment'> & {
 
 /** A submission of insertMany. */
 export type InsertOfMany = Insert & {
-  /** As the key of InsertOptions. */
+  /** Like the key of InsertOptions. */
   idempotency_key?: string
 }
 

@@ -10,7 +10,7 @@ import type { InsertOfMany } from './insert.js'
 import { read, write } from './json.js'
 import { type WorkOptions, drawConsumer, prepare, workTogether } from './work.js'
 
-/** The key of meta under which a submission has its kind. */
+/** The meta key whose value is the kind of a submission. */
 export const metaKind = 'kind'
 /** How many values SelectAny takes. */
 const maxKinds = 64
@@ -18,30 +18,44 @@ const maxConsumer = 128
 /** The longest time of a timer. */
 const maxTimeout = 2 ** 31 - 1
 
-/** How chunks of a kind are done. All of it may be left out. */
+/** Options of a kind. */
 export interface JobOptions<Args = unknown> {
-  /** Handlers of this kind that run at once, beside those of the others: such a kind is reserved by a consumer of its own, whose name ends with the kind's. Without it, it shares the handlers of the worker with the other kinds. */
+  /**
+   * Number of handlers for this kind alone. The kind is then a separate consumer, whose name ends with the kind's. Without it, the kind
+   * shares the worker's handlers with the other kinds.
+   */
   concurrency?: number
-  /** How long a handler may take. Then its chunk's signal is aborted with a HandlerTimeoutError, and what it throws fails the try. Without limit unless told. */
+  /**
+   * How long a handler may take. Then the signal of its chunk aborts with a HandlerTimeoutError, and the error that the handler throws
+   * fails the attempt. No limit by default.
+   */
   timeoutMs?: number
-  /** Says of an error after how many milliseconds the chunk is tried again, or undefined: not at all. It is not asked about PermanentError, RetryError and SnoozeError. Without it that is up to the submission or the queue, whose limit of attempts always holds. */
+  /**
+   * Returns after an error the milliseconds until the next attempt, or undefined for no more attempts. The worker does not call it for a
+   * PermanentError, RetryError or SnoozeError. Without it, the back-off of the submission or the queue decides. Their limit of attempts
+   * always holds.
+   */
   retry?: (chunk: Chunk, error: unknown) => number | undefined
-  /** Checks the arguments, such as the parse of a schema. What it throws fails the chunk for good. */
+  /** Checks the arguments, such as the parse of a schema. If it throws, the chunk fails for good. */
   parse?: (value: unknown) => Args
 }
 
-/** What a handler of a kind does. */
+/** Does the work of one chunk of a kind. */
 export type JobHandler<Args> = (args: Args, chunk: Chunk) => ReturnType<Handler>
 
-/** How a worker for several kinds works. */
+/** Options of a worker for several kinds. */
 export interface WorkerOptions extends WorkOptions {
-  /** Is around the handlers of all kinds, the first one outermost. */
+  /** Functions that wrap the handlers of all kinds; the first one is the outermost. */
   middleware?: readonly ((next: Handler) => Handler)[]
-  /** Hears of each failed try once the server has recorded it. Hooks run beside handlers and each other; a worker whose hooks are slow reserves less. */
+  /**
+   * The worker calls it after each failed attempt that the server has recorded. Hooks run concurrently with handlers and each other. A
+   * worker with slow hooks reserves less.
+   */
   onFailure?: (chunk: Chunk, error: unknown) => Promise<void> | void
   /**
-   * Hears of a failed try if there is no further one: if the chunk is now dead, skipped or forwarded. To know that, it costs a read of the chunk after
-   * each failed try. What ends otherwise, such as the last attempt of a process that dies, comes as an end of the submission or as a dead letter.
+   * The worker calls it after a failed attempt if that was the last one: the chunk is now dead, skipped or forwarded. To know that, the
+   * client reads the chunk after each failed attempt. If a process dies in the last attempt of a chunk, no client calls it: follow the
+   * ends of submissions, or look at the dead letters.
    */
   onDead?: (chunk: Chunk, error: unknown) => Promise<void> | void
 }
@@ -51,7 +65,7 @@ interface Job extends JobOptions {
   handler: JobHandler<unknown>
 }
 
-/** A worker for several kinds of work, made by client.worker. */
+/** A worker for several kinds of work, from client.worker. */
 export class JobWorker {
   readonly #jobs = new Map<string, Job>()
   readonly #options: WorkerOptions
@@ -60,7 +74,7 @@ export class JobWorker {
     this.#options = options
   }
 
-  /** Makes a function the handler of a kind. A content that is not JSON fails its chunk for good. */
+  /** Makes a function the handler of a kind. If a content is not JSON, its chunk fails for good. */
   handle<Args>(name: string, handler: JobHandler<Args>, options: JobOptions<Args> = {}): this {
     const { concurrency, timeoutMs } = options
     if (name === '') throw new TypeError('quern: work: a kind has no name')
@@ -72,8 +86,8 @@ export class JobWorker {
   }
 
   /**
-   * Works as client.work, for submissions of the kinds that have a handler, and for no others: strategy orders what is selected. With kinds that have
-   * a concurrency of their own it works as several consumers, which begin and end together.
+   * Works like client.work, but only on submissions of the kinds that have a handler. strategy orders them. If kinds have a concurrency
+   * of their own, it works as several consumers, which begin and end together.
    */
   async run(): Promise<void> {
     const { middleware = [], onFailure, onDead, ...options } = this.#options
@@ -111,7 +125,7 @@ export class JobWorker {
   }
 }
 
-/** A submission of a kind with one chunk for each of the arguments, for insert, insertMany and chunk.thenInsert. */
+/** Returns a submission of a kind with one chunk for each of the arguments, for insert, insertMany and chunk.thenInsert. */
 export function submissionOf<Args>(kind: string, args: readonly Args[], rest: Omit<InsertOfMany, 'chunks'> = {}): InsertOfMany {
   const inline = args.map((one, i) => {
     const text = write(one)

@@ -9,7 +9,7 @@ const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
 
 const isLong = (token: string) => token.length >= 16 && /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token))
 
-/** Reads JSON: whole numbers that a number cannot hold become bigints. */
+/** Reads JSON. Whole numbers that a number cannot hold become bigints. */
 export function read<T>(text: string): T {
   if (!mayBeLong.test(text)) return JSON.parse(text) as T
   JSON.parse(text) // what is not JSON is refused as it stands
@@ -17,7 +17,7 @@ export function read<T>(text: string): T {
   return JSON.parse(safe, (_, value: unknown) => (typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value)) as T
 }
 
-/** Writes JSON: a bigint is the whole number that it is. */
+/** Writes JSON. A bigint becomes a whole number. */
 export function write(value: unknown): string {
   try {
     return JSON.stringify(value) // most values have no bigint, and need no look at every field

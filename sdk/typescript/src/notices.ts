@@ -2,7 +2,7 @@
 import { ChunkError, HandlerError, QuernError, StrategyError } from './error.js'
 import { typeOf } from './failure.js'
 
-/** Where trouble is logged; console is one. */
+/** A logger for problems; console is one. */
 export interface Logger {
   warn(text: string): void
 }

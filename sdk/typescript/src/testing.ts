@@ -7,16 +7,16 @@ import { createInterface } from 'node:readline'
 const servers = new Set<ChildProcess>()
 const killAll = () => servers.forEach((child) => child.kill('SIGKILL'))
 
-/** A development server of a test. */
+/** A server for a test. */
 export interface Server {
   readonly address: string
-  /** Ends the server, and removes its data. */
+  /** Stops the server and removes its data. */
   stop(): Promise<void>
 }
 
 /**
- * Starts a development server with data of its own and a free port. It runs until stop, or the end of the program. Its program is quern in the PATH, or
- * what the environment variable QUERN names. It has no clock that a test can move.
+ * Starts a server with data of its own on a free port. It runs until stop, or until the program ends. It needs the program quern in the
+ * PATH, or its path in the environment variable QUERN. Tests cannot move its clock.
  */
 export async function startServer(): Promise<Server> {
   // In a process group of its own: Ctrl-C ends it after the test has, not under its hands.

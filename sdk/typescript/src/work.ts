@@ -12,33 +12,49 @@ import { host } from '#transport'
 
 export { Chunk, type Handler } from './chunk.js'
 
-/** How a worker works. All of it may be left out. */
+/** Options of a worker. All are optional. */
 export interface WorkOptions {
-  /** "default" unless told. */
+  /** Name of the queue; "default" by default. */
   queue?: string
-  /** What to take first: a text such as OldestFirst, a tree, or { name } of a named strategy; Random unless told. */
+  /** Strategy: a text such as OldestFirst, a tree, or { name } of a named strategy; Random by default. */
   strategy?: Strategy
-  /** Name of this consumer, its alone; the host's name with something random unless told. */
+  /** Name of this consumer, which no other process uses; the host's name and a random text by default. */
   consumer?: string
-  /** What plugins may know of this consumer. */
+  /** Facts about this consumer, for plugins and formulas. */
   context?: Meta
-  /** Handlers that run at once; 1 unless told. */
+  /** Number of handlers that run at once; 1 by default. */
   concurrency?: number
-  /** Chunks reserved ahead, beyond those that handlers work on; unless told, what keeps handlers from waiting, at most 1,000, which the worker finds out. */
+  /**
+   * Chunks reserved ahead, beyond those that handlers work on. By default, the worker measures how many it needs so that no handler
+   * waits, at most 1,000.
+   */
   prefetch?: number
-  /** Of a reservation, which is extended while its handler runs: how soon a crashed consumer's work goes on elsewhere if it is not attached. In milliseconds, at least 100; a minute unless told. */
+  /**
+   * Milliseconds until the deadline, at least 100; a minute by default. The worker extends it while the handler runs. If the worker is
+   * not attached, another consumer gets the chunks of a crashed one after this time.
+   */
   timeoutMs?: number
-  /** How long the server is asked to wait for work, at most a minute; 20 s unless told. */
+  /** How long the server waits for work in a call, at most a minute; 20 s by default. */
   waitMs?: number
-  /** How long handlers may go on after the worker was to end, before their signal is aborted; without limit unless told. */
+  /** How long handlers may continue after the worker begins to end, before their signal aborts; no limit by default. */
   graceMs?: number
-  /** Drains and ends the worker when it is aborted. */
+  /** Drains and ends the worker when it aborts. */
   signal?: AbortSignal
-  /** Signals of the process that drain the worker; SIGINT and SIGTERM unless told, none when there is a signal. A second one has its usual effect. */
+  /**
+   * Signals of the process that drain the worker: SIGINT and SIGTERM by default, or none if there is a signal. A second one has its usual
+   * effect.
+   */
   signals?: readonly string[]
-  /** false: not attached. Then the server does not notice when this process dies, and what is revoked shows only when it is extended. */
+  /**
+   * false: the worker does not attach. Then the server does not notice when this process dies, and the worker notices revoked chunks only
+   * when it extends them.
+   */
   attach?: boolean
-  /** Hears of what the worker goes on after: calls that failed and are made again, handlers that failed (HandlerError), results that did not count (ChunkError), a part of the strategy without effect (StrategyError), DrainedError. Without it they are logged, each kind once a minute at most, to the logger of the client. */
+  /**
+   * The worker calls it with each problem after which it continues: a call that failed and that it repeats, a handler that failed
+   * (HandlerError), a result that did not count (ChunkError), a part of the strategy without effect (StrategyError), or a DrainedError.
+   * Without it, the worker logs each kind at most once a minute, to the logger of the client.
+   */
   onError?: (error: unknown) => void
 }
 

@@ -57,12 +57,12 @@ class AsyncClient(AsyncCalls):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections that are not in use. Calls after it work, on new ones."""
+        """Close idle connections. The client still works afterwards, with new connections."""
         await self._transport.close()
 
     async def ensure_queue(self, queue: str, settings: Optional[types.QueueSettingsInput] = None) -> types.Queue:
-        """Make a queue with these settings; one that is left out gets its default. A queue that exists stays as it is, with what operators
-        set. Return the queue as it stands. Every process that needs a queue may call this as it starts."""
+        """Create a queue with these settings; settings that you leave out get their default. If the queue exists, it stays as it is.
+        Return the queue. Every process that needs a queue may call this at its start."""
         request = _request("ensure queue", "PUT", path("/v1/queues/{}", queue), {"settings": settings or {}}, headers={"If-None-Match": "*"}, safe=True)
         try:
             made: types.Queue = await self._fetch(request)
@@ -96,7 +96,7 @@ class AsyncClient(AsyncCalls):
         key: Optional[str] = None,
         trace: Optional[str] = None,
     ) -> types.Submission:
-        """Insert a submission, and return it as it is then; see :meth:`quern.Client.insert`."""
+        """Insert a submission, and return it; see :meth:`quern.Client.insert`."""
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
@@ -156,21 +156,21 @@ class AsyncClient(AsyncCalls):
         return found
 
     async def wait(self, submission: _produce.Submission, timeout: Optional[float] = None) -> types.Submission:
-        """Return the submission when it is no longer open. After ``timeout`` seconds ``TimeoutError`` is raised."""
+        """Wait until a submission has ended, and return it. Raise ``TimeoutError`` after ``timeout`` seconds."""
         found: types.Submission = await self._transport.run(self._core.wait(_produce.submission_id(submission), timeout))
         return found
 
     async def wait_many(
         self, submissions: Iterable[_produce.Submission], timeout: Optional[float] = None
     ) -> AsyncIterator[tuple[str, Union[types.Submission, NotFound]]]:
-        """The submissions, of any queues, as they end, each with its id; see :meth:`quern.Client.wait_many`."""
+        """Yield the submissions, of any queues, as they end, each with its id; see :meth:`quern.Client.wait_many`."""
         waiting = Waiting(self._core, submissions, timeout)
         while waiting.left:
             for one in await self._transport.run(waiting.ended()):
                 yield one
 
     async def outputs(self, submission: _produce.Submission) -> AsyncIterator[Output]:
-        """The outputs of a submission's chunks, in the order of their indexes, as they come; see :meth:`quern.Client.outputs`."""
+        """Yield the outputs of a submission's chunks in the order of their indexes; see :meth:`quern.Client.outputs`."""
         request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)), safe=True)
         stream: Stream = await self._transport.run(self._core.stream(request))
         async with contextlib.aclosing(stream.lines(self._core.timeout)) as lines:
@@ -179,7 +179,7 @@ class AsyncClient(AsyncCalls):
                 yield Output(found["index"], from_wire(found["output"]))
 
     async def events(self, queue: Optional[str] = None, *, topics: Sequence[Topic] = (), last_event_id: str = "") -> AsyncIterator[Event]:
-        """What happens on the server, as it happens; see :meth:`quern.Client.events`."""
+        """Yield events of the server; see :meth:`quern.Client.events`."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
         request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers, safe=True)
         stream: Stream = await self._transport.run(self._core.stream(request))
@@ -200,7 +200,7 @@ class AsyncClient(AsyncCalls):
         meta: Optional[Mapping[str, Union[str, int]]] = None,
         schedule: Optional[str] = None,
     ) -> AsyncIterator[End]:
-        """The ends of a queue's submissions as they come; see :meth:`quern.Client.ends`."""
+        """Yield the ends of a queue's submissions as they come; see :meth:`quern.Client.ends`."""
         follower = Follower(self._core, queue, after, state, meta, schedule)
         while True:
             error: Optional[Error] = None
@@ -231,15 +231,16 @@ class AsyncClient(AsyncCalls):
         attach: bool = True,
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> Callable[[AsyncHandler], AsyncWorker]:
-        """Make an async function the handler of a worker; see :meth:`quern.Client.worker`. A handler whose work does not count any more is
-        cancelled: its next ``await`` raises ``asyncio.CancelledError``."""
+        """Make an async function the handler of a worker; see :meth:`quern.Client.worker`. When the server no longer counts the result of
+        a handler, the client cancels it: its next ``await`` raises ``asyncio.CancelledError``."""
         options = WorkerOptions(queue, strategy, consumer, context or {}, concurrency, prefetch, timeout, wait, grace, attach, on_error)
         return lambda handler: AsyncWorker(self._transport, options, handler)
 
     def job(
         self, name: str, *, concurrency: int = 0, timeout: Optional[float] = None, retry: Optional[_jobs.Retry] = None
     ) -> Callable[[AsyncJobFunction], AsyncJobFunction]:
-        """Make an async function the handler of a kind of work; see :meth:`quern.Client.job`. After its ``timeout`` it is cancelled."""
+        """Make an async function the handler of a kind of work; see :meth:`quern.Client.job`. After its ``timeout`` the client cancels
+        it."""
 
         def decorate(function: AsyncJobFunction) -> AsyncJobFunction:
             if name in self._jobs:
@@ -259,7 +260,8 @@ class AsyncClient(AsyncCalls):
         on_dead: Optional[Callable[[Chunk, BaseException], Awaitable[None]]] = None,
         **options: Any,
     ) -> AsyncWorkers:
-        """A worker for all kinds that have a handler by now; see :meth:`quern.Client.job_worker`. Middleware and hooks are async functions."""
+        """Return a worker for all kinds that have a handler by now; see :meth:`quern.Client.job_worker`. Middleware and hooks are async
+        functions."""
 
         async def failed(held: Held) -> None:
             assert held.error is not None  # it is a failure

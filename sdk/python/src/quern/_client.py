@@ -25,18 +25,20 @@ JobFunction = TypeVar("JobFunction", bound=Callable[[Any, Chunk], Union[str, byt
 
 
 class Client(Calls):
-    """A connection to a Quern server. It may be used from many threads.
+    """A connection to a Quern server. Many threads may use it at once.
 
-    ``addresses`` are those of the server, or of several that serve the same queues: while one does not answer, or says 502, 503 or 504,
-    calls go to the next, in an order that is drawn. With ``direct`` the calls of a queue go straight to the node of a cluster that owns
-    it, as soon as an answer has named it. Without any address it is ``http://127.0.0.1:7700``. Calls that may safely be made twice are tried again ``retries``
-    times, after pauses that grow and are at least what the server asks for. ``timeout`` is how many seconds one try may take beyond the
-    time that it asks the server to wait.
+    ``addresses`` are those of the server, or of several that serve the same queues. If one does not answer, or answers 502, 503 or
+    504, calls go to the next, in a random order. Without any address it is ``http://127.0.0.1:7700``. With ``direct``, the calls of a
+    queue go straight to the node of a cluster that owns it, as soon as an answer has named it.
 
-    An https server is trusted by the system's authorities, by those in ``ca_file``, or by the SHA-256 ``fingerprint`` of its
-    certificate; ``certificate`` is a pair of files, a client certificate and its key; ``ssl_context`` is for all else.
+    The client repeats a failed call up to ``retries`` times if that is safe. The pauses grow, and are at least as long as the server
+    asks for. ``timeout`` is the number of seconds that one attempt may take, without the time that it asks the server to wait.
 
-    ``trace`` says which trace a call belongs to (by default :func:`trace_context`), ``on_call`` hears of every try.
+    The client trusts an https server by the system's authorities, by those in ``ca_file``, or by the SHA-256 ``fingerprint`` of its
+    certificate. ``certificate`` is a pair of files: a client certificate and its key. For everything else, pass an ``ssl_context``.
+
+    ``trace`` returns the trace that a call belongs to (by default :func:`trace_context`). The client calls ``on_call`` after every
+    attempt of a call.
     """
 
     def __init__(
@@ -67,12 +69,12 @@ class Client(Calls):
         self.close()
 
     def close(self) -> None:
-        """Close the connections that are not in use. Calls after it work, on new ones."""
+        """Close idle connections. The client still works afterwards, with new connections."""
         self._transport.close()
 
     def ensure_queue(self, queue: str, settings: Optional[types.QueueSettingsInput] = None) -> types.Queue:
-        """Make a queue with these settings; one that is left out gets its default. A queue that exists stays as it is, with what operators
-        set. Return the queue as it stands. Every process that needs a queue may call this as it starts."""
+        """Create a queue with these settings; settings that you leave out get their default. If the queue exists, it stays as it is.
+        Return the queue. Every process that needs a queue may call this at its start."""
         request = _request("ensure queue", "PUT", path("/v1/queues/{}", queue), {"settings": settings or {}}, headers={"If-None-Match": "*"}, safe=True)
         try:
             made: types.Queue = self._fetch(request)
@@ -106,21 +108,22 @@ class Client(Calls):
         key: Optional[str] = None,
         trace: Optional[str] = None,
     ) -> types.Submission:
-        """Insert a submission, and return it as it is then.
+        """Insert a submission, and return it.
 
-        The work is ``chunks`` (contents, at most 100,000), or ``count`` chunks with a ``prefix`` (the contents lie in object storage at
-        prefix + index) or a ``template`` (a text with ``{index}`` in it). The call may be made several times under one idempotency key,
-        so it inserts once; with the ``key`` of an earlier insert it returns that one's submission as it is now.
+        The work is ``chunks`` (contents, at most 100,000), or ``count`` chunks with a ``prefix`` (the contents are in object storage
+        at prefix + index) or with a ``template`` (a text that contains ``{index}``). The client repeats a failed call with the same
+        idempotency key, so it inserts once. If you pass the ``key`` of an earlier insert, it returns that submission in its present
+        state.
 
-        With ``unique``, a key or ``{"key": ..., "while": "open" | "24h", "on_conflict": "keep" | "replace"}``, nothing is inserted while
-        another submission of the queue holds the key; that one is returned, and has ``existing``.
+        With ``unique``, a key or ``{"key": ..., "while": "open" | "24h", "on_conflict": "keep" | "replace"}``, the server inserts
+        nothing while another submission of the queue holds the key. It returns that one, with ``existing``.
 
-        With ``after``, an id, ids, or ``{"ids": [...], "until": "completed" | "ended", "on_unmet": "cancel" | "run" | "dead_letter"}``, none of its chunks is
-        handed out before those submissions of the queue have ended; ``waits_for`` names the ones that are left. ``on_unmet`` goes with
-        "completed" only.
+        With ``after``, an id, ids, or ``{"ids": [...], "until": "completed" | "ended", "on_unmet": "cancel" | "run" |
+        "dead_letter"}``, the server hands out none of the chunks before those submissions of the queue have ended. ``waits_for`` lists
+        the ones that are left. ``on_unmet`` is allowed with "completed" only.
 
-        ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by default
-        that of the queue.
+        ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by
+        default that of the queue.
         """
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
@@ -132,9 +135,9 @@ class Client(Calls):
         return found
 
     def insert_many(self, submissions: Sequence[Mapping[str, Any]]) -> list[Union[types.Submission, Error]]:
-        """Insert many submissions, each given by the arguments of :meth:`insert`, up to 1,000 in one call and one commit. The result has, in
-        the same order, what was inserted, or the error; one that is refused keeps no other from being inserted. Each has an idempotency key
-        (yours, or one that is drawn), so a call whose answer was lost is made again and inserts each once."""
+        """Insert many submissions, each given by the arguments of :meth:`insert`, up to 1,000 in one call and one commit. Return the
+        submission or the error of each, in order. A refused submission does not prevent the others. Each has an idempotency key
+        (yours, or a random one), so the client can repeat a call whose answer was lost, and still insert each once."""
         found: list[Any] = [None] * len(submissions)
         for batch in _produce.batches(submissions):
             try:
@@ -155,8 +158,8 @@ class Client(Calls):
         **submission: Any,
     ) -> types.Submission:
         """Insert a submission whose chunks come one by one (at most 100,000 and 64 MiB in all), without holding them all in memory. An
-        error from ``chunks`` ends the insert, and nothing is inserted. As they can be read only once the call is made once; give the same
-        ``key`` to try again yourself. The other arguments are those of :meth:`insert`."""
+        error from ``chunks`` ends the insert, and nothing is inserted. The client can read the chunks only once, so it never repeats
+        the call by itself. To repeat it yourself, use the same ``key``. The other arguments are those of :meth:`insert`."""
         chunks = _produce.each_of(chunks)
         request = _produce.insert(queue, {}, key, trace, streamed=True)
         self._core.join(request)
@@ -185,33 +188,35 @@ class Client(Calls):
         return found
 
     def wait(self, submission: _produce.Submission, timeout: Optional[float] = None) -> types.Submission:
-        """Return the submission when it is no longer open. After ``timeout`` seconds ``TimeoutError`` is raised."""
+        """Wait until a submission has ended, and return it. Raise ``TimeoutError`` after ``timeout`` seconds."""
         found: types.Submission = self._transport.run(self._core.wait(_produce.submission_id(submission), timeout))
         return found
 
     def wait_many(
         self, submissions: Iterable[_produce.Submission], timeout: Optional[float] = None
     ) -> Iterator[tuple[str, Union[types.Submission, NotFound]]]:
-        """The submissions, of any queues, as they end, each with its id: those that have ended already come first, and after the last one the
-        loop ends. To wait for the first of them, leave the loop. Of more than 1,000 it waits for the first 1,000 that are open.
+        """Yield the submissions, of any queues, as they end, each with its id. Those that have ended already come first. After the last
+        one the loop ends. To wait for the first end only, leave the loop. If there are more than 1,000, it waits for the first 1,000
+        that are open.
 
-        An id that the server does not know comes with a :class:`NotFound`, and the loop goes on; any other error is raised. ``timeout`` seconds
-        after the first step of the loop ``TimeoutError`` is raised, when nothing more has ended by then."""
+        For an id that the server does not know, the loop gets a :class:`NotFound` and continues. Any other error is raised. If nothing
+        more has ended ``timeout`` seconds after the first step of the loop, it raises ``TimeoutError``.
+        """
         waiting = Waiting(self._core, submissions, timeout)
         while waiting.left:
             yield from self._transport.run(waiting.ended())
 
     def outputs(self, submission: _produce.Submission) -> Iterator[Output]:
-        """The outputs of a submission's chunks, in the order of their indexes, as they come; chunks without one are left out. An answer
-        that breaks off raises :class:`NoAnswer`; so does one of which the caller takes less than 16 KiB a second on the whole."""
+        """Yield the outputs of a submission's chunks in the order of their indexes, without chunks that have none. If the answer breaks
+        off, raise :class:`NoAnswer`. The server ends an answer that you read at less than 16 KiB a second on average."""
         request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)), safe=True)
         for line in self._transport.run(self._core.stream(request)).lines(self._core.timeout):
             found = read_json("outputs", line)
             yield Output(found["index"], from_wire(found["output"]))
 
     def events(self, queue: Optional[str] = None, *, topics: Sequence[Topic] = (), last_event_id: str = "") -> Iterator[Event]:
-        """What happens on the server, as it happens, until the stream ends or the loop over it does. It does not come back by itself:
-        begin again with the ``id`` of the last event."""
+        """Yield events of the server until the stream or the loop ends. It does not reconnect: begin again with the ``id`` of the last
+        event."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
         request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers, safe=True)
         stream = self._transport.run(self._core.stream(request))
@@ -231,10 +236,10 @@ class Client(Calls):
         meta: Optional[Mapping[str, Union[str, int]]] = None,
         schedule: Optional[str] = None,
     ) -> Iterator[End]:
-        """The ends of a queue's submissions as they come, in the order in which they became durable, until the loop over it ends. It comes
-        back by itself when the stream breaks, also over a restart of the server: no end is missed, and none comes twice. ``after`` is the
-        ``place`` of an end that is known, ``"0"`` for all that the queue's retention has kept; without it, it begins with what ends from
-        now on. What is final is raised, such as that the queue was deleted."""
+        """Yield the ends of a queue's submissions, in the order in which they became durable, until the loop ends. If the stream breaks
+        or the server restarts, it reconnects, and yields each end once. ``after`` is the ``place`` of an earlier end, or ``"0"`` for
+        all that the queue's retention has kept; without it, only new ends come. It raises an error that a repetition does not fix, for
+        example because the queue was deleted."""
         follower = Follower(self._core, queue, after, state, meta, schedule)
         while True:
             error: Optional[Error] = None
@@ -274,13 +279,13 @@ class Client(Calls):
 
             resize.run()
 
-        What the handler returns (``str``, ``bytes`` or ``None``) is the chunk's output; what it raises fails the try, see
-        :class:`Permanent` and :class:`RetryAfter`. ``concurrency`` handlers run at once, each in a thread, and ``prefetch`` chunks more
-        are reserved ahead. A reservation holds ``timeout`` seconds and is extended while a handler runs: it says how soon the work of a
-        worker that died goes on elsewhere, if it was not attached. ``wait`` is how long the server is asked to wait for work. After the
-        worker was told to end handlers may go on for ``grace`` seconds, or without limit; then ``chunk.cancelled`` says so, and a handler
-        that raises gives its chunk back. ``on_error`` hears what the worker goes on after, from one thread at a time; without it that is
-        logged.
+        The result of the handler (``str``, ``bytes`` or ``None``) is the chunk's output. An exception fails the attempt, see
+        :class:`Permanent` and :class:`RetryAfter`. ``concurrency`` handlers run at once, each in a thread, and the worker reserves
+        ``prefetch`` more chunks ahead. ``timeout`` is the number of seconds until the deadline of a reservation, which the worker
+        extends while a handler runs. If the worker is not attached, another one gets the chunks of a crashed one after this time.
+        ``wait`` is how long the server waits for work in a call. When the worker is to end, handlers may continue for ``grace``
+        seconds, or without limit. After that, ``chunk.cancelled`` is true, and a handler that raises gives its chunk back. The worker
+        calls ``on_error``, from one thread at a time, with each problem after which it continues. Without it, the worker logs them.
         """
         options = WorkerOptions(queue, strategy, consumer, context or {}, concurrency, prefetch, timeout, wait, grace, attach, on_error)
         return lambda handler: Worker(self._transport, options, handler)
@@ -298,14 +303,16 @@ class Client(Calls):
 
             client.job_worker(concurrency=8).run()
 
-        The content of a chunk is the JSON of the arguments, which are read as the type of the first parameter: a dataclass, a model of
-        pydantic, or what JSON has. A content that does not fit fails its chunk for good; fields that a dataclass does not have are left out.
+        The content of a chunk is the JSON of the arguments. They get the type of the first parameter: a dataclass, a model of
+        pydantic, or a type that JSON has. If a content does not fit, its chunk fails for good. Fields that a dataclass does not have
+        are ignored.
 
-        With ``concurrency`` the kind has this many handlers of its own, beside those of the other kinds, and is a consumer of its own. After
-        ``timeout`` seconds ``chunk.check`` and ``chunk.sleep`` raise :class:`HandlerTimeout`; a handler that goes on is not ended.
-        ``retry(chunk, error)`` says of an exception after how many seconds the chunk is tried again, or None: not at all. It is not asked
-        about :class:`Permanent`, :class:`RetryAfter` and :class:`Snooze`. Without it that is up to the submission or the queue, whose limit of
-        attempts always holds."""
+        With ``concurrency``, the kind has this many handlers for itself, and is a separate consumer. After ``timeout`` seconds,
+        ``chunk.check`` and ``chunk.sleep`` raise :class:`HandlerTimeout`; the client cannot stop a handler that ignores this.
+        ``retry(chunk, error)`` returns after an exception the seconds until the next attempt, or None for no more attempts. The worker
+        does not call it for :class:`Permanent`, :class:`RetryAfter` and :class:`Snooze`. Without it, the back-off of the submission or
+        the queue decides. Their limit of attempts always holds.
+        """
 
         def decorate(function: JobFunction) -> JobFunction:
             if name in self._jobs:
@@ -323,14 +330,16 @@ class Client(Calls):
         on_dead: Optional[Callable[[Chunk, BaseException], None]] = None,
         **options: Any,
     ) -> Workers:
-        """A worker for all kinds that have a handler by now (see :meth:`job`), and for no others. It takes the arguments of :meth:`worker`;
-        ``strategy`` orders what is selected.
+        """Return a worker for all kinds that have a handler by now (see :meth:`job`), and for no others. It takes the arguments of
+        :meth:`worker`; ``strategy`` orders the chunks of these kinds.
 
-        Each of ``middleware`` takes the next handler and returns one around it; the first is outermost. ``on_failure`` hears of each failed
-        try once the server has recorded it. ``on_dead`` hears as well if there is no further try: if the chunk is now dead, skipped or
-        forwarded. To know that, it costs a read of the chunk after each failed try. What ends otherwise, such as the last attempt of a
-        process that dies, comes as an end of the submission (:meth:`ends`) or as a dead letter. Hooks run in threads beside handlers and each
-        other; a worker whose hooks are slow reserves less."""
+        Each function of ``middleware`` takes the next handler and returns a handler that wraps it; the first one is the outermost. The
+        worker calls ``on_failure`` after each failed attempt that the server has recorded. It also calls ``on_dead`` if this was the
+        last attempt: the chunk is now dead, skipped or forwarded. To know that, the client reads the chunk after each failed attempt.
+        If a process dies in the last attempt of a chunk, no client calls ``on_dead``: follow the ends of submissions (:meth:`ends`),
+        or look at the dead letters. Hooks run in threads, concurrently with handlers and each other. A worker with slow hooks reserves
+        less.
+        """
 
         def failed(held: Held) -> None:
             assert held.error is not None  # it is a failure

@@ -85,18 +85,18 @@ _trace: contextvars.ContextVar[str] = contextvars.ContextVar("quern_trace", defa
 
 
 def trace_context() -> str:
-    """The trace that calls made here belong to: a W3C traceparent, and behind a ``;``, if there is one, the tracestate; or ``""``."""
+    """Return the trace of calls made here: a W3C traceparent, optionally followed by ``;`` and the tracestate; or ``""``."""
     return _trace.get()
 
 
 def set_trace_context(trace: str) -> contextvars.Token[str]:
-    """Make calls in this context part of a trace; ``""`` ends that. Handlers of workers have that of their chunk."""
+    """Make calls in this context part of a trace; with ``""``, of none. Handlers of workers have the trace of their chunk."""
     return _trace.set(trace)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One try of a call, as ``on_call`` of a client hears of it."""
+    """One attempt of a call, for ``on_call`` of a client."""
 
     what: str  # such as "insert"
     method: str

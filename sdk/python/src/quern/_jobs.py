@@ -179,11 +179,12 @@ _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=F
 
 
 def submission_of(kind: str, *arguments: Any, **options: Any) -> dict[str, Any]:
-    """A submission of a kind with one chunk for each of the arguments, as ``insert``, ``insert_many`` and ``chunk.then`` take it::
+    """Return a submission of a kind with one chunk for each of the arguments, for ``insert``, ``insert_many`` and ``chunk.then``::
 
         client.insert(**quern.submission_of("resize", Resize("cat.png"), unique="cat.png"))
 
-    The options are the other arguments of :meth:`quern.Client.insert`."""
+    The options are the other arguments of :meth:`quern.Client.insert`.
+    """
     meta = {**(options.pop("meta", None) or {}), META_KIND: kind}
     return {**options, "chunks": [_write(one) for one in arguments], "meta": meta}
 

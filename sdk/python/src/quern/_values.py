@@ -56,7 +56,7 @@ def from_wire(value: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Output:
-    """What a handler returned for a chunk."""
+    """The output of a chunk."""
 
     index: int
     data: bytes
@@ -68,7 +68,7 @@ class Output:
 
 
 class Chunk:
-    """A piece of work in a handler's hands."""
+    """The chunk that a handler works on."""
 
     __slots__ = ("_held", "_raw")
 
@@ -88,12 +88,12 @@ class Chunk:
 
     @property
     def attempt(self) -> int:
-        """1 for the first try."""
+        """1 for the first attempt."""
         return int(self._raw["attempt"])
 
     @property
     def deadline(self) -> str:
-        """Until when it was reserved, in RFC 3339. The worker extends it."""
+        """Deadline at the time of the reservation, in RFC 3339. The worker extends it."""
         return str(self._raw["deadline"])
 
     @property
@@ -103,12 +103,12 @@ class Chunk:
 
     @property
     def ready_at(self) -> str:
-        """Time since when the chunk waited for this attempt: that of the insert, its run_at, or the end of the attempt or back-off before."""
+        """Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off."""
         return str(self._raw["ready_at"])
 
     @property
     def content(self) -> bytes:
-        """What the chunk carries; empty when ``key`` is set."""
+        """The content; empty if ``key`` is set."""
         content = self._raw["content"]
         return b"" if "key" in content else from_wire(content)
 
@@ -120,7 +120,7 @@ class Chunk:
 
     @property
     def key(self) -> Optional[str]:
-        """The key of the object that holds the content, or None when the chunk carries it."""
+        """The key of the object that holds the content, or None if the chunk holds it."""
         content = self._raw["content"]
         return str(content["key"]) if "key" in content else None
 
@@ -142,43 +142,45 @@ class Chunk:
 
     @property
     def trace(self) -> str:
-        """The trace that the submission belongs to: a W3C traceparent, perhaps with ``;`` and a tracestate; or ``""``."""
+        """The trace of the submission: a W3C traceparent, optionally followed by ``;`` and the tracestate; or ``""``."""
         return str(self._raw.get("trace", ""))
 
     @property
     def cancelled(self) -> bool:
-        """Whether the work does not count any more: the reservation was lost or revoked, or the grace period of a drain is over. And whether
-        the timeout of the chunk's kind is over."""
+        """Whether the handler's result no longer counts: the reservation was lost or revoked, the grace period of a drain is over, or the
+        timeout of the chunk's kind is over."""
         return self._held.cancelled or self._held.overdue
 
     def then(self, chunks: Optional[Iterable[Data]] = None, **submission: Any) -> None:
-        """Have a submission inserted into the chunk's queue when the handler returns, in the commit of the completion: the chunk is done
-        and the submission is there, or neither, whatever crashes meanwhile. The arguments are those of :meth:`quern.Client.insert`, but for
+        """Insert a submission into the chunk's queue if the handler returns. The server completes the chunk and inserts the submission in
+        one commit, so a crash never leaves one without the other. The arguments are those of :meth:`quern.Client.insert`, without
         ``queue``.
 
-        It may be called up to 100 times. A submission that the server refuses as wrong fails the chunk for good; one for which it has no room
-        now fails the try, which is made again after its back-off. A submission without a ``trace`` gets the chunk's."""
+        A handler can call it up to 100 times. If a submission is invalid, the chunk fails for good. If the server has no room for it,
+        the attempt fails, and the server retries the chunk after its back-off. A submission without a ``trace`` gets the trace of the
+        chunk.
+        """
         from ._produce import following
 
         submission.setdefault("trace", self.trace)
         self._held.then.append(following(chunks, **submission))
 
     def progress(self, part: float, note: str = "") -> None:
-        """Say how much of the work is done, from 0 to 1, and what is done now. It is for people: the dashboard and ``quern reservations`` show
-        it until the chunk is finished. It returns at once. The worker sends what was said last, within about a second and for all its chunks
-        together. An empty note leaves the one before; of a long one the first 256 bytes are kept."""
+        """Report how much of the work is done, from 0 to 1, and a note about the current step. It is for people: the dashboard and
+        ``quern reservations`` show it until the chunk is finished. It returns at once. Within about a second, the worker sends the
+        latest reports of all its chunks together. An empty note keeps the previous one. A long note is cut to 256 bytes."""
         self._held.say(part, note)
 
     def check(self) -> None:
-        """Raise :class:`Cancelled` when the work does not count any more, and :class:`HandlerTimeout` when the timeout of the chunk's kind is
-        over. Handlers that are threads call it now and then."""
+        """Raise :class:`Cancelled` if the handler's result no longer counts, and :class:`HandlerTimeout` if the timeout of the chunk's
+        kind is over. Call this now and then in a handler that runs in a thread."""
         if self._held.cancelled:
             raise Cancelled(f"chunk {self.submission}/{self.index}")
         if self._held.overdue:
             raise HandlerTimeout("the handler took too long")
 
     def sleep(self, seconds: float) -> None:
-        """Sleep in a handler that is a thread; :class:`Cancelled` is raised as soon as the work does not count any more."""
+        """Sleep in a handler that runs in a thread. Raise :class:`Cancelled` as soon as the handler's result no longer counts."""
         self._held.wait(seconds)
         self.check()
 

@@ -43,19 +43,19 @@ def incarnation() -> str:
 
 @dataclass
 class WorkerOptions:
-    """How a worker works. The defaults suit most."""
+    """Options of a worker. The defaults suit most programs."""
 
     queue: str = "default"
     strategy: Union[str, Mapping[str, Any], None] = None  # text form, tree, or {"name": ...}; None is Random
-    consumer: str = ""  # name of this consumer, its alone; "" is the host's name with something random
-    context: Mapping[str, Union[str, int]] = field(default_factory=dict)  # what plugins may know of this consumer
+    consumer: str = ""  # name of this consumer, which no other process uses; "": the host's name and a random text
+    context: Mapping[str, Union[str, int]] = field(default_factory=dict)  # facts for plugins and formulas
     concurrency: int = 1  # handlers that run at once
-    prefetch: Optional[int] = None  # chunks reserved ahead, beyond those that handlers work on; None: what keeps handlers from waiting, found out
-    timeout: float = 60.0  # seconds of a reservation, which is extended while a handler runs: how soon a crashed worker's work goes on elsewhere
-    wait: float = 20.0  # seconds that the server is asked to wait for work, at most 60
-    grace: Optional[float] = None  # seconds that handlers may go on after the worker was told to end; None is without limit
-    attach: bool = True  # stay known to the server, so that it notices when this process dies, and what was revoked
-    on_error: Optional[Callable[[Error], None]] = None  # hears what the worker goes on after; None: it goes to the logger "quern"
+    prefetch: Optional[int] = None  # chunks reserved ahead; None: the worker measures how many it needs so that no handler waits
+    timeout: float = 60.0  # seconds until the deadline, which the worker extends while a handler runs
+    wait: float = 20.0  # seconds that the server waits for work in a call, at most 60
+    grace: Optional[float] = None  # seconds that handlers may continue after the worker begins to end; None: no limit
+    attach: bool = True  # attach, so that the server notices when this process dies, and the worker when a chunk is revoked
+    on_error: Optional[Callable[[Error], None]] = None  # called with each problem after which the worker continues; None: it logs them
 
     def check(self) -> None:
         """Fill in defaults, and refuse what cannot be."""

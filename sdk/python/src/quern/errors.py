@@ -13,7 +13,7 @@ class Error(Exception):
 
 
 class NoAnswer(Error):
-    """The server could not be reached, or its answer broke off. What the call asked for may have been done or not."""
+    """The client could not reach the server, or the answer broke off. The server may have done the work."""
 
 
 class TimedOut(NoAnswer):
@@ -21,23 +21,23 @@ class TimedOut(NoAnswer):
 
 
 class BrokenOff(NoAnswer):
-    """We broke the call off ourselves, which says nothing of the server."""
+    """The client itself ended the call, which says nothing about the server."""
 
 
 class NotTrusted(Error):
-    """The certificate of the server is not the one that was asked for, and nothing was sent to it; or the server does not take ours."""
+    """The client does not trust the server's certificate, and has sent nothing; or the server does not accept the client's."""
 
 
 class BadAnswer(Error):
-    """The answer is not what the server's interface says: something else listens at this address."""
+    """The answer does not come from a Quern server: something else listens at this address."""
 
 
 class Refused(Error):
     """The server answered with an error.
 
-    ``status`` is the HTTP status and ``code`` the stable name of the problem (``unknown_queue``). ``problems`` lists what is wrong with the
-    request, each with the ``pointer`` to a field and a ``detail``. ``retry_after`` is how many seconds the server asked to wait, 0 when it
-    did not. The subclasses stand for groups of statuses, so that ``except`` can tell them apart.
+    ``status`` is the HTTP status and ``code`` the stable name of the problem (``unknown_queue``). ``problems`` lists the faults of the
+    request, each with the ``pointer`` to a field and a ``detail``. ``retry_after`` is the pause in seconds that the server asked for,
+    or 0. The subclasses stand for groups of statuses, so that ``except`` can tell them apart.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], retry_after: float = 0.0) -> None:
@@ -60,7 +60,7 @@ class Invalid(Refused):
 
 
 class Unauthorized(Refused):
-    """401: no access token, or one that is not good."""
+    """401: no access token, or an invalid one."""
 
 
 class Forbidden(Refused):
@@ -68,23 +68,23 @@ class Forbidden(Refused):
 
 
 class NotFound(Refused):
-    """404: there is no such thing; ``code`` says what."""
+    """404: there is no such thing; ``code`` names it, such as ``unknown_queue``."""
 
 
 class Conflict(Refused):
-    """409 or 412: it is not in a state that allows this, or changed meanwhile."""
+    """409 or 412: its present state does not allow this, or it has changed."""
 
 
 class TooLarge(Refused):
-    """413: the request is larger than the server takes."""
+    """413: the request is larger than the server accepts."""
 
 
 class Busy(Refused):
-    """429: too much at once. Such calls were tried again already."""
+    """429: too much at once. The client has repeated the call already."""
 
 
 class Unavailable(Refused):
-    """502, 503 or 504, or 421 of a queue that has moved: the server does not serve now. Such calls were tried again already."""
+    """502, 503 or 504, or 421 of a queue that has moved: not available now. The client has repeated the call already."""
 
 
 _BY_STATUS: dict[int, type[Refused]] = {
@@ -129,10 +129,10 @@ def shown(error: BaseException) -> str:
 
 
 class ReservationLost(Error):
-    """The result of a chunk does not count: another consumer holds or finished it, its submission ended, it was taken back, or the server
-    refused the result (``status`` is then ``invalid``).
+    """The result of a chunk does not count: another consumer holds or finished it, its submission ended, an operator took it back, or the
+    server refused the result (``status`` is then ``invalid``).
 
-    Workers tell it to ``on_error``. ``submission`` and ``index`` name the chunk; ``status`` and ``code`` are the server's.
+    Workers call ``on_error`` with it. ``submission`` and ``index`` name the chunk; ``status`` and ``code`` are the server's.
     """
 
     def __init__(self, submission: str, index: int, status: str, code: str = "", detail: str = "") -> None:
@@ -141,14 +141,14 @@ class ReservationLost(Error):
 
 
 class Drained(Error):
-    """An operator told this consumer to finish what it holds and leave. Workers tell it to ``on_error``, and end."""
+    """An operator ordered this consumer to finish its chunks and leave. Workers call ``on_error`` with it, and end."""
 
     def __init__(self) -> None:
         super().__init__("an operator told this consumer to finish what it holds and leave")
 
 
 class HandlerFailed(Error):
-    """A handler raised something. Workers tell it to ``on_error``; ``__cause__`` is what was raised."""
+    """A handler raised an exception, which is ``__cause__``. Workers call ``on_error`` with it."""
 
     def __init__(self, submission: str, index: int, cause: BaseException) -> None:
         self.submission, self.index = submission, index
@@ -157,8 +157,8 @@ class HandlerFailed(Error):
 
 
 class StrategyWithoutEffect(Error):
-    """A part of the strategy has no effect now, such as a block of a plugin that was deleted. Workers tell it to ``on_error`` and go on with
-    what the rest offers. ``pointer`` leads to it."""
+    """A part of the strategy has no effect now, such as a block of a deleted plugin. Workers call ``on_error`` with it, and continue with
+    the other parts. ``pointer`` leads to the block."""
 
     def __init__(self, pointer: str, detail: str) -> None:
         self.pointer, self.detail = pointer, detail
@@ -166,28 +166,28 @@ class StrategyWithoutEffect(Error):
 
 
 class Undelivered(Error):
-    """A worker ended, and could not deliver some results: the server offers their chunks again after the deadline."""
+    """A worker ended and could not deliver some results: the server offers their chunks again after the deadline."""
 
 
 LONGEST_PAUSE = 30 * 24 * 3600.0  # seconds: the longest pause that the server gives a chunk
 
 
 class Cancelled(Exception):
-    """Raised by ``Chunk.check`` in a handler whose work does not count any more."""
+    """``Chunk.check`` and ``Chunk.sleep`` raise it in a handler whose result no longer counts."""
 
 
 class HandlerTimeout(Exception):
-    """A handler took longer than the timeout of its kind. ``Chunk.check`` raises it in threads; what a handler raises after its time becomes
-    the ``__cause__`` of one."""
+    """A handler took longer than the timeout of its kind. ``Chunk.check`` raises it in threads. If the handler then raises another
+    exception, that is the ``__cause__`` of one."""
 
 
 class Permanent(Exception):
-    """A handler raises it when no further try would help: the chunk gets none."""
+    """A handler raises it to fail the chunk for good."""
 
 
 class Snooze(Exception):
-    """A handler raises it to give its chunk back unworked: no attempt is counted, and the chunk is offered again after that many seconds, at
-    most 30 days. A longer time is cut to that."""
+    """A handler raises it to give its chunk back. No attempt counts, and the server offers the chunk again after that many seconds, at
+    most 30 days; a longer time is cut to that."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"snoozed for {seconds} s")
@@ -197,8 +197,8 @@ class Snooze(Exception):
 
 
 class RetryAfter(Exception):
-    """A handler raises it to name the pause before the next try, in seconds, instead of the queue's back-off: at most 30 days, and a longer
-    one is cut to that."""
+    """A handler raises it to set the seconds until the next attempt, instead of the queue's back-off: at most 30 days; a longer pause is
+    cut to that."""
 
     def __init__(self, seconds: float, message: object = "") -> None:
         super().__init__(message)

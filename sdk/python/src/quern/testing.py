@@ -24,8 +24,8 @@ STOP_SECONDS = 10.0  # in which a server ends in order
 
 
 class Server:
-    """A development server, which runs from here until :meth:`stop`, the end of the ``with`` block or of the program. Its program is ``quern``
-    in the PATH, or what the environment variable QUERN names."""
+    """A server for a test. It runs until :meth:`stop`, the end of the ``with`` block, or the end of the program. It needs the program
+    ``quern`` in the PATH, or its path in the environment variable QUERN."""
 
     def __init__(self) -> None:
         program = os.environ.get("QUERN") or shutil.which("quern")
@@ -51,7 +51,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        """What the server has said so far."""
+        """The server's log so far."""
         return "".join(self._log)
 
     def _read(self) -> None:
@@ -60,7 +60,7 @@ class Server:
             self._log.extend(lines)
 
     def stop(self) -> None:
-        """End the server, and remove its data."""
+        """Stop the server and remove its data."""
         atexit.unregister(self.stop)
         self._process.terminate()
         try:

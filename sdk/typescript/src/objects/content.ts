@@ -1,6 +1,9 @@
 // What may become an object, and the keys of objects.
 
-/** What may become an object: a text, bytes, a Blob or File, a stream, or pieces, such as a generator or one of Node's streams gives. */
+/**
+ * A content of an object: a text, bytes, a Blob or File, a stream, or an iterable of parts of the content, such as a generator or a
+ * stream of Node.
+ */
 export type Content = string | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<string | Uint8Array> | Iterable<Uint8Array>
 
 const encoder = new TextEncoder()

@@ -14,7 +14,7 @@ const unfinished = '.quern-unfinished-'
 /** How often a folder is made that others remove. */
 const maxFolders = 10
 
-/** Objects as files below a folder, which is made when it is not there. */
+/** Objects as files below a folder, which it creates if necessary. */
 export class FileBucket implements Bucket {
   readonly #root: string
 

@@ -15,15 +15,15 @@ export interface Listed {
   modified: Date
 }
 
-/** Objects by their keys. It is used by many at once. */
+/** Objects by their keys. Several calls may run at once. */
 export interface Bucket {
-  /** Stores an object, whole or not at all: when the pieces throw, there is none. With ifAbsent an object that is there stays as it is, and that is no error. */
+  /** Stores a whole object, or nothing if the pieces throw. With ifAbsent, an existing object stays as it is; that is no error. */
   put(key: string, pieces: AsyncIterable<Uint8Array>, options: { ifAbsent: boolean; signal?: AbortSignal | undefined }): Promise<void>
-  /** Opens an object, and fails when there is none. */
+  /** Opens an object, or throws if there is none. */
   get(key: string, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>
   /** The objects whose keys begin with prefix, in any order. */
   list(prefix: string): AsyncIterable<Listed>
-  /** Removes an object; one that is not there is no error. */
+  /** Removes an object. It is no error if there is none. */
   delete(key: string): Promise<void>
 }
 
@@ -39,11 +39,11 @@ const outputs = 'quern/outputs/'
 const idBytes = 16
 const mostChunks = 2 ** 32 - 1
 
-/** A server, and the bucket with the objects of its submissions. No two servers may share one where sweep is called: give each a bucket, or a prefix, of its own. */
+/** A server, and the bucket with the objects of its submissions. If you use sweep, no two servers may share a bucket and prefix. */
 export class Store {
   readonly #parallel: number
 
-  /** parallel: how many objects are uploaded, or removed, at once; 8 unless told. */
+  /** parallel: how many objects to upload or remove at once; 8 by default. */
   constructor(readonly client: Client, readonly bucket: Bucket, options: { parallel?: number } = {}) {
     this.#parallel = options.parallel ?? 8
   }
@@ -54,12 +54,12 @@ export class Store {
   }
 
   /**
-   * Uploads an object per chunk, and inserts when all are there.
+   * Uploads one object per chunk, and inserts when all are there.
    *
-   * The key is the idempotency key; without one it is drawn. A call that was cut off can be made again with its key: what was uploaded is kept as it
-   * is, the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which is a day. When an upload
-   * fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the server may have inserted all the
-   * same, and sweep removes it if not.
+   * The key is the idempotency key; by default it is random. You can repeat a call that was interrupted with its key: it keeps the
+   * uploaded objects, uploads the rest, and inserts one submission. This works for a day, as long as the server remembers the key. If an
+   * upload fails and the key was random, submit removes the uploaded objects. After a failed insert they stay, because the server may
+   * have inserted the submission; sweep removes them if it has not.
    */
   async submit(queue: string, work: Omit<Insert, 'chunks'>, all: Iterable<Content> | AsyncIterable<Content>, options: InsertOptions = {}): Promise<Submission> {
     const key = options.key ?? drawKey()
@@ -79,9 +79,9 @@ export class Store {
   }
 
   /**
-   * As the client's work, for a handler that reads and writes objects. A chunk without a key, whose content came with the reservation, is read the
-   * same way. An object that cannot be opened fails the try. Each try writes an object of its own, so that a consumer that lost its chunk cannot
-   * replace what counts.
+   * Works like the client's work, for a handler that reads and writes objects. If a chunk has no key, the handler reads the content of
+   * the reservation in the same way. If the object cannot be opened, the attempt fails. Each attempt writes an object of its own, so a
+   * consumer that lost its chunk cannot replace the output that counts.
    */
   work(options: WorkOptions, handler: ObjectHandler): Promise<void> {
     return this.client.work(options, async (chunk) => {
@@ -99,17 +99,18 @@ export class Store {
   }
 
   /**
-   * Removes the objects of one submission: the contents that submit uploaded, and all outputs. What a consumer still works on fails, and so does a
-   * dead letter of it in another queue, which has the key only.
+   * Removes the objects of one submission: the contents that submit uploaded, and all outputs. Attempts that still run fail, and so do
+   * the submission's dead letters in other queues, which have only the key.
    */
   async remove(submission: Pick<Submission, 'id' | 'prefix'>): Promise<void> {
     for (const folder of foldersOf(submission)) await this.#removeFolder(folder)
   }
 
   /**
-   * Removes the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that were never
-   * inserted. A submission's objects go when the last of them is older than that, which must be longer than any submit takes: a day is usual. It
-   * asks for all submissions of all queues, so it takes an access token that sees them all. It returns how many folders it removed.
+   * Removes the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that
+   * were never inserted. It removes a submission's objects when the last of them is older than the given time, which must be longer than
+   * any submit takes: a day is usual. It asks for all submissions of all queues, so its access token must see them all. It returns the
+   * number of removed folders.
    */
   async sweep(olderThanMs: number, options: CallOptions = {}): Promise<number> {
     // Folders first, submissions second: one that is inserted meanwhile is seen.

@@ -29,7 +29,7 @@ IN_MEMORY = 8 << 20  # of a content that a handler reads; the rest is in a tempo
 
 
 class AsyncStore:
-    """As ``Store``, for an ``AsyncClient``. Objects are uploaded, downloaded and removed in ``parallel`` threads of its own."""
+    """Like ``Store``, for an ``AsyncClient``. It uploads, downloads and removes objects in ``parallel`` threads of its own."""
 
     def __init__(self, client: AsyncClient, system: FileSystem, root: str, *, parallel: int = 8) -> None:
         self.client, self.parallel = client, parallel
@@ -48,7 +48,7 @@ class AsyncStore:
         key: Optional[str] = None,
         **submission: Any,
     ) -> types.Submission:
-        """As ``Store.submit``."""
+        """Like ``Store.submit``."""
         check_submission(submission)
         own = new_key() if key is None else key
         folder = contents_of(queue, own)
@@ -77,8 +77,8 @@ class AsyncStore:
             self._files.write(key, file, replace=False)
 
     def worker(self, **options: Any) -> Callable[[AsyncHandler], AsyncWorker]:
-        """As ``Store.worker``. The content is there, in memory or in a temporary file, before the handler is called, so that to read it does not
-        hold up others."""
+        """Like ``Store.worker``. It downloads the content into memory or a temporary file before it calls the handler, so that reading
+        does not delay other handlers."""
 
         def decorate(handler: AsyncHandler) -> AsyncWorker:
             @functools.wraps(handler)
@@ -108,12 +108,12 @@ class AsyncStore:
         return key
 
     async def remove(self, submission: Union[types.Submission, Mapping[str, Any]]) -> None:
-        """As ``Store.remove``."""
+        """Like ``Store.remove``."""
         for folder in folders_of(submission):
             await self._run(self._files.remove, folder)
 
     async def sweep(self, older_than: datetime.timedelta) -> int:
-        """As ``Store.sweep``."""
+        """Like ``Store.sweep``."""
         before = datetime.datetime.now(datetime.timezone.utc) - older_than
         unknown = await self._run(folders_in, self._files)
         check_sees_all(await self.client.whoami())

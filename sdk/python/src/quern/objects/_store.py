@@ -30,8 +30,9 @@ MOST_CHUNKS = 0xFFFFFFFF
 
 
 class Store:
-    """A server, and the folder ``root`` of an fsspec file system with the objects of its submissions: ``bucket`` or ``bucket/prefix`` of object
-    storage. No two servers may share a folder where :meth:`sweep` is called. ``parallel`` is how many objects are uploaded at once."""
+    """A server, and the folder ``root`` of an fsspec file system with the objects of its submissions: ``bucket`` or ``bucket/prefix`` of
+    object storage. If you use :meth:`sweep`, no two servers may share a folder. ``parallel`` is the number of objects to upload at
+    once."""
 
     def __init__(self, client: Client, system: FileSystem, root: str, *, parallel: int = 8) -> None:
         self.client, self.parallel = client, parallel
@@ -42,13 +43,13 @@ class Store:
         return self._files.read(key)
 
     def submit(self, contents: Iterable[Content], *, queue: str = "default", key: Optional[str] = None, **submission: Any) -> types.Submission:
-        """Upload an object per chunk, and insert when all are there. The other arguments are those of :meth:`Client.insert`.
+        """Upload one object per chunk, and insert when all are there. The other arguments are those of :meth:`Client.insert`.
 
-        ``key`` is the idempotency key; without one it is drawn. A call that was cut off can be made again with its key: what was uploaded
-        is kept as it is, the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which
-        is a day. Two calls with one key at the same time must upload the same, because fsspec has no write that keeps what is there. When
-        an upload fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the server may have
-        inserted all the same, and :meth:`sweep` removes it if not.
+        ``key`` is the idempotency key; by default it is random. You can repeat a call that was interrupted with its key: it keeps the
+        uploaded objects, uploads the rest, and inserts one submission. This works for a day, as long as the server remembers the key.
+        Two calls with one key at the same time must upload the same objects, because fsspec cannot write only if an object is absent.
+        If an upload fails and the key was random, it removes the uploaded objects. After a failed insert they stay, because the server
+        may have inserted the submission; :meth:`sweep` removes them if it has not.
         """
         check_submission(submission)
         own = new_key() if key is None else key
@@ -80,12 +81,13 @@ class Store:
             self._files.write(key, file, replace=False)
 
     def worker(self, **options: Any) -> Callable[[Handler], Worker]:
-        """Make a function the handler of a worker, as :meth:`Client.worker`, whose arguments it takes.
+        """Make a function the handler of a worker. It takes the arguments of :meth:`Client.worker`.
 
-        The handler is called with the chunk and its content, open for reading; a chunk without a key, whose content came with the reservation,
-        is read the same way. What it returns becomes an object, whose key is the chunk's output: a text, bytes, a path, an open file, or
-        pieces, as a handler with ``yield`` has them. After ``None`` the chunk has no output. An object that cannot be opened fails the try.
-        Each try writes an object of its own, so that a consumer that lost its chunk cannot replace what counts.
+        The handler gets the chunk and its content, open for reading. If a chunk has no key, it reads the content of the reservation in
+        the same way. Its result becomes an object, whose key is the chunk's output: a text, bytes, a path, an open file, or an
+        iterable of parts of the content, such as a handler with ``yield`` gives. With ``None`` the chunk has no output. If the object
+        cannot be opened, the attempt fails. Each attempt writes an object of its own, so a consumer that lost its chunk cannot replace
+        the output that counts.
         """
 
         def decorate(handler: Handler) -> Worker:
@@ -110,16 +112,16 @@ class Store:
         return key
 
     def remove(self, submission: Union[types.Submission, Mapping[str, Any]]) -> None:
-        """Remove the objects of one submission: the contents that :meth:`submit` uploaded, and all outputs. What a consumer still works on
-        fails, and so does a dead letter of it in another queue, which has the key only."""
+        """Remove the objects of one submission: the contents that :meth:`submit` uploaded, and all outputs. Attempts that still run fail,
+        and so do the submission's dead letters in other queues, which have only the key."""
         for folder in folders_of(submission):
             self._files.remove(folder)
 
     def sweep(self, older_than: datetime.timedelta) -> int:
-        """Remove the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that
-        were never inserted. A submission's objects go when the last of them is older than that, which must be longer than any
-        :meth:`submit` takes: a day is usual. It asks for all submissions of all queues, so it takes an access token that sees them all.
-        It returns how many folders it removed."""
+        """Remove the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or
+        that were never inserted. It removes a submission's objects when the last of them is older than the given time, which must be
+        longer than any :meth:`submit` takes: a day is usual. It asks for all submissions of all queues, so its access token must see
+        them all. Return the number of removed folders."""
         before = datetime.datetime.now(datetime.timezone.utc) - older_than
         # Folders first, submissions second: one that is inserted meanwhile is seen.
         unknown = folders_in(self._files)
