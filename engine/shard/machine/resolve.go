@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// standing is what a token is worth now: the left column of the table of token cases in docs/GUARANTEES.md.
+// standing says how calls respond to a token now: the left column of the table of tokens in docs/GUARANTEES.md.
 type standing uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	absent                  // no such submission in memory: the history has to be asked
 )
 
-// tokens is the part of the machine that knows what a token is worth, and remembers which
+// tokens is the part of the machine that decides how calls respond to a token, and remembers which
 // ones completed chunks.
 type tokens struct {
 	m      *Machine
