@@ -62,7 +62,7 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'token.rotate': ['rotated', 'rotate'],
   'key.delete': ['removed the default of', 'remove the default of'],
   'key.set': ['set the default of', 'set the default of', (is) => limitsOf(is)],
-  'value.delete': ['removed what was set for', 'remove what is set for'],
+  'value.delete': ['removed the settings of', 'remove the settings of'],
   'value.set': ['set', 'set', (is) => limitsOf(is)],
 }
 

@@ -119,7 +119,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.page.locator('#main').focus()
   await t.page.keyboard.press('j')
   await t.page.keyboard.press('Enter')
-  await t.page.getByRole('heading', { name: 'Ended tries' }).waitFor()
+  await t.page.getByRole('heading', { name: 'Ended attempts' }).waitFor()
   await t.page.getByRole('cell', { name: 'importer-7' }).waitFor()
   const before = await letters()
   t.allow(404) // what the page reads in the moment when it is no letter any more

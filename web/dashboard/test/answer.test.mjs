@@ -92,7 +92,7 @@ for (const [scheme, width] of looks) {
   })
 }
 
-test('what fails now is one row for each kind of error, and is tried now at a click', async () => {
+test('what fails now is one row for each kind of error, and is ready now at a click', async () => {
   const made = await insert(quern.url, 30, { company: 'failing' })
   const { reservations } = await reserve(quern.url, { max: 30, strategy: 'SelectOnly("company", "failing", OldestFirst)' })
   await call(quern.url, 'POST', `${base}/reservations/fail`, { items: reservations.map((r, i) => ({ token: r.token, error: i < 20 ? `HTTP 503 from ${(i * 37 + 170).toString(16)}${i}` : 'no route', retry_after_ms: 3_600_000 })) })
@@ -106,14 +106,14 @@ test('what fails now is one row for each kind of error, and is tried now at a cl
   await t.page.waitForURL((u) => u.hash.startsWith(`#/submissions/${made.id}/`))
   await t.go('#/failing')
   await rows.first().getByRole('button', { name: /^Run now/ }).click()
-  await t.told('20 chunks are tried now')
+  await t.told('20 chunks are ready now')
   await eventually(async () => assert.deepEqual(await rows.locator('b').allTextContents(), ['no route']))
   const now = await call(quern.url, 'GET', `/v1/submissions/${made.id}`)
   assert.deepEqual([now.ready, now.waiting], [20, 10])
   const badge = t.page.getByRole('navigation').getByRole('link', { name: /^Failing now/ })
   await eventually(async () => assert.match(await badge.textContent(), /10$/))
   await rows.first().getByRole('button', { name: /^Run half now/ }).click()
-  await t.told('5 chunks are tried now')
+  await t.told('5 chunks are ready now')
   await eventually(async () => assert.equal((await call(quern.url, 'GET', `/v1/submissions/${made.id}`)).waiting, 5))
   await eventually(async () => assert.match(await rows.first().textContent(), /1× 100 %5/))
   const { items } = await call(quern.url, 'GET', `${base}/retries?meta.company=failing`)

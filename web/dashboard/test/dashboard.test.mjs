@@ -91,7 +91,7 @@ const pages = () => [
     await p.getByRole('region', { name: 'Lag' }).waitFor()
   }],
   ['submission-new', '#/submissions?new=yes&state=open', async (p) => {
-    await p.getByRole('button', { name: /^Times, tries/ }).click()
+    await p.getByRole('button', { name: /^Times, attempts/ }).click()
     await p.getByRole('button', { name: 'given here' }).click()
     await p.getByLabel('Attachment').waitFor()
   }],

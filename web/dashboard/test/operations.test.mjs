@@ -244,7 +244,7 @@ test('a submission is inserted by the form; what the server refuses stands at it
   await form.getByRole('button', { name: 'Insert' }).click()
   await form.getByText('“nothing” is not KEY=VALUE').waitFor()
   await form.getByLabel('Meta').fill('company=formed\nn=9223372036854775807')
-  await form.getByRole('button', { name: /^Times, tries/ }).click()
+  await form.getByRole('button', { name: /^Times, attempts/ }).click()
   await form.getByLabel('After the last attempt, a chunk').selectOption('becomes a dead letter')
   await form.getByLabel('Attempts per chunk').fill('4')
   await form.getByLabel('Not before').fill('2099-01-02T03:04')

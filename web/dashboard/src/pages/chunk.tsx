@@ -49,7 +49,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             <dt>State</dt><dd><State of={c.state} /></dd>
             {s && <><dt>Content</dt><dd>{s.prefix !== undefined ? <code>{s.prefix}{index}</code> : s.template !== undefined ? <code>{s.template.replaceAll('{index}', index)}</code> : 'inline'}</dd></>}
             {s && <><dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd></>}
-            <dt>Tries</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
+            <dt>Attempts</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
             {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /> · <a href={link('reservations', { submission: id })}>all reservations of the submission</a></dd></>}
             {c.held_since && <><dt>Held since</dt><dd>{[moment(c.held_since), ago(c.held_since)].filter(Boolean).join(', ')}</dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
@@ -82,12 +82,12 @@ function Tries({ path, state }: { path: string; state: string }) {
   const items = list.data?.items.map((a, i) => ({ ...a, number: i + 1 }))
   return (
     <section class="card w12">
-      <header><h2>Ended tries</h2><small>{items && items.length > 0 ? 'the last 10, over all redrives' : ''}</small></header>
+      <header><h2>Ended attempts</h2><small>{items && items.length > 0 ? 'the last 10, over all redrives' : ''}</small></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {items?.length === 0 && <Empty>{state === 'done' ? 'It is done. A finished chunk has no history.' : 'No attempt has failed or run out of time.'}</Empty>}
       {items && items.length > 0 && (
-        <List name="Ended tries" items={items} id={(a) => `${a.number} ${a.ended_at}`} scope={path}
-          columns={[{ name: 'Try', right: true }, { name: 'Ended' }, { name: 'How' }, { name: 'Consumer' }, { name: 'Held for', right: true }, { name: 'Error' }]}
+        <List name="Ended attempts" items={items} id={(a) => `${a.number} ${a.ended_at}`} scope={path}
+          columns={[{ name: 'Attempt', right: true }, { name: 'Ended' }, { name: 'How' }, { name: 'Consumer' }, { name: 'Held for', right: true }, { name: 'Error' }]}
           cells={(a) => [<td class="r">{a.number}</td>, <td class="note">{moment(a.ended_at)}</td>, <td>{a.expired ? <State of="expired" /> : <State of="failed" />}</td>, <td class="mono"><Clamp text={a.consumer ?? ''} /></td>, <td class="r">{a.held_ms < 1000 ? `${a.held_ms} ms` : duration(a.held_ms / 1000)}</td>, <td class="wrap error">{a.error ?? (a.expired ? <span class="note">its deadline passed</span> : <span class="note">none reported</span>)}</td>]} />
       )}
     </section>
@@ -105,7 +105,7 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
         <Confirm name="Delete" danger question="Delete this dead letter for good?" run={async () => { await call('DELETE', path); say('It is deleted, and counts as skipped'); done() }}>This deletes its error and its history. Its submission counts it as skipped.</Confirm>
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
-      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {amount(letter.data.attempts, 'try', 'tries')} ({exact(letter.data.expiries)} ended by the deadline); redriven {amount(letter.data.redrives, 'time')} before.</small>}
+      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {amount(letter.data.attempts, 'attempt')} ({exact(letter.data.expiries)} ended by the deadline); redriven {amount(letter.data.redrives, 'time')} before.</small>}
       {letter.data?.content !== undefined && <Content key={path} path={path} content={letter.data.content} chunk={`${of.id}/${index}`} queue={of.queue} done={letter.again} />}
       <CopyAs cli={quern('dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
     </div>

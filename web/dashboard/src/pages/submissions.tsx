@@ -205,7 +205,7 @@ export function Delete({ s }: { s: Submission }) {
       await call('DELETE', `/v1/submissions/${s.id}`)
       say(`Submission ${s.id} deleted`)
       location.hash = link('submissions')
-    }}>Its meta, contents, outputs, attempts and dead letters are removed. Backups keep what they have. <CopyAs cli={quern('delete', s.id)} curl={curl('DELETE', `/v1/submissions/${s.id}`)} /></Confirm>
+    }}>This removes its meta, contents, outputs, attempts and dead letters. Backups keep their copies. <CopyAs cli={quern('delete', s.id)} curl={curl('DELETE', `/v1/submissions/${s.id}`)} /></Confirm>
   )
 }
 

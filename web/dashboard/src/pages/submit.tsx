@@ -127,7 +127,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
             <div class="stack tight" role="group" aria-label="Pause after a failed attempt">Pause after a failed attempt<Pause id="backoff" of={f.backoff} set={(backoff) => change({ backoff })} problem={action.problem} pointer="/retry_backoff" none="as the queue has it" />{wrongAt(action.problem, '/retry_backoff', true).map((detail) => <span class="wrong" role="alert" key={detail}>{detail}</span>)}</div>
             <Field name="Attachment, sent with every chunk" problems={at('/attachment')}><textarea rows={2} spellcheck={false} value={f.attachment} onInput={(e) => change({ attachment: e.currentTarget.value })} /></Field>
           </>
-        ) : <div><button type="button" class="quiet" onClick={() => setMore(true)}>Times, tries, group, attachment…</button></div>}
+        ) : <div><button type="button" class="quiet" onClick={() => setMore(true)}>Times, attempts, group, attachment…</button></div>}
         <div class="row"><button class="main" disabled={action.busy}>Insert</button><button type="button" onClick={close}>Leave it</button>{errors.length > rest.length && <span role="alert" class="wrong">{amount(errors.length - rest.length, 'field is', 'fields are')} refused; request <code>{action.problem!.requestId}</code></span>}</div>
         {action.problem && (errors.length === 0 || rest.length > 0) && <Failed problem={new Problem(action.problem.title, action.problem.detail, action.problem.status, action.problem.code, action.problem.requestId, rest)} />}
       </form>

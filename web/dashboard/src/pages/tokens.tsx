@@ -49,7 +49,7 @@ function Secret({ of, close }: { of: Token; close: () => void }) {
       <header><h2>The token of <bdi>{of.name}</bdi></h2><button onClick={close}>I saved it: hide it</button></header>
       <div class="stack">
         <pre class="wrap" tabIndex={0}>{of.token}</pre>
-        <p class="row"><CopySecret text={of.token!} name="Copy token" />It is shown only once: the server keeps a hash of it.{of.previous_secret_until &&  ` The previous secret is valid until ${moment(of.previous_secret_until)}.`}</p>
+        <p class="row"><CopySecret text={of.token!} name="Copy token" />You see it only this once: the server keeps a hash of it.{of.previous_secret_until &&  ` The previous secret is valid until ${moment(of.previous_secret_until)}.`}</p>
       </div>
     </section>
   )
