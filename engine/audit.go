@@ -402,7 +402,7 @@ func (r *refusals) write(of *refused, atOnce bool) {
 	of.reason.LeftOut = of.unwritten - 1
 	of.latest.Change(nil, of.reason)
 	if err := r.put(&of.latest); err != nil {
-		r.log.Error("a refused act cannot be written to the audit log; it is tried again",
+		r.log.Error("a refused act cannot be written to the audit log; the server tries again",
 			"actor", of.latest.Actor, "action", of.latest.Action, "error", err)
 		return
 	}

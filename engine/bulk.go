@@ -235,14 +235,14 @@ func (p *bulkRunner) failed(ctx context.Context, q *Queue, b *queue.Bulk, err er
 		if !p.mayWarn() {
 			return
 		}
-		p.e.options.Logger.Warn("a step of a bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
+		p.e.options.Logger.Warn("a step of a bulk operation failed; the server tries again", "id", b.ID, "queue", q.name, "error", err)
 		return
 	case code == "":
 		failure = "internal: the server's log says what is wrong"
 	}
 	p.e.options.Logger.Error("a bulk operation failed", "id", b.ID, "queue", q.name, "error", err)
 	if err := q.shard.Bulks.End(b.ID, queue.BulkFailed, "", failure); err != nil {
-		p.e.options.Logger.Error("ending a failed bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
+		p.e.options.Logger.Error("ending a failed bulk operation failed; the server tries again", "id", b.ID, "queue", q.name, "error", err)
 	}
 }
 

@@ -126,7 +126,7 @@ func (c *cleaner) turn(ctx context.Context, size *size, queueName, what string, 
 		case ctx.Err() != nil || err == nil && !more || queue.CodeOf(err) == queue.CodeUnavailable: // the queue is closed meanwhile
 			return false
 		case err != nil:
-			c.e.options.Logger.Error(what+" failed; it is tried again", "queue", queueName, "error", err)
+			c.e.options.Logger.Error(what+" failed; the server tries again", "queue", queueName, "error", err)
 			return false
 		case now.Sub(began) > cleanTurn:
 			return true

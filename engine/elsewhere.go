@@ -276,7 +276,7 @@ func (n *Nodes) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.e.catalogue.Follow(ctx, n.changed)
 		if err != nil && ctx.Err() == nil {
-			n.e.options.Logger.Warn("the catalogue of the cluster cannot be followed; it is tried again", "error", err)
+			n.e.options.Logger.Warn("the catalogue of the cluster cannot be followed; the server tries again", "error", err)
 			pause(ctx, time.Second)
 		}
 	}
@@ -351,7 +351,7 @@ func (n *Nodes) putInQuarantine(row store.QueueRow, reason error) {
 	row.Quarantined = queue.At(e.options.Now())
 	e.quarantine = append(e.quarantine, quarantined{row, reason})
 	e.options.Logger.Error("a queue is in quarantine: its calls are refused, and the other queues serve. Restore a backup, or delete the "+
-		"queue; it is tried again", "queue", row.Name, "error", reason)
+		"queue; the server tries again", "queue", row.Name, "error", reason)
 }
 
 // check says whether this node has a place in the cluster.

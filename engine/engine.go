@@ -264,11 +264,11 @@ func (e *Engine) house(ctx context.Context) {
 		q.shard.Tidy()
 		q.pace.note(queue.At(e.options.Now()), q.shard.Stats().ReservedTotal)
 		if err := q.store.CompactOutputs(ctx); err != nil && ctx.Err() == nil && queue.CodeOf(err) != queue.CodeUnavailable {
-			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)
+			e.options.Logger.Error("sorting outputs failed; the server tries again", "queue", q.name, "error", err)
 		}
 	}
 	if err := e.tokens.keepUses(e.options.Now(), false); err != nil {
-		e.options.Logger.Error("writing down when access tokens were used failed; it is tried again", "error", err)
+		e.options.Logger.Error("recording the use of access tokens failed; the server tries again", "error", err)
 	}
 	e.tokens.refusals.writeAll(false)
 	e.makeRoom()

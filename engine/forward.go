@@ -74,7 +74,7 @@ func (f *forwards) carry(ctx context.Context) {
 					err := f.carryTo(ctx, q, to, page)
 					code := queue.CodeOf(err)
 					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && !absent(code) {
-						f.e.options.Logger.Error("forwarding dead letters failed; it is tried again",
+						f.e.options.Logger.Error("forwarding dead letters failed; the server tries again",
 							"queue", q.name, "to", to, "error", err)
 					}
 				}

@@ -68,7 +68,7 @@ func (n *Nodes) always(ctx context.Context) {
 		case <-n.node.Looked:
 		}
 		if err := n.step(ctx); err != nil && ctx.Err() == nil {
-			n.e.options.Logger.Warn("the queues of the cluster cannot be read; it is tried again", "error", err)
+			n.e.options.Logger.Warn("the queues of the cluster cannot be read; the server tries again", "error", err)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (n *Nodes) start(ctx context.Context, shard queue.ShardID, do func() error)
 		}
 		n.mu.Unlock()
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cluster.ErrNewerOwner) {
-			n.e.options.Logger.Warn("a queue could not change its node; it is tried again", "shard", shard, "error", err)
+			n.e.options.Logger.Warn("a queue could not change its node; the server tries again", "shard", shard, "error", err)
 		}
 		n.looked() // there may be something to do that waited for this
 	})

@@ -123,7 +123,7 @@ func (t *Tokens) keepEnded() {
 		}
 	}
 	if err := t.catalogue.EndTokens(list); err != nil {
-		t.log.Error("writing down which access tokens ended failed; it is tried again", "error", err)
+		t.log.Error("recording ended access tokens failed; the server tries again", "error", err)
 		return
 	}
 	t.ended = nil

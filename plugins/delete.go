@@ -250,7 +250,7 @@ func (c *Catalogue) sweep(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		c.log.Warn("the cache of compiled plugins could not be swept; it is tried again at the next start", "error", err)
+		c.log.Warn("the cache of compiled plugins could not be swept; the server tries again at the next start", "error", err)
 	case removed > 0:
 		c.log.Info("compiled code that belongs to no plugin was removed", "entries", removed, "bytes", bytes)
 	}

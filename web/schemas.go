@@ -395,7 +395,7 @@ func propertyNotes() map[string]note {
 // api.Page is of any type, so its comments do not.
 var (
 	pageItems = map[string]string{
-		"Attempt":         "The tries, the oldest first",
+		"Attempt":         "The attempts, the oldest first",
 		"BulkOperation":   "The operations, newest first",
 		"Chunk":           "The chunks, by index",
 		"Consumer":        "The consumers, by name",

@@ -52,11 +52,11 @@ func (x submissions) routes(r *router) {
 		summary: "List submissions, newest first", about: listAbout, params: submissionList().document()}, x.list)
 	registerIn(r, operation{id: "list-retries", method: "GET", path: "/v1/queues/{queue}/retries",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "List chunks that failed and will be tried again", about: listRetriesAbout,
+		summary: "List chunks that wait for a retry after a failure", about: listRetriesAbout,
 		params: retryList().document()}, x.retries)
 	registerIn(r, operation{id: "list-retry-groups", method: "GET", path: "/v1/queues/{queue}/retries/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "Group chunks that failed and will be tried again by their errors", about: retriesAbout,
+		summary: "Group chunks that wait for a retry by their errors", about: retriesAbout,
 		params: retryGroupList().document()}, x.failing)
 	registerIn(r, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, waits: true,

@@ -197,7 +197,7 @@ func printRepaired(a *app, r *repair.Report) {
 		say(a.out, "not kept: %s\n", r.Left[i].String())
 	}
 	for _, j := range r.Journals {
-		say(a.out, "queue %s: %s\n  everything up to batch %d is kept; batches behind it that could not be read: %d\n",
+		say(a.out, "queue %s: %s\n  batches up to %d are kept; unreadable batches after that: %d\n",
 			j.Queue, j.Reason, j.Kept, j.Unreadable)
 	}
 	for i := range r.Lost {

@@ -81,7 +81,7 @@ func deadGroups(a *app) *resource[api.DeadGroup] {
 					return nil, err
 				}
 				if got.Others > 0 {
-					say(a.err, "quern: there are 10,000 groups already; in none of them: %s. quern dead list shows each\n",
+					say(a.err, "quern: there are already 10,000 groups, so no group has the other %s. quern dead list shows each\n",
 						several(got.Others, "dead letter"))
 				}
 				return listed(got.Items), nil
@@ -304,7 +304,7 @@ func retriesCommand(a *app) *cobra.Command {
 					return nil, err
 				}
 				if got.Others > 0 {
-					say(a.err, "quern: there are 1,000 groups already; in none of them: %s. quern retries list shows each\n",
+					say(a.err, "quern: there are already 1,000 groups, so no group has the other %s. quern retries list shows each\n",
 						several(got.Others, "chunk"))
 				}
 				return listed(got.Items), nil

@@ -238,7 +238,7 @@ func (d demoConsumer) run(ctx context.Context) error {
 				continue
 			}
 			if d.rnd.IntN(demoFailEvery) == 0 {
-				x.Fail = append(x.Fail, api.FailItem{Token: r.Token, Error: "made-up failure, to be tried again"})
+				x.Fail = append(x.Fail, api.FailItem{Token: r.Token, Error: "made-up failure; the server retries it"})
 				continue
 			}
 			x.Complete = append(x.Complete, api.CompleteItem{Token: r.Token, Output: api.Bytes(r.Content.Bytes)})
@@ -257,7 +257,7 @@ func demoProgress(ctx context.Context, a *app, c *client.Client, done *atomic.In
 		if err != nil {
 			return err
 		}
-		bar.Set(done.Load(), fmt.Sprintf("%d ready, %d reserved, %d waiting, %d submissions open, %d tries failed",
+		bar.Set(done.Load(), fmt.Sprintf("%d ready, %d reserved, %d waiting, %d submissions open, %d attempts failed",
 			s.Ready, s.Reserved, s.Waiting, s.SubmissionsOpen, s.FailedTotal))
 		select {
 		case <-tick.C:

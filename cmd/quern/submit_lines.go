@@ -401,7 +401,7 @@ func (s *lineSum) end(err error, prefix string) error {
 	again := "--key-prefix " + prefix
 	switch {
 	case err != nil:
-		say(s.a.err, "quern: it ended after line %d: %s. What became of the lines behind it is not known; run it again within a "+
+		say(s.a.err, "quern: stopped after line %d: %s. Later lines may be inserted or not; run the command again within a "+
 			"day with %s, and it inserts the missing lines.\n", s.last, text, again)
 		return err
 	case s.failed > 0:

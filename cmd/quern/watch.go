@@ -120,7 +120,7 @@ func statsFields(s api.Stats) [][2]string {
 		{"inserted", number(s.InsertedTotal)},
 		{"reservations", number(s.ReservedTotal)},
 		{"done", number(s.DoneTotal)},
-		{"failed tries", number(s.FailedTotal)},
+		{"failed attempts", number(s.FailedTotal)},
 		{"expired", number(s.ExpiredTotal)},
 		{"released", number(s.ReleasedTotal)},
 		{"submissions inserted", number(s.SubmissionsInsertedTotal)},

@@ -87,7 +87,7 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 	if err != nil {
 		if ctx.Err() == nil {
 			k.metrics.failed.Inc()
-			k.o.Logger.Error("a backup failed; it is tried again", "dir", k.o.Dir, "error", err)
+			k.o.Logger.Error("a backup failed; the server tries again", "dir", k.o.Dir, "error", err)
 		}
 		return min(k.o.Every, retryAfter)
 	}

@@ -235,7 +235,7 @@ var (
 	errClosing = &queue.Error{Code: queue.CodeUnavailable,
 		Message: "The queue is closing or reloading. Ask again in a moment."}
 	errBroken = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is degraded: it could not be reloaded " +
-		"after a failed commit. It is tried again every second; the server's log says what is wrong."}
+		"after a failed commit. The server tries again every second; its log says what is wrong."}
 )
 
 // errDraining refuses inserts; a repeated one is answered all the same.

@@ -144,7 +144,7 @@ func (p *snapshotter) checkpointed(upTo journal.Position) {
 	p.ended.Go(func() {
 		defer p.making.Unlock()
 		if err := p.make(p.alive); err != nil && p.alive.Err() == nil {
-			p.options.Logger.Error("a snapshot failed; it is tried again after the next checkpoint", "queue",
+			p.options.Logger.Error("a snapshot failed; the server tries again after the next checkpoint", "queue",
 				p.options.Queue, "error", err)
 		}
 	})

@@ -191,7 +191,7 @@ func (m *Member) Join(ctx context.Context) error {
 				return fmt.Errorf("a node with the name %q is running: give this one another with --node", m.Name)
 			}
 		} else if ctx.Err() == nil {
-			m.Logger.Warn("the nodes of the cluster cannot be read; it is tried again", "error", err)
+			m.Logger.Warn("the nodes of the cluster cannot be read; the server tries again", "error", err)
 		}
 		if err := pause(ctx, Beat); err != nil {
 			return err
@@ -248,7 +248,7 @@ func (m *Member) beat(ctx context.Context) error {
 	m.mu.Lock()
 	if err != nil {
 		if !m.broken && ctx.Err() == nil {
-			m.Logger.Warn("a beat of this node failed; it is tried again", "error", err)
+			m.Logger.Warn("a beat of this node failed; the server tries again", "error", err)
 		}
 		m.broken = true
 		m.mu.Unlock()

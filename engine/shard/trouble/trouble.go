@@ -187,7 +187,7 @@ func (b *Book) Park(a machine.Action, err error, now queue.Time) bool {
 	k.Failures, k.alone, k.again = 0, 0, 0
 	k.Limit = machine.TickMost / 2 // there may be more of its kind
 	b.Parked[a] = &machine.Parking{Err: err, Since: now}
-	b.log.Error("a life-cycle action is parked; have it tried again when its cause is fixed", "kind", a.Kind,
+	b.log.Error("a life-cycle action is parked; fix the cause, then retry it", "kind", a.Kind,
 		"submission", a.Submission, "index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
 	return true
 }

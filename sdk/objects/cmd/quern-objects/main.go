@@ -1,6 +1,6 @@
 // Quern-objects is the command line for chunks in object storage: submit uploads files and inserts, work runs a command for every chunk with
-// the object on its stdin and makes an object of what it prints, sweep removes what belongs to no submission. It is not part of quern,
-// which would carry the SDKs of three clouds for it.
+// the object on its stdin and stores its stdout as an object, sweep removes the objects of submissions that are gone. It is not part of
+// quern, because quern would then carry the SDKs of three clouds.
 package main
 
 import (
@@ -32,15 +32,15 @@ import (
 const usage = `quern-objects keeps the contents and outputs of chunks in object storage.
 
   quern-objects submit --bucket URL [flags] FILE...
-        upload a chunk per file, insert when all are there, print the submission's id
+        upload one object per file, insert a chunk for each, and print the submission's id
   quern-objects work --bucket URL [flags] -- COMMAND [ARG...]
-        run a command for every chunk: its stdin is the object, what it prints becomes one, whose key is the chunk's output
+        run a command for every chunk: its stdin is the object, and its stdout becomes an object, whose key is the chunk's output
   quern-objects sweep --bucket URL [flags]
-        remove the objects of submissions that the server has no more
+        remove the objects of submissions that the server no longer has
 
-A bucket is s3://NAME?region=REGION, gs://NAME, azblob://NAME or file:///DIR; ?prefix=DIR/ has everything below DIR.
+A bucket is s3://NAME?region=REGION, gs://NAME, azblob://NAME or file:///DIR; ?prefix=DIR/ puts everything below DIR.
 For another S3 server: s3://NAME?region=us-east-1&endpoint=http://HOST:PORT&use_path_style=true
-Credentials are those of the cloud's own tools, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+The command uses the credentials of the cloud's own tools, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 
 Environment: QUERN_SERVER, QUERN_QUEUE, QUERN_TOKEN or QUERN_TOKEN_FILE, QUERN_SERVER_CA, as for quern.
 Flags: quern-objects COMMAND --help.
@@ -100,7 +100,7 @@ func (a *app) flags(command string) *flag.FlagSet {
 	f.StringVar(&a.bucket, "bucket", "", "`URL` of the bucket, such as s3://NAME?region=REGION; the same for producers and consumers")
 	f.StringVar(&a.server, "server", first(a.getenv("QUERN_SERVER"), "http://127.0.0.1:7700"), "`URL` of the server, or of several nodes of a cluster, separated by commas")
 	f.StringVar(&a.queue, "queue", first(a.getenv("QUERN_QUEUE"), "default"), "`NAME` of the queue")
-	f.IntVar(&a.parallel, "parallel", 8, "uploads, or deletions, at once")
+	f.IntVar(&a.parallel, "parallel", 8, "objects to upload or delete at once")
 	return f
 }
 

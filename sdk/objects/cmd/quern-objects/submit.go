@@ -36,8 +36,8 @@ func (a *app) submit(ctx context.Context, args []string) error {
 	n := api.NewSubmission{Meta: api.Meta{}}
 	f.Var(metaFlag(n.Meta), "meta", "metadata `KEY=VALUE`, repeatable; an integer when VALUE is one, KEY=s:VALUE forces text")
 	f.Int64Var(&n.Priority, "priority", 0, "larger first under CustomPriority")
-	key := f.String("idempotency-key", "", "with the same `KEY` a call that was cut off goes on, and inserts only once within a day")
-	names := f.String("files-from", "", "`FILE`, or - for stdin, with the names of the files, one a line")
+	key := f.String("idempotency-key", "", "the same `KEY` inserts only once within a day, so you can repeat an interrupted call")
+	names := f.String("files-from", "", "read the names of the files from `FILE`, or - for stdin, one per line")
 	wait := f.Bool("wait", false, "wait until the submission ends")
 	files, err := a.parse(f, args)
 	if err != nil {
@@ -99,7 +99,7 @@ func eachFile(list io.Reader, yield func(io.Reader, error) bool) {
 
 func (a *app) sweep(ctx context.Context, args []string) error {
 	f := a.flags("sweep")
-	age := f.Duration("older-than", 24*time.Hour, "leave folders alone in which something was written less than this ago")
+	age := f.Duration("older-than", 24*time.Hour, "keep folders whose newest object is younger than this")
 	rest, err := a.parse(f, args)
 	if err != nil {
 		return err

@@ -26,9 +26,9 @@ func (a *app) work(ctx context.Context, args []string) error {
 	f := a.flags("work")
 	var o client.WorkOptions
 	f.IntVar(&o.Concurrency, "concurrency", 1, "commands that run at once")
-	f.StringVar(&o.Strategy, "strategy", "Random", "which chunks, and in what order")
+	f.StringVar(&o.Strategy, "strategy", "Random", "which chunks, and in which order")
 	f.StringVar(&o.Consumer, "consumer", "", "`NAME` of this consumer, which no other process uses (default: the host and random digits)")
-	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies")
+	f.DurationVar(&o.Timeout, "timeout", time.Minute, "time until the server offers the chunks of this process again if it dies; commands may run longer")
 	command, err := a.parse(f, args)
 	if err != nil {
 		return err

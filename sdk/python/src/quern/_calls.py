@@ -612,17 +612,17 @@ class Calls:
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
     def list_retries(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None, error: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Retry]:
-        """List chunks that failed and will be tried again. Chunks of the newest submission come first, and within a submission they
-        are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have
-        fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page.
+        """List chunks that wait for a retry after a failure. Chunks of the newest submission come first, and within a submission
+        they are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may
+        have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page.
         """
         return self._pages("list retries", path("/v1/queues/{}/retries", queue), {"meta": meta, "error": error, "limit": limit})
 
     def list_retry_groups(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.RetryGroups:
-        """Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids,
-        UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with
-        this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000
-        chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments.
+        """Group chunks that wait for a retry by their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted
+        parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with this value. The
+        bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of the
+        newest 1,000,000 submissions, in slices, so the counts are of slightly different moments.
         """
         found: types.RetryGroups = self._fetch(_request("list retry groups", "GET", query(path("/v1/queues/{}/retries/groups", queue), {"meta": meta}), safe=True))
         return found
@@ -1568,17 +1568,17 @@ class AsyncCalls:
         return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
 
     def list_retries(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None, error: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Retry]:
-        """List chunks that failed and will be tried again. Chunks of the newest submission come first, and within a submission they
-        are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have
-        fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page.
+        """List chunks that wait for a retry after a failure. Chunks of the newest submission come first, and within a submission
+        they are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may
+        have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page.
         """
         return self._pages("list retries", path("/v1/queues/{}/retries", queue), {"meta": meta, "error": error, "limit": limit})
 
     async def list_retry_groups(self, queue: str, *, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.RetryGroups:
-        """Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids,
-        UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with
-        this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000
-        chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments.
+        """Group chunks that wait for a retry by their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted
+        parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with this value. The
+        bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of the
+        newest 1,000,000 submissions, in slices, so the counts are of slightly different moments.
         """
         found: types.RetryGroups = await self._fetch(_request("list retry groups", "GET", query(path("/v1/queues/{}/retries/groups", queue), {"meta": meta}), safe=True))
         return found

@@ -1875,7 +1875,7 @@ class Output(TypedDict):
 
 
 class _PageAttemptRequired(TypedDict):
-    #: The tries, the oldest first
+    #: The attempts, the oldest first
     items: list[Attempt]
 
 

@@ -610,7 +610,7 @@ export class Calls {
     return this.connection.json<ResultsAnswer>({ what: "release", method: "POST", path: `/v1/queues/${part(queue)}/reservations/release`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List chunks that failed and will be tried again. Chunks of the newest submission come first, and within a submission they are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
+  /** List chunks that wait for a retry after a failure. Chunks of the newest submission come first, and within a submission they are in the order of their indexes. `meta.KEY=VALUE` takes only submissions with this value. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
   listRetries(queue: string, options: CallOptions & {
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
@@ -622,7 +622,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageRetry>({ what: "list retries", method: "GET", path: `/v1/queues/${part(queue)}/retries`, safe: true, signal: options.signal, query: { meta: options.meta, error: options.error, cursor, limit: options.limit } }))
   }
 
-  /** Group chunks that failed and will be tried again by their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments. Needs the scope read. */
+  /** Group chunks that wait for a retry by their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint, as in groups of dead letters. `meta.KEY=VALUE` takes only submissions with this value. The bulk action retry with a fingerprint tries the chunks of a group now. The server examines at most 100,000 chunks of the newest 1,000,000 submissions, in slices, so the counts are of slightly different moments. Needs the scope read. */
   listRetryGroups(queue: string, options: CallOptions & {
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta

@@ -1367,7 +1367,7 @@ export type Output = {
 }
 
 export type PageAttempt = {
-  /** The tries, the oldest first */
+  /** The attempts, the oldest first */
   items: Attempt[]
   /** Always absent */
   next?: string
