@@ -161,7 +161,8 @@ func (e *Engine) retake(ctx context.Context) {
 		id.Newest = id.Generation // its files may have been opened in this start
 		q, err := (&opening{e}).open(ctx, all[i].QueueRow, id)
 		if err != nil {
-			e.options.Logger.Warn("a queue that another server had cannot be taken back; the server tries again", "queue", name, "error", err)
+			e.options.Logger.Warn("a queue that another server had cannot be taken back; the server tries again",
+				"queue", name, "error", err)
 			continue
 		}
 		e.mu.Lock()

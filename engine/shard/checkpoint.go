@@ -109,7 +109,7 @@ func (p *checkpointer) run() {
 		case <-p.wake:
 			if p.due() {
 				if err := p.write(); err != nil {
-					p.options.Logger.Error("a checkpoint failed; the server tries again later", "queue", p.options.Queue,
+					p.options.Logger.Error("a checkpoint failed; the server will try again", "queue", p.options.Queue,
 						"error", err)
 				}
 			}
