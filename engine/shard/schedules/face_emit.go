@@ -137,7 +137,8 @@ func (s *Schedules) postpone(l *look, err error, now queue.Time) {
 // blame notes that a schedule failed by itself, and parks it if it did so again and again.
 // The mutex is held.
 func (s *Schedules) blame(name string, err error, now queue.Time) {
-	s.Queue.Logger.Error("a tick of a schedule cannot be written; the server tries again", "schedule", name, "error", err)
+	s.Queue.Logger.Error("a tick of a schedule cannot be written; the server tries again",
+		"schedule", name, "error", err)
 	s.book.Blame(action(name), err, now)
 }
 
