@@ -20,7 +20,7 @@ import (
 // clusterNames are those of docs/FIGURES.md. river_sync_1 comes out where River can be built.
 var clusterNames = []string{
 	"failover_s", "acknowledged", "missing", "double_holders", "limits_exceeded", "move_longest_s", "move_kept", "direct_p50",
-	"proxied_p50", "river_sync_1", "completions_sync_1", "completions_sync_16",
+	"proxied_p50", "floor_direct_p50", "floor_proxied_p50", "river_sync_1", "completions_sync_1", "completions_sync_16",
 }
 
 // clusterScale is how much the suite does.
@@ -63,7 +63,7 @@ func clusterFigures(ctx context.Context, r *run, scale clusterScale) error {
 	}{
 		{clusterNames[:5], c.failovers},
 		{[]string{"move_longest_s", "move_kept"}, c.moves},
-		{[]string{"direct_p50", "proxied_p50"}, c.proxied},
+		{[]string{"direct_p50", "proxied_p50", "floor_direct_p50", "floor_proxied_p50"}, c.proxied},
 		{[]string{"completions_sync_1", "river_sync_1"}, c.rateOfOne},
 		{[]string{"completions_sync_16"}, c.rateOfMany},
 	} {
@@ -201,37 +201,61 @@ func (c *clusterBed) workRiver(ctx context.Context, program string, n int) (floa
 }
 
 // proxied is one call at a time, sent to the owner and to a node that passes it on, in turns. It reserves a chunk, which writes nothing: so
-// the way is most of it.
+// the connections are most of it. The floor is the same between two bare servers, one of which passes calls on.
 func (c *clusterBed) proxied(ctx context.Context, scale clusterScale) error {
 	c.progress("proxied_p50 and direct_p50")
 	owner, err := c.owner(ctx, engine.DefaultQueue)
 	if err != nil {
 		return err
 	}
-	body := []byte(`{"max":1,"strategy":"OldestFirst"}`)
-	nodes := []*clusterNode{owner, c.other(owner)}
-	times := make([][]time.Duration, len(nodes))
+	bare, err := startProcess(exec.CommandContext(ctx, c.floor[0], c.floor[1:]...))
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+	hop, err := startProcess(exec.CommandContext(ctx, c.floor[0], append(c.floor[1:], "http://"+bare.address)...))
+	if err != nil {
+		return err
+	}
+	defer hop.stop()
+	ways := []struct{ name, address string }{
+		{"direct_p50", owner.address}, {"proxied_p50", c.other(owner).address},
+		{"floor_direct_p50", bare.address}, {"floor_proxied_p50", hop.address},
+	}
+	times := make([][]time.Duration, len(ways))
 	for range scale.rounds {
-		for k, n := range nodes {
-			l, err := dialLean(n.address, "", nil)
+		for k, way := range ways {
+			list, err := oneByOne(way.address, scale.calls)
 			if err != nil {
 				return err
 			}
-			for range scale.calls {
-				began := time.Now()
-				if _, err := l.post(pathReservations, body); err != nil {
-					l.close()
-					return err
-				}
-				times[k] = append(times[k], time.Since(began))
-			}
-			l.close()
+			times[k] = append(times[k], list...)
 		}
 	}
-	for k, name := range []string{"direct_p50", "proxied_p50"} {
+	for k, way := range ways {
 		slices.Sort(times[k])
-		c.add(name, milli(quantile(times[k], 0.5)), "ms")
+		c.add(way.name, milli(quantile(times[k], 0.5)), "ms")
+		if k%2 == 1 {
+			c.over(ways[k-1].name)
+		}
 	}
-	c.over("direct_p50")
 	return ctx.Err()
+}
+
+// oneByOne is how long each of n reserves of one chunk takes on one connection.
+func oneByOne(address string, n int) ([]time.Duration, error) {
+	l, err := dialLean(address, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	body, times := []byte(`{"max":1,"strategy":"OldestFirst"}`), make([]time.Duration, n)
+	for i := range times {
+		began := time.Now()
+		if _, err := l.post(pathReservations, body); err != nil {
+			return nil, err
+		}
+		times[i] = time.Since(began)
+	}
+	return times, nil
 }

@@ -23,16 +23,29 @@ import (
 // against its floor: the same client with as many connections against a bare net/http server that reads the same requests and answers
 // the same bytes from memory. Both are measured in turns.
 
-// serveFloor is that server. It prints its address and runs until its context ends. PUT leaves what POST to the same path is answered
-// with.
-func serveFloor(ctx context.Context, out io.Writer) error {
+// serveFloor is that server. It prints its address and runs until its context ends.
+func serveFloor(ctx context.Context, out io.Writer, answer http.Handler) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: answer}
+	fmt.Fprintf(out, "http://%s\n", listener.Addr())
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// repeatAnswers answers POST from memory, with what PUT left at the same path.
+func repeatAnswers() http.Handler {
 	var answers atomic.Pointer[map[string][]byte]
 	answers.Store(&map[string][]byte{})
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, max(r.ContentLength, 0))
 		if _, err := io.ReadFull(r.Body, body); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -49,16 +62,33 @@ func serveFloor(ctx context.Context, out io.Writer) error {
 		w.Header()["Content-Type"] = []string{"application/json"}
 		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 		_, _ = w.Write(body) // a client that left is none of a floor's business
-	})}
-	fmt.Fprintf(out, "http://%s\n", listener.Addr())
-	go func() {
-		<-ctx.Done()
-		server.Close()
-	}()
-	if err := server.Serve(listener); ctx.Err() == nil {
-		return err
-	}
-	return nil
+	})
+}
+
+// passOn sends every call on to another server, and does nothing else: the least that a hop between two processes costs.
+func passOn(to string) http.Handler {
+	transport := &http.Transport{DisableCompression: true}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		sent, err := http.NewRequestWithContext(r.Context(), r.Method, to+r.URL.RequestURI(), bytes.NewReader(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := transport.RoundTrip(sent)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer answer.Body.Close()
+		w.Header()["Content-Type"] = answer.Header["Content-Type"]
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+	})
 }
 
 // rated is a figure that is a rate, and its floor.

@@ -77,8 +77,13 @@ func command(out, progress io.Writer) *cobra.Command {
 	c.Flags().StringSliceVar(&o.only, "only", nil, "measure only these figures, and those that come with them (of the suite cluster)")
 	c.Flags().StringVar(&profile, "cpuprofile", "", "file for a CPU profile of the run, for go tool pprof")
 	c.AddCommand(&cobra.Command{
-		Use: floorCommand, Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveFloor(cmd.Context(), out) },
+		Use: floorCommand + " [URL]", Hidden: true, Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, to []string) error {
+			if len(to) > 0 {
+				return serveFloor(cmd.Context(), out, passOn(to[0]))
+			}
+			return serveFloor(cmd.Context(), out, repeatAnswers())
+		},
 	})
 	return c
 }

@@ -47,7 +47,7 @@ func TestFloorRepeatsAnswers(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan error)
-	go func() { ended <- serveFloor(ctx, write) }()
+	go func() { ended <- serveFloor(ctx, write, repeatAnswers()) }()
 	line, err := bufio.NewReader(read).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
