@@ -7,8 +7,9 @@
 // Answers join both halves, so they are of the last 30 to 60 minutes. A value has a pair of its own while it is among the
 // MostValues that are kept: a pair takes 2.4 KB at most, so a queue keeps 600 KB at most, whatever its values are.
 //
-// Every chunk is measured up to about 10,000 a second. Of more a random share is, and each counts for those that were passed over.
-// So a busy queue pays some nanoseconds for a chunk, and its percentiles are still those of thousands.
+// Chunks of a submission that took equally long are measured together. Up to about 10,000 such groups a second are
+// all measured. Of more a random share is, and each counts for those that were passed over. So a busy queue pays some
+// nanoseconds for a chunk, and its percentiles are still those of thousands.
 package durations
 
 import (
@@ -85,9 +86,9 @@ func (k *Kept) Passes(submissions int, slowest time.Duration) bool {
 	return k == nil || k.shares[wait].passes(int64(submissions), slowest)
 }
 
-// Run notes that a chunk of a submission was held this long by a consumer that reported the result.
-func (k *Kept) Run(meta queue.Meta, took time.Duration, now queue.Time) {
-	k.note(meta, run, took, 1, now)
+// Run notes that n chunks of a submission were held this long each by consumers that reported the results.
+func (k *Kept) Run(meta queue.Meta, took time.Duration, n uint64, now queue.Time) {
+	k.note(meta, run, took, n, now)
 }
 
 func (k *Kept) note(meta queue.Meta, kind int, took time.Duration, n uint64, now queue.Time) {

@@ -31,7 +31,7 @@ func TestQuantiles(t *testing.T) {
 		for range 1 + rnd.IntN(400) {
 			ms := int64(math.Exp2(rnd.Float64()*spread)) - int64(rnd.IntN(2))
 			all = append(all, ms)
-			k.Run(nil, time.Duration(ms)*time.Millisecond, start)
+			k.Run(nil, time.Duration(ms)*time.Millisecond, 1, start)
 		}
 		slices.Sort(all)
 		got := k.Of(nil, start).Run
@@ -93,13 +93,13 @@ func TestValuesAreBounded(t *testing.T) {
 	k := new(Kept)
 	now := start
 	busy, asked := company(1), company(2)
-	k.Run(queue.Meta{busy}, time.Second, now)
-	k.Run(queue.Meta{asked}, time.Second, now)
+	k.Run(queue.Meta{busy}, time.Second, 1, now)
+	k.Run(queue.Meta{asked}, time.Second, 1, now)
 	for i := range int64(20_000) {
 		now = now.Add(10 * time.Millisecond)
-		k.Run(queue.Meta{company(100 + i)}, time.Second, now)
+		k.Run(queue.Meta{company(100 + i)}, time.Second, 1, now)
 		if i%50 == 0 {
-			k.Run(queue.Meta{busy}, time.Second, now)
+			k.Run(queue.Meta{busy}, time.Second, 1, now)
 			k.Of(&asked, now)
 		}
 		if len(k.values) > MostValues {
@@ -125,7 +125,7 @@ func TestValuesAreBounded(t *testing.T) {
 	if got := k.Of(&unknown, now); got.Run.Count != 0 || got.Since != now.API() {
 		t.Errorf("a value that was not kept: %+v", got)
 	}
-	k.Run(queue.Meta{unknown}, time.Second, now)
+	k.Run(queue.Meta{unknown}, time.Second, 1, now)
 	if got := k.Of(&unknown, now).Run.Count; got != 1 {
 		t.Errorf("after someone asked about it: got %d, want 1", got)
 	}
@@ -150,7 +150,7 @@ func TestShareOfMany(t *testing.T) {
 		if i == all/2+1 {
 			took = time.Hour
 		}
-		k.Run(queue.Meta{company(i % values)}, took, now)
+		k.Run(queue.Meta{company(i % values)}, took, 1, now)
 	}
 	if measured := all / k.shares[run].every; measured > 100_000 {
 		t.Errorf("about %d of %d chunks are measured, want a small share", measured, all)
@@ -170,7 +170,7 @@ func TestShareOfMany(t *testing.T) {
 	}
 	for range 2 * leastShare { // the rush is over: each one counts again
 		now = now.Add(10 * time.Millisecond)
-		k.Run(nil, time.Second, now)
+		k.Run(nil, time.Second, 1, now)
 	}
 	if k.shares[run].every != 1 {
 		t.Errorf("one of %d is measured when few come, want all", k.shares[run].every)
@@ -190,7 +190,7 @@ func BenchmarkRun(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := int64(0); b.Loop(); i++ {
-				k.Run(metas[i%values], time.Second, start+queue.Time(i/1000))
+				k.Run(metas[i%values], time.Second, 1, start+queue.Time(i/1000))
 			}
 			sink = k.Of(nil, start)
 		})
