@@ -306,7 +306,7 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 		}
 		out.Reservations = append(out.Reservations, wire.Reservation{
 			Token: token, Submission: uint64(in.Token.Submission), Index: in.Token.Index, Attempt: uint32(in.Attempt),
-			Deadline: int64(in.Deadline), CreatedAt: int64(in.Token.Submission.Time()), ReadyAt: int64(in.Ready),
+			Deadline: int64(in.Deadline), ReadyAt: int64(in.Ready),
 			Content: in.Content.Bytes, IsKey: in.Content.IsKey, Meta: meta,
 			Priority: in.Priority, Attachment: in.Attachment, Trace: in.Trace,
 		})

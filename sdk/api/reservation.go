@@ -1,6 +1,10 @@
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
 
 // ReserveRequest is the body of POST /v1/queues/{queue}/reservations. Strategy is one JSON value: the text form in a
 // string, a tree, or {"name":"..."}; nil means Random. WaitMS is at most 60,000. Context is for plugins.
@@ -54,14 +58,23 @@ type Reservation struct {
 	Index      uint32 `json:"index"`      // Index of the chunk
 	Attempt    uint32 `json:"attempt"`    // Number of the attempt, from 1
 	Deadline   Time   `json:"deadline"`   // Time when the server offers the chunk again
-	CreatedAt  Time   `json:"created_at"` // Time of the insert
-	// Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off
-	ReadyAt    Time    `json:"ready_at"`
+	// Start of the wait for this attempt: run_at, or the end of the previous attempt or its back-off. Absent where it is the
+	// time of the insert, which the id of the submission tells: divided by 4,194,304, it is milliseconds since 1970.
+	ReadyAt    Time    `json:"ready_at,omitzero"`
 	Content    Content `json:"content"`             // Content of the chunk
 	Meta       Meta    `json:"meta"`                // Meta of the submission
 	Priority   int64   `json:"priority"`            // Priority of the submission
 	Attachment Bytes   `json:"attachment,omitzero"` // Attachment of the submission
 	Trace      string  `json:"trace,omitempty"`     // W3C trace context of the insert
+}
+
+// CreatedAt is the time of the insert, which the id of the submission tells. It is zero for an id that is no number.
+func (r *Reservation) CreatedAt() Time {
+	id, err := strconv.ParseUint(r.Submission, 10, 64)
+	if err != nil {
+		return Time{}
+	}
+	return At(time.UnixMilli(int64(id >> 22)))
 }
 
 // CompleteItem says that a chunk is done. Output nil is none.

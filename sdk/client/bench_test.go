@@ -18,7 +18,7 @@ func BenchmarkExchange100(b *testing.B) {
 	for i := range uint32(100) {
 		request.Complete = append(request.Complete, wire.CompleteItem{Token: token(i)})
 		answer.Complete = append(answer.Complete, wire.Result{Status: "ok"})
-		answer.Reservations = append(answer.Reservations, wire.Reservation{Token: token(i), Submission: 1 << 56, Index: i, Attempt: 1, Deadline: 1_800_000_000_000, CreatedAt: 1, ReadyAt: 1, Content: []byte(strings.Repeat("x", 100))})
+		answer.Reservations = append(answer.Reservations, wire.Reservation{Token: token(i), Submission: 1 << 56, Index: i, Attempt: 1, Deadline: 1_800_000_000_000, ReadyAt: wire.InsertedAt(1 << 56), Content: []byte(strings.Repeat("x", 100))})
 	}
 	body := answer.Append(nil)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

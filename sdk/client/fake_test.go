@@ -183,7 +183,7 @@ func (f *fake) reserve(most int) (answer wire.ReserveResponse) {
 		f.held[index] = f.fails[index] + 1
 		answer.Reservations = append(answer.Reservations, wire.Reservation{
 			Token: token(index), Submission: 72057594037927936, Index: index, Attempt: uint32(f.held[index]), Deadline: 1_800_000_000_000,
-			CreatedAt: 1_700_000_000_000, ReadyAt: 1_700_000_000_000,
+			ReadyAt: 1_700_000_000_000,
 			Content: fmt.Appendf(nil, "row %d", index), Meta: wire.AppendMetaEntry(nil, "company", api.Int(int64(index%3))), Priority: 7,
 		})
 	}

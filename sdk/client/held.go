@@ -47,7 +47,7 @@ func newHeld(w *worker, r *wire.Reservation) (*held, error) {
 	meta, err := w.metas.read(r.Meta)
 	h := &held{worker: w, token: r.Token, delay: -1, chunk: Chunk{
 		Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt, Deadline: time.UnixMilli(r.Deadline).UTC(),
-		CreatedAt: time.UnixMilli(r.CreatedAt).UTC(), ReadyAt: time.UnixMilli(r.ReadyAt).UTC(),
+		CreatedAt: time.UnixMilli(wire.InsertedAt(r.Submission)).UTC(), ReadyAt: time.UnixMilli(r.ReadyAt).UTC(),
 		Content: r.Content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
 	}}
 	if r.IsKey {

@@ -240,7 +240,7 @@ func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 		}
 		out.Reservations[i] = api.Reservation{
 			Token: string(r.Token), Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt,
-			Deadline: moment(r.Deadline), CreatedAt: moment(r.CreatedAt), ReadyAt: moment(r.ReadyAt),
+			Deadline: moment(r.Deadline), ReadyAt: moment(r.ReadyAt),
 			Content: content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
 		}
 	}

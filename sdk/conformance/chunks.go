@@ -65,7 +65,7 @@ func (s *server) reserve(q *api.ReserveRequest, now time.Time) []api.Reservation
 		s.tokens[c.token] = c
 		out = append(out, api.Reservation{
 			Token: c.token, Submission: submissionID, Index: uint32(i), Attempt: c.attempt, Deadline: api.At(c.deadline),
-			CreatedAt: api.At(now), ReadyAt: api.At(now),
+			ReadyAt: api.At(now),
 			Content: api.Content{Bytes: []byte(strings.ReplaceAll(c.content, "{dir}", s.dir))},
 			Meta:    api.Meta{"company": api.Int(int64(i))}, Priority: 7,
 		})

@@ -92,10 +92,10 @@ func (r *Reservation) Append(dst []byte) []byte {
 	dst = strconv.AppendUint(dst, uint64(r.Attempt), 10)
 	dst = append(dst, `,"deadline":`...)
 	dst = AppendTime(dst, r.Deadline)
-	dst = append(dst, `,"created_at":`...)
-	dst = AppendTime(dst, r.CreatedAt)
-	dst = append(dst, `,"ready_at":`...)
-	dst = AppendTime(dst, r.ReadyAt)
+	if r.ReadyAt != InsertedAt(r.Submission) {
+		dst = append(dst, `,"ready_at":`...)
+		dst = AppendTime(dst, r.ReadyAt)
+	}
 	dst = append(dst, `,"content":`...)
 	switch {
 	case r.IsKey:
@@ -236,11 +236,14 @@ var (
 
 	reservation = object[Reservation]{
 		{name: "token", read: func(s *scanner, r *Reservation) { r.Token = s.str() }},
-		{name: "submission", read: func(s *scanner, r *Reservation) { r.Submission = s.id() }},
+		{name: "submission", read: func(s *scanner, r *Reservation) {
+			if r.Submission = s.id(); r.ReadyAt == 0 {
+				r.ReadyAt = InsertedAt(r.Submission) // unless ready_at says otherwise
+			}
+		}},
 		{name: "index", read: func(s *scanner, r *Reservation) { r.Index = s.count() }},
 		{name: "attempt", read: func(s *scanner, r *Reservation) { r.Attempt = s.count() }},
 		{name: "deadline", read: func(s *scanner, r *Reservation) { r.Deadline = s.time() }},
-		{name: "created_at", read: func(s *scanner, r *Reservation) { r.CreatedAt = s.time() }},
 		{name: "ready_at", read: func(s *scanner, r *Reservation) { r.ReadyAt = s.time() }},
 		{name: "content", read: func(s *scanner, r *Reservation) { r.Content, r.IsKey = s.bytes(true) }},
 		{name: "meta", read: func(s *scanner, r *Reservation) { r.Meta = s.raw() }},

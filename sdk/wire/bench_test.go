@@ -34,7 +34,7 @@ func sampleAnswer(n int) *ReserveResponse {
 	meta := AppendMetaEntry(AppendMetaEntry(nil, "company", api.Int(123)), "mode", api.Text("preview"))
 	for i := range n {
 		r.Reservations = append(r.Reservations, Reservation{Token: []byte(benchToken), Submission: 1 << 56, Index: uint32(i), Attempt: 1,
-			Deadline: 1_800_000_000_000, CreatedAt: 1, ReadyAt: 1, Content: []byte(benchContent), Meta: meta})
+			Deadline: 1_800_000_000_000, ReadyAt: InsertedAt(1 << 56), Content: []byte(benchContent), Meta: meta})
 	}
 	return r
 }

@@ -100,8 +100,8 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Limited: []Saturated{
 			{Key: reason, Value: api.Text(trace), InFlight: index, Limit: index / 2}, {Key: trace, Value: api.Int(n)},
 		}, Warnings: []Warning{{reason, "/strategy", trace}, {}}, Reservations: []Reservation{
-			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, CreatedAt: at, ReadyAt: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
-			{Deadline: at, CreatedAt: at, ReadyAt: at},
+			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, ReadyAt: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
+			{Deadline: at, ReadyAt: at},
 		}},
 	}
 	data := answer.Append(nil)
@@ -124,6 +124,9 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 		first.Content.IsKey != key.IsKey || string(first.Content.Bytes)+first.Content.Key != string(key.Content) ||
 		!bytes.Equal(first.Attachment, key.Attachment) {
 		t.Errorf("encoding/json reads %+v, Decode %+v", first, key)
+	}
+	if ready := key.ReadyAt; ready != at || first.ReadyAt.IsZero() != (ready == InsertedAt(key.Submission)) {
+		t.Errorf("ready_at is read as %d and %v, want %d", ready, first.ReadyAt, at)
 	}
 	for i, v := range want.Limited {
 		if len(want.Limited) != len(got.Limited) || api.Saturated(got.Limited[i]) != v {

@@ -2,15 +2,17 @@ package wire
 
 import "github.com/quern-queue/quern/sdk/api"
 
+// InsertedAt is when a submission was inserted, in milliseconds since 1970: the upper bits of its id.
+func InsertedAt(submission uint64) int64 { return int64(submission >> 22) }
+
 // Reservation is one reserved chunk in an answer.
 type Reservation struct {
 	Token      []byte // its 43 characters
 	Submission uint64
 	Index      uint32
 	Attempt    uint32
-	Deadline   int64 // milliseconds since 1970, as are CreatedAt and ReadyAt
-	CreatedAt  int64
-	ReadyAt    int64
+	Deadline   int64  // milliseconds since 1970, as is ReadyAt
+	ReadyAt    int64  // start of the wait for this attempt
 	Content    []byte // the text of the key with IsKey, else the content itself
 	IsKey      bool
 	Meta       []byte // a raw JSON object, built with AppendMetaEntry; empty is {}

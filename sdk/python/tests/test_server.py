@@ -98,14 +98,18 @@ class Whole(unittest.TestCase):
         with serving() as server, quern.Client(server.address) as client:
             submission = client.insert(["a", b"\xff\x00", "é\u2028"], meta={"company": 7}, attachment="all", priority=3)
 
+            times: set[str] = set()
+
             @client.worker(concurrency=2, strategy='SelectOnly("company", 7, OldestFirst)')
             def handle(chunk: quern.Chunk) -> bytes:
+                times.update((chunk.created_at, chunk.ready_at))
                 assert (chunk.meta, chunk.attachment, chunk.priority, chunk.attempt) == ({"company": 7}, b"all", 3, 1)
                 return chunk.content * 2
 
             with handle:
                 ended = client.wait(submission, timeout=60)
             self.assertEqual((ended["state"], ended["done"]), ("completed", 3))
+            self.assertEqual(times, {ended["created_at"]})  # the first attempt waits since the insert
             outputs = {output.index: output.data for output in client.outputs(submission)}
             self.assertEqual(outputs, {0: b"aa", 1: b"\xff\x00\xff\x00", 2: ("é\u2028" * 2).encode()})
 

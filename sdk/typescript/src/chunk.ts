@@ -55,10 +55,10 @@ export class Chunk {
   get attachment(): Uint8Array | undefined { return this.#reservation.attachment === undefined ? undefined : decode(this.#reservation.attachment) }
   /** Deadline at the time of the reservation; the worker extends it. */
   get deadline(): Date { return new Date(this.#reservation.deadline) }
-  /** Time of the insert. */
-  get createdAt(): Date { return new Date(this.#reservation.created_at) }
+  /** Time of the insert, which the submission's id tells. */
+  get createdAt(): Date { return new Date(Number(BigInt(this.submission) >> 22n)) }
   /** Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off. */
-  get readyAt(): Date { return new Date(this.#reservation.ready_at) }
+  get readyAt(): Date { return this.#reservation.ready_at === undefined ? this.createdAt : new Date(this.#reservation.ready_at) }
 
   /**
    * Aborts with a LostError when the reservation is lost or revoked: the handler's result no longer counts. Aborts with a GraceError when

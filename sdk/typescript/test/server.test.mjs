@@ -49,14 +49,18 @@ test('a producer inserts, a consumer works, and the outputs are as they were ret
   const odd = [new Uint8Array([0xff, 0, 0xfe]), 'é\u2028"\\\u0001😀', '', 'half \ud83d']
   const { id, chunks } = await client.insert(name, { meta: { company: 7, big: 9223372036854775807n }, chunks: { inline: odd }, attachment: new Uint8Array([0xfe]) })
   assert.equal(chunks, 4)
+  const times = new Set()
   await workFor(4, { queue: name, concurrency: 2 }, (chunk) => {
+    times.add(chunk.createdAt.toISOString()).add(chunk.readyAt.toISOString())
     assert.deepEqual({ ...chunk.meta }, { company: 7, big: 9223372036854775807n })
     assert.deepEqual([...chunk.attachment], [0xfe])
     assert.equal(chunk.attempt, 1)
     assert.ok(chunk.deadline > new Date())
     return chunk.index === 2 ? undefined : chunk.bytes
   })
-  assert.equal((await client.wait(id)).state, 'completed')
+  const ended = await client.wait(id)
+  assert.equal(ended.state, 'completed')
+  assert.deepEqual([...times], [ended.created_at], 'the first attempt waits since the insert')
   const outputs = await all(client.outputs(id))
   assert.deepEqual(outputs.map((o) => o.index), [0, 1, 3], 'an output that is none is left out')
   assert.deepEqual(outputs[0].bytes, odd[0])

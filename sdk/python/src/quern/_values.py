@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .errors import BadAnswer, Cancelled, HandlerTimeout
@@ -98,13 +99,15 @@ class Chunk:
 
     @property
     def created_at(self) -> str:
-        """Time of the insert."""
-        return str(self._raw["created_at"])
+        """Time of the insert, in RFC 3339. The submission's id tells it."""
+        inserted = int(self.submission) >> 22  # milliseconds since 1970
+        moment = datetime.fromtimestamp(inserted // 1000, timezone.utc)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{inserted % 1000:03}Z"
 
     @property
     def ready_at(self) -> str:
         """Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off."""
-        return str(self._raw["ready_at"])
+        return str(self._raw.get("ready_at") or self.created_at)
 
     @property
     def content(self) -> bytes:

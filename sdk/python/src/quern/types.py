@@ -2982,8 +2982,6 @@ class _ReservationRequired(TypedDict):
     attempt: int
     #: Content of the chunk
     content: Content
-    #: Time of the insert
-    created_at: str
     #: Time when the server offers the chunk again
     deadline: str
     #: Index of the chunk
@@ -2992,8 +2990,6 @@ class _ReservationRequired(TypedDict):
     meta: Meta
     #: Priority of the submission
     priority: int
-    #: Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off
-    ready_at: str
     #: Id of the submission
     submission: str
     #: Proof of the reservation; every call about it needs it
@@ -3004,6 +3000,9 @@ class Reservation(_ReservationRequired, total=False):
     """Reservation: see the server's OpenAPI document."""
     #: Attachment of the submission
     attachment: Bytes
+    #: Start of the wait for this attempt: run_at, or the end of the previous attempt or its back-off. Absent where it is the time of the
+    #: insert, which the id of the submission tells: divided by 4,194,304, it is milliseconds since 1970.
+    ready_at: str
     #: W3C trace context of the insert
     trace: str
 

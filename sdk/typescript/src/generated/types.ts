@@ -2261,8 +2261,6 @@ export type Reservation = {
   attempt: number
   /** Content of the chunk */
   content: Content
-  /** Time of the insert */
-  created_at: string
   /** Time when the server offers the chunk again */
   deadline: string
   /** Index of the chunk */
@@ -2271,8 +2269,8 @@ export type Reservation = {
   meta: Meta
   /** Priority of the submission */
   priority: number
-  /** Start of the wait for this attempt: the insert, its run_at, or the end of the previous attempt or its back-off */
-  ready_at: string
+  /** Start of the wait for this attempt: run_at, or the end of the previous attempt or its back-off. Absent where it is the time of the insert, which the id of the submission tells: divided by 4,194,304, it is milliseconds since 1970. */
+  ready_at?: string
   /** Id of the submission */
   submission: string
   /** Proof of the reservation; every call about it needs it */
