@@ -139,7 +139,7 @@ func (p *Prepared) sweep(ctx context.Context) error {
 // no one can hold anything.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
-	m.Roster, m.Ran, m.Lately = s.roster, s.options.Seconds.Run, s.options.Seconds.Lately
+	m.Roster, m.Runs.Ever, m.Runs.Lately = s.roster, s.options.Seconds.Run, s.options.Seconds.Lately
 	parts.settings.Report = s.options.Set
 	switch {
 	case p.before != nil:

@@ -261,7 +261,7 @@ func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 			ops++
 			b.Intents.Applied(p.m, ops)
 		}
-		p.m.Measure()
+		p.m.Runs.Measure(p.m.Now)
 		if err != nil {
 			p.mu.Unlock()
 			p.options.Fatal(err) // our own bytes of a moment ago: memory is damaged

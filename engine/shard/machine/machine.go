@@ -2,12 +2,9 @@ package machine
 
 import (
 	"math/rand/v2"
-	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/durations"
 	"github.com/quern-queue/quern/engine/journal"
-	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 )
@@ -51,10 +48,8 @@ type Machine struct {
 	Storage Storage
 	brought brought
 
-	Stats  Stats
-	Ran    *measure.Histogram // Options.Seconds.Run
-	Lately *durations.Kept    // Options.Seconds.Lately
-	ended  runs               // not measured yet
+	Stats Stats
+	Runs  Runs
 }
 
 // Stats are what the backlog and the reserver do not count themselves.
@@ -223,37 +218,4 @@ func (m *Machine) concluded(r *Record, slot uint32) {
 		m.Backlog.Ledgers.Ended(r.Sub, m.charges.of(slot, h), m.Now.Sub(h.Reserved))
 	}
 	m.drop(r, slot)
-}
-
-// runs are reservations that ended one after the other and were held equally long. Chunks that came in one answer and
-// are reported in one call are, and measuring each of them cost a busy queue a sixteenth of its time.
-type runs struct {
-	r    *Record
-	meta queue.Meta
-	took time.Duration
-	n    uint64
-}
-
-// timed notes how long the reservation was held by a consumer that now reports the result.
-func (m *Machine) timed(r *Record, slot uint32) {
-	h := m.Holds.At(slot)
-	if !h.Counted {
-		return
-	}
-	took := m.Now.Sub(h.Reserved)
-	if e := &m.ended; e.n == 0 || e.r != r || e.took != took {
-		m.Measure()
-		e.r, e.meta, e.took = r, r.Meta(), took
-	}
-	m.ended.n++
-}
-
-// Measure measures what timed has noted. It is called before the mutex is given up, so that no one reads numbers
-// that lack something.
-func (m *Machine) Measure() {
-	if e := &m.ended; e.n > 0 {
-		m.Ran.Observe(e.took.Seconds(), e.n)
-		m.Lately.Run(e.meta, e.took, e.n, m.Now)
-		*e = runs{}
-	}
 }
