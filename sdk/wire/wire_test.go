@@ -288,3 +288,15 @@ func TestInsertManyResponse(t *testing.T) {
 		}
 	}
 }
+
+// Every byte of a reservation is sent for every chunk. A field that most readers do not need costs throughput: two times
+// that the reader knows once cost a fifth of it.
+func TestReservationStaysShort(t *testing.T) {
+	t.Parallel()
+	const most = 195 // bytes beside content and meta
+	answer := sampleAnswer(100)
+	carried := len(answer.Reservations[1].Content) + len(answer.Reservations[1].Meta)
+	if n := len(answer.Append(nil))/100 - carried; n > most {
+		t.Errorf("a reservation takes %d bytes beside its content and meta, want at most %d; leave out what the reader knows", n, most)
+	}
+}
