@@ -117,7 +117,7 @@ func (q *Queue) complete(ctx context.Context, items []queue.CompleteItem, dst []
 				return dst, err
 			}
 		}
-		if err := q.withGroups(i, items[i].Insert); err != nil {
+		if err := q.fitBrought(i, items[i].Insert); err != nil {
 			return dst, err
 		}
 		for n := range items[i].Insert {

@@ -24,7 +24,7 @@ func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	if err := validInsertions(list); err != nil {
 		return err
 	}
-	requireGroups(q.config.Load(), list)
+	fitSettings(q.config.Load(), list)
 	q.splitting.RLock()
 	defer q.splitting.RUnlock()
 	if many := q.many.Load(); many != nil {

@@ -49,6 +49,9 @@ func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 	if err := validSchedule(&def); err != nil {
 		return info, false, err
 	}
+	if err := beneath("/template", def.Template.Fits(p.q.config.Load())); err != nil {
+		return info, false, err
+	}
 	p.q.splitting.RLock()
 	defer p.q.splitting.RUnlock()
 	if many := p.q.many.Load(); many != nil {

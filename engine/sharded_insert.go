@@ -19,7 +19,7 @@ func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic
 	if err != nil {
 		return err
 	}
-	requireGroups(one.config.Load(), list)
+	fitSettings(one.config.Load(), list)
 	refuseUnique(list)
 	if atomic && queue.RefuseAll(list) {
 		return nil
@@ -101,18 +101,18 @@ func (s *Sharded) fit(q *Queue, list []queue.Insertion) {
 	}
 }
 
-// requireGroups refuses submissions without a group where the queue wants one.
-func requireGroups(settings *queue.Settings, list []queue.Insertion) {
+// fitSettings refuses submissions that the queue's settings do not allow.
+func fitSettings(settings *queue.Settings, list []queue.Insertion) {
 	for i := range list {
-		if in := &list[i]; settings.GroupRequired && in.Err == nil && in.New.Meta.GroupOf() == "" {
-			in.Err = queue.Invalid("/group", "is missing: the queue's setting group_required asks for one")
+		if in := &list[i]; in.Err == nil {
+			in.Err = in.New.Fits(settings)
 		}
 	}
 }
 
-// withGroups is requireGroups for what the completion of item i brings.
-func (q *Queue) withGroups(i int, list []queue.Insertion) error {
-	requireGroups(q.config.Load(), list)
+// fitBrought is fitSettings for what the completion of item i brings.
+func (q *Queue) fitBrought(i int, list []queue.Insertion) error {
+	fitSettings(q.config.Load(), list)
 	for n := range list {
 		if err := list[n].Err; err != nil {
 			return queue.Repointed(err, func(pointer string) string { return fmt.Sprintf("/items/%d/insert/%d%s", i, n, pointer) })

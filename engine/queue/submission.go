@@ -167,6 +167,18 @@ func validBudget(maxFailed uint32, policy OnExhausted) error {
 	return nil
 }
 
+// Fits refuses what has no effect, or is not allowed, under the settings of the queue.
+func (n *NewSubmission) Fits(s *Settings) error {
+	switch {
+	case s.GroupRequired && n.Meta.GroupOf() == "":
+		return Invalid("/group", "is missing: the queue's setting group_required asks for one")
+	case n.MaxFailedChunks > 0 && n.OnExhausted == Inherit && s.OnExhausted == FailSubmission:
+		return Invalid("/max_failed_chunks", "has no effect: the queue's on_exhausted is %s, which ends the submission at the "+
+			"first such chunk; send on_exhausted %s or %s with it", FailSubmission, DeadLetter, Skip)
+	}
+	return nil
+}
+
 // NumberRange is what the number at a pointer into an insert or a schedule may be. False: none with a range stands there.
 func NumberRange(pointer string) (Range, bool) {
 	if pointer == "/chunks/count" || pointer == "/template/chunks/count" {

@@ -54,7 +54,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {c.held_since && <><dt>Held since</dt><dd>{[moment(c.held_since), ago(c.held_since)].filter(Boolean).join(', ')}</dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
             {said(c) && <><dt>Progress</dt><dd><Said of={c} /></dd></>}
-            {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
+            {c.not_before && Date.parse(c.not_before) > Date.now() && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
           </dl>
           {c.state === 'reserved' && <Gate scope="operate"><p class="foot row"><Release h={{ submission: id, index: at, consumer: c.consumer ?? '' }} look="plain" done={() => { chunk.again(); sub.again() }} /></p></Gate>}
