@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -31,7 +32,7 @@ func TestGoClientConforms(t *testing.T) {
 		t.Fatalf("build the client: %v\n%s", err, out)
 	}
 	var report bytes.Buffer
-	if failed := playAll(t.Context(), scenarios(), 8, []string{program}, &report); failed > 0 { // they mostly wait: more at once than processors
+	if failed := playAll(t.Context(), scenarios(), 8, time.Minute, []string{program}, &report); failed > 0 { // they mostly wait: more at once than processors
 		t.Errorf("%d scenarios failed:\n%s", failed, &report)
 	}
 }
@@ -61,7 +62,7 @@ func TestNaiveClientFails(t *testing.T) {
 					continue
 				}
 				sc.Options.TimeoutMS = 500 // what it loses comes back soon
-				err := play(t.Context(), &sc, []string{"env", "QUERN_NAIVE_CLIENT=1", binary})
+				err := play(t.Context(), &sc, time.Minute, []string{"env", "QUERN_NAIVE_CLIENT=1", binary})
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v, want a judgement that has %q", err, want)
 				}
@@ -109,5 +110,23 @@ func naive(argument string) {
 			done := api.ExchangeRequest{Complete: []api.CompleteItem{{Token: r.Token, Output: api.Bytes(output)}}}
 			post("reservations/exchange", &done, &api.ExchangeResponse{})
 		}
+	}
+}
+
+// A client that hangs is given up after -timeout, not after the length of a scenario.
+func TestClientThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, sc := range scenarios() {
+		if sc.Name != "plain" {
+			continue
+		}
+		err := play(t.Context(), &sc, 100*time.Millisecond, []string{"sh", "-c", "exec sleep 3600"})
+		if err == nil || !strings.Contains(err.Error(), "waited too long") {
+			t.Errorf("got %v, want that it waited too long", err)
+		}
+	}
+	var said bytes.Buffer
+	if status := run(t.Context(), []string{"-timeout", "0s", "client"}, io.Discard, &said); status != 2 || !strings.Contains(said.String(), "-timeout") {
+		t.Errorf("a timeout of 0: status %d, %q", status, &said)
 	}
 }

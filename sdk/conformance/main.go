@@ -1,7 +1,7 @@
 // Command conformance shows whether a client of Quern, in whatever language, does what it must when the server or the network has a
 // bad day. It plays a server, runs a small program that uses the client, and judges what the client did.
 //
-//	go run ./sdk/conformance [-run REGEXP] [-list] COMMAND [ARGUMENT...]
+//	go run ./sdk/conformance [-run REGEXP] [-list] [-timeout 10s] COMMAND [ARGUMENT...]
 //
 // README.md says what the program has to do, and lists the scenarios.
 //
@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	only := flags.String("run", "", "play only the scenarios whose name matches this regular expression")
 	list := flags.Bool("list", false, "list the scenarios and end")
 	at := flags.Int("at-once", 4, "how many scenarios are played at the same time")
+	patience := flags.Duration("timeout", patience, "how long to wait for the next thing that the client has to do; more on a busy machine")
 	if flags.Parse(args) != nil {
 		return 2
 	}
@@ -53,11 +54,14 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 			fmt.Fprintf(out, "%-15s %s\n", sc.Name, sc.About)
 		}
 		return 0
+	case *patience <= 0:
+		fmt.Fprintln(errs, "conformance: -timeout must be more than 0, such as 10s")
+		return 2
 	case flags.NArg() == 0 || *at < 1:
 		fmt.Fprintln(errs, "conformance: name the command of the client to be judged, such as: go run ./sdk/conformance ./client")
 		return 2
 	}
-	failed := playAll(ctx, chosen, *at, flags.Args(), out)
+	failed := playAll(ctx, chosen, *at, *patience, flags.Args(), out)
 	if failed > 0 {
 		fmt.Fprintf(out, "%d of %d scenarios failed\n", failed, len(chosen))
 		return 1
@@ -72,7 +76,7 @@ func scenarios() []Scenario {
 }
 
 // playAll plays scenarios, some at a time, and reports each when it is over.
-func playAll(ctx context.Context, chosen []Scenario, at int, command []string, out io.Writer) (failed int) {
+func playAll(ctx context.Context, chosen []Scenario, at int, patience time.Duration, command []string, out io.Writer) (failed int) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	room := make(chan struct{}, at)
@@ -81,7 +85,7 @@ func playAll(ctx context.Context, chosen []Scenario, at int, command []string, o
 		running.Go(func() {
 			defer func() { <-room }()
 			begin := time.Now()
-			err := play(ctx, &sc, command)
+			err := play(ctx, &sc, patience, command)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {

@@ -49,18 +49,20 @@ type Scenario struct {
 	Play    func(s *stage)
 }
 
-// patience is how long a scenario may take in all. It is for a client that hangs: nothing is judged by it otherwise.
-const patience = 60 * time.Second
+// patience is how long the suite waits for the next thing that a client has to do, unless -timeout says otherwise. It is
+// for a client that hangs: nothing is judged by it otherwise.
+const patience = 10 * time.Second
 
 // stage is one scenario being played. Its first error stays; what comes after it does nothing.
 type stage struct {
 	*server
-	ctx     context.Context
-	err     error
-	process *exec.Cmd
-	stderr  strings.Builder // guarded by the server's lock, as lines is
-	lines   []string        // of the client's standard output
-	exited  chan struct{}
+	ctx      context.Context
+	err      error
+	patience time.Duration
+	process  *exec.Cmd
+	stderr   strings.Builder // guarded by the server's lock, as lines is
+	lines    []string        // of the client's standard output
+	exited   chan struct{}
 
 	nowhere    string // the address of that name
 	handshakes int    // connections that the client made to the untrusted server; guarded as lines is
@@ -68,17 +70,17 @@ type stage struct {
 }
 
 // play runs a client through a scenario and says what it did wrong.
-func play(ctx context.Context, sc *Scenario, command []string) error {
+func play(ctx context.Context, sc *Scenario, patience time.Duration, command []string) error {
 	dir, err := os.MkdirTemp("", "quern-conformance-*")
 	if err != nil {
 		return fmt.Errorf("conformance: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := sc.Options
 	o.fill(sc.Name)
-	s := &stage{server: newServer(dir, o), ctx: ctx, exited: make(chan struct{})}
+	s := &stage{server: newServer(dir, o), ctx: ctx, patience: patience, exited: make(chan struct{})}
 	for _, content := range sc.Chunks {
 		s.chunks = append(s.chunks, &chunk{content: content})
 	}
@@ -115,7 +117,7 @@ func (o *Options) fill(name string) {
 	o.Concurrency = max(o.Concurrency, 1)
 	o.Prefetch = max(o.Prefetch, 1)
 	if o.TimeoutMS == 0 {
-		o.TimeoutMS = 600_000 // beyond the patience of a scenario: a routine extension hides nothing that was to come at once
+		o.TimeoutMS = 600_000 // beyond the length of a scenario: a routine extension hides nothing that was to come at once
 	}
 	if o.WaitMS == 0 {
 		o.WaitMS = 20_000
@@ -247,6 +249,8 @@ func (s *stage) await(what string, is func() bool) {
 	if s.err != nil {
 		return
 	}
+	ctx, done := context.WithTimeout(s.ctx, s.patience)
+	defer done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !is() {
@@ -254,12 +258,12 @@ func (s *stage) await(what string, is func() bool) {
 		case <-s.exited:
 			s.err = fmt.Errorf("the client ended before %s", what)
 			return
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			s.err = fmt.Errorf("waited too long until %s", what)
 			return
 		default:
 		}
-		s.rest(s.ctx)
+		s.rest(ctx)
 	}
 }
 
@@ -326,7 +330,7 @@ func (s *stage) awaitExit(want int) {
 	}
 	select {
 	case <-s.exited:
-	case <-s.ctx.Done():
+	case <-time.After(s.patience):
 		s.err = errors.New("the client did not end")
 		return
 	}
@@ -342,7 +346,7 @@ func (s *stage) verdict() error {
 	}
 	select {
 	case <-s.exited:
-	case <-time.After(patience):
+	case <-time.After(s.patience):
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ tools=$(mktemp -d); trap 'rm -rf "$tools"' EXIT
 judge=$tools/conformance
 (cd ../.. && go build -o "$judge" ./sdk/conformance)
 echo "== conformance, with threads and with asyncio"
-"$judge" -at-once 5 "$python" tests/conform.py --asyncio >"$judge.log" & asyncio=$!
-"$judge" -at-once 5 "$python" tests/conform.py
+"$judge" -at-once 5 -timeout 1m "$python" tests/conform.py --asyncio >"$judge.log" & asyncio=$!
+"$judge" -at-once 5 -timeout 1m "$python" tests/conform.py
 wait "$asyncio" || { cat "$judge.log"; exit 1; }
 cat "$judge.log"
 

@@ -6,6 +6,6 @@ cd "$(dirname "$0")"
 npm run --silent build && npm run --silent test
 node_modules/.bin/deno test --quiet --no-check -A test/addresses.test.mjs
 go build -o ../../bin/conformance ../conformance
-../../bin/conformance node test/conformant.mjs & node=$!
-../../bin/conformance node_modules/.bin/deno run -A test/conformant.mjs
+../../bin/conformance -timeout 1m node test/conformant.mjs & node=$!
+../../bin/conformance -timeout 1m node_modules/.bin/deno run -A test/conformant.mjs
 wait $node
