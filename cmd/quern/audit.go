@@ -62,8 +62,8 @@ func auditCommand(a *app) *cobra.Command {
 		},
 	})
 	flags := c.Flags()
-	flags.StringVar(&since, "since", "", "only entries from this time (RFC 3339), or from this duration before now (-1h)")
-	flags.StringVar(&until, "until", "", "only entries before this time, or before this duration ago (-1h)")
+	flags.StringVar(&since, "since", "", "only entries from this time on (RFC 3339), or -1h for an hour ago")
+	flags.StringVar(&until, "until", "", "only entries before this time, or -1h for an hour ago")
 	flags.StringVar(&f.Actor, "actor", "", "only changes by this actor")
 	flags.StringVar(&f.Action, "action", "", "only this action, such as rule.create, or all of a resource, such as rule")
 	flags.StringVarP(&f.Queue, "queue", "Q", "", "only changes in this queue")

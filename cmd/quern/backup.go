@@ -28,8 +28,7 @@ func backupCommand(a *app) *cobra.Command {
 			"standard output, and is complete if the exit code is 0. Keep it as secret as the data directory. Any node of a\n" +
 			"cluster backs up all queues.\n\n" +
 			"With --since, write an increment, which has only the changes since that backup. The earlier backup may be an\n" +
-			"increment, too. A restore needs the whole chain from the full backup on, so keep every backup that a later one\n" +
-			"continues.",
+			"increment, too. A restore needs the full backup and all increments after it, so keep them all.",
 		Example: "  quern backup /backups/quern.tar\n  quern backup - | zstd > quern.tar.zst\n" +
 			"  quern backup /backups/monday.tar --since /backups/sunday.tar",
 		RunE: func(cmd *cobra.Command, args []string) error {

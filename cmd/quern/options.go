@@ -119,8 +119,8 @@ func dataOptions() []option {
 		},
 		{
 			"ballast-bytes", "16MiB", "1MiB to 1GiB",
-			"disk space that the server reserves so that completions succeed on a full disk; a quarter of it lets " +
-				"the server start there",
+			"disk space that the server reserves so that completions succeed on a full disk; with a quarter of it " +
+				"the server can start on a full disk",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{
@@ -172,8 +172,8 @@ func watchOptions() []option {
 		{
 			"view-memory", "auto", "auto, or 16MiB to 1TiB",
 			"memory for the indexes of strategies in all queues; previews and similar questions may use a quarter " +
-				"of this size in addition; auto is an eighth of what the process may use (GOMEMLIMIT, control group, " +
-				"machine)",
+				"of this size in addition; auto is an eighth of the least of GOMEMLIMIT, the limit of the control group and " +
+				"the memory of the machine",
 			setViewMemory,
 		},
 		{
@@ -189,8 +189,8 @@ func watchOptions() []option {
 		},
 		{
 			"otlp-ratio", "1", "0 to 1",
-			"share of the requests without a trace context for which the server starts a trace; " +
-				"a request with a trace context is recorded if its sampled flag is set",
+			"of the requests that bring no trace context, the share for which the server starts a trace; " +
+				"the others are recorded if their sampled flag is set",
 			setOTLPRatio,
 		},
 		{

@@ -158,8 +158,8 @@ func (a *app) clientFlags(c *cobra.Command) {
 	a.trust.flags(c)
 	c.Flags().StringVar(&a.tokenFile, "token-file", "",
 		"file with the access token (environment QUERN_TOKEN_FILE, or the token itself in QUERN_TOKEN)")
-	c.Flags().DurationVar(&a.timeout, "request-timeout", 0, "time limit of one attempt of a request, without the "+
-		"wait that it asks the server for: 1ms to 1h (0: 10s for most "+
+	c.Flags().DurationVar(&a.timeout, "request-timeout", 0, "time limit of each attempt of a request, "+
+		"plus any time for which the server waits for work: 1ms to 1h (0: 10s for most "+
 		"commands, 30s for submit, work and plugins, 5s for health and top)")
 }
 

@@ -77,9 +77,13 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	})
 	c.Flags().BoolVar(&whole, "all", false, "the whole queue")
 	c.Flags().StringVarP(&meta, "meta", "m", "",
-		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
+		"submissions with this meta: KEY=VALUE; write KEY=s:7 for the text \"7\"")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
-	c.Flags().StringVar(&r.Reason, "reason", "", "reason, shown to everyone affected (required for a block)")
+	about := "reason, shown to everyone affected"
+	if action == api.ActionBlock {
+		about += " (required)"
+	}
+	c.Flags().StringVar(&r.Reason, "reason", "", about)
 	c.Flags().StringVar(&until, "until", "",
 		"when it ends by itself: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 90m")
 	c.Flags().BoolVar(&r.Effects.Insert, "refuse-inserts", false, "refuse inserts that match")

@@ -32,9 +32,9 @@ func serveCommand(a *app) *cobra.Command {
 		Short: "Run a server",
 		Long: "Run a server on one data directory until SIGTERM, SIGINT or SIGHUP. It then accepts no new calls, answers " +
 			"the waiting ones,\n" +
-			"commits running work, saves the reservations, and exits. Another signal at least a second later ends it at " +
-			"once, which\n" +
-			"loses only the reservations. Once ready, it prints one line with its address.",
+			"commits their changes, saves the reservations, and exits. Another signal ends it at once, unless it comes within " +
+			"a second,\n" +
+			"and loses only the reservations. Once ready, it prints one line with its address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := a.loadConfig(cmd.Flags())

@@ -46,7 +46,7 @@ func tokenNewCommand(a *app) *cobra.Command {
 	var asked api.NewToken
 	var meta, expires, to string
 	c := a.serverCommand(&cobra.Command{
-		Use: "new NAME --scopes SCOPE,...", Short: "Create an access token, and print its text this once", Args: cobra.ExactArgs(1),
+		Use: "new NAME --scopes SCOPE,...", Short: "Create an access token, and show it once", Args: cobra.ExactArgs(1),
 		Long: "Create an access token and print its text, which the server does not keep. The audit log records its use under " +
 			"NAME.\n" +
 			"The scopes are produce, consume, read, metrics, operate, plugins and admin, which implies all others.",
@@ -71,9 +71,8 @@ func tokenNewCommand(a *app) *cobra.Command {
 	})
 	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what the token may do, separated by commas")
 	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "limit it to these queues, separated by commas (default: all)")
-	c.Flags().StringVarP(&meta, "meta", "m", "", "limit it to submissions with this meta: KEY=VALUE, where a whole "+
-		"number is the integer and KEY=s:VALUE the text "+
-		"(default: all)")
+	c.Flags().StringVarP(&meta, "meta", "m", "", "limit it to submissions with this meta: KEY=VALUE; write KEY=s:7 for the "+
+		"text \"7\" (default: all)")
 	c.Flags().StringVar(&asked.Subject, "certificate-subject", "",
 		"subject of a client certificate that stands for the token, such as CN=worker,O=acme, for a server with --tls-client-ca")
 	c.Flags().StringVar(&expires, "expires", "",
@@ -114,7 +113,7 @@ func tokenRotateCommand(a *app) *cobra.Command {
 	var overlap time.Duration
 	var to string
 	c := a.serverCommand(&cobra.Command{
-		Use: "rotate ID", Short: "Give an access token a new secret, and print its text this once", Args: cobra.ExactArgs(1),
+		Use: "rotate ID", Short: "Give an access token a new secret, and show it once", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return printSecret(a, to, func() (*api.Token, error) {
 				c, err := a.client()
@@ -226,8 +225,8 @@ func tokenOptions() []option {
 		},
 		{
 			"token-meta-values", "auto", "auto, 1 to 1,000,000,000, or 0 for any number",
-			"new values of meta keys that one access token may introduce; each counts until no open submission has " +
-				"it, or the server restarts; inserts with further values get 429; auto is the same as " +
+			"new values of metadata that one access token may introduce; a value counts until the last open submission " +
+				"with it ends, or the server restarts; inserts with further values get 429; auto is the same as " +
 				"token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},

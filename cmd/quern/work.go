@@ -52,11 +52,11 @@ func workCommand(a *app) *cobra.Command {
 			"extends the reservation. If the reservation is lost anyway, for example because the submission was cancelled, it\n" +
 			"kills the command.\n\n" +
 			"The consumer is attached to the server. If it dies, the server offers its chunks again after the queue's\n" +
-			"consumer_grace_ms. 'quern consumers drain' ends it like a signal.\n\n" +
+			"consumer_grace_ms, or after --timeout if that is sooner. 'quern consumers drain' ends it like a signal.\n\n" +
 			"The exit code is 0 when the work ended normally and at least one command succeeded, or there was none to run. It\n" +
 			"is 1 when all commands failed, or with --fail-exit when one did.\n\n" +
-			"After SIGTERM or SIGINT, running commands finish, and the server gets the other chunks back. A second signal, at\n" +
-			"least a second later, kills the commands. After SIGKILL, Linux kills the commands, but not the programs that they\n" +
+			"After SIGTERM or SIGINT, running commands finish, and the server gets the other chunks back. A second signal\n" +
+			"kills the commands, unless it comes within a second. After SIGKILL, Linux kills the commands, but not the programs that they\n" +
 			"started, so let a shell exec its program. On other systems, the commands continue while the server hands out their\n" +
 			"chunks again.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
@@ -79,7 +79,7 @@ func workCommand(a *app) *cobra.Command {
 		"process id and random digits)")
 	o.about.flag(c)
 	f.DurationVar(&o.timeout, "timeout", time.Minute,
-		"time until the server offers the chunks of this process again if it dies, 100ms to 24h; commands may run longer")
+		"how long a reservation lasts, 100ms to 24h; quern work extends it while the command runs")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the attempt (0: never)")
 	f.Int64VarP(&o.count, "limit", "n", 0, "at most this many chunks, then end (0: no limit)")
 	limitWas(f, "count")

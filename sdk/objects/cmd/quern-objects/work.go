@@ -28,7 +28,7 @@ func (a *app) work(ctx context.Context, args []string) error {
 	f.IntVar(&o.Concurrency, "concurrency", 1, "commands that run at once")
 	f.StringVar(&o.Strategy, "strategy", "Random", "which chunks, and in which order")
 	f.StringVar(&o.Consumer, "consumer", "", "`NAME` of this consumer, which no other process uses (default: the host and random digits)")
-	f.DurationVar(&o.Timeout, "timeout", time.Minute, "time until the server offers the chunks of this process again if it dies; commands may run longer")
+	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long a reservation lasts; quern-objects work extends it while the command runs")
 	command, err := a.parse(f, args)
 	if err != nil {
 		return err
