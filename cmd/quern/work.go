@@ -55,10 +55,10 @@ func workCommand(a *app) *cobra.Command {
 			"consumer_grace_ms, or after --timeout if that is sooner. 'quern consumers drain' ends it like a signal.\n\n" +
 			"The exit code is 0 when the work ended normally and at least one command succeeded, or there was none to run. It\n" +
 			"is 1 when all commands failed, or with --fail-exit when one did.\n\n" +
-			"After SIGTERM or SIGINT, running commands finish, and the server gets the other chunks back. A second signal\n" +
-			"kills the commands, unless it comes within a second. After SIGKILL, Linux kills the commands, but not the programs that they\n" +
-			"started, so let a shell exec its program. On other systems, the commands continue while the server hands out their\n" +
-			"chunks again.",
+			"After SIGTERM or SIGINT, running commands finish, and the server gets the other chunks back. A second signal kills\n" +
+			"the commands, unless it comes within a second. After SIGKILL, Linux kills the commands, but not the programs that\n" +
+			"they started, so let a shell exec its program. On other systems, the commands continue while the server hands out\n" +
+			"their chunks again.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
 		Args: func(_ *cobra.Command, args []string) error {
