@@ -93,7 +93,8 @@ type watching struct {
 func (w watching) routes(r *router) {
 	r.raw(operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler,
 		tag:     tagQueues,
-		streams: true, spread: w.spread, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, w.getEvents)
+		streams: true, spread: w.spread, summary: "Follow a queue's numbers", about: eventsAbout,
+	}, eventsShape, w.getEvents)
 }
 
 // getEvents is GET /v1/events. It runs as long as the subscriber stays. Refusals come before the first byte, as

@@ -86,7 +86,8 @@ func farSessionsRoute(e *echo.Echo, a *auth) {
 			return newProblem(codeForbidden, "Only nodes of this cluster ask this.")
 		}
 		var asked askedSession
-		if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxSessionBody)).Decode(&asked); err != nil {
+		body := http.MaxBytesReader(c.Response(), c.Request().Body, maxSessionBody)
+		if err := json.NewDecoder(body).Decode(&asked); err != nil {
 			return newProblem(codeMalformed, "The session cannot be read: "+err.Error())
 		}
 		if asked.End {
@@ -151,7 +152,8 @@ func cutLast(text string) (before, after string, found bool) {
 // errAway says that the home of a session does not answer. It is 401 and not 503, because a page that gets 401 shows
 // the login. The session would not survive the loss of its home anyway.
 func errAway(node string) error {
-	return newProblem(codeUnauthorized, fmt.Sprintf("Node %s, at which you logged in, does not answer: log in again.", node))
+	return newProblem(codeUnauthorized,
+		fmt.Sprintf("Node %s, at which you logged in, does not answer: log in again.", node))
 }
 
 // find is a session of another node, if it is still good.
@@ -195,7 +197,8 @@ func (f *farSessions) ask(ctx context.Context, s *farSession) (*session, error) 
 	if now.Before(s.failed.Add(farFresh)) {
 		return nil, errAway(s.home.Node)
 	}
-	answer, err := f.call(context.WithoutCancel(ctx), &s.home, askedSession{ID: s.id}) // others wait for the same answer
+	// Others wait for the same answer, so it is asked for even if this caller leaves.
+	answer, err := f.call(context.WithoutCancel(ctx), &s.home, askedSession{ID: s.id})
 	if err != nil {
 		s.failed = f.clock.now()
 		return nil, errAway(s.home.Node)
@@ -225,7 +228,8 @@ func (s *session) confirm(now time.Time) {
 }
 
 // It is one attempt. A second one would come from the next request of the page, or a second later from renew.
-func (f *farSessions) call(ctx context.Context, home *engine.Elsewhere, asked askedSession) (answer sessionAnswer, err error) {
+func (f *farSessions) call(ctx context.Context, home *engine.Elsewhere,
+	asked askedSession) (answer sessionAnswer, err error) {
 	ctx, done := context.WithTimeout(ctx, askMost)
 	defer done()
 	body, err := json.Marshal(asked)
@@ -246,8 +250,8 @@ func (f *farSessions) call(ctx context.Context, home *engine.Elsewhere, asked as
 func (f *farSessions) close(ctx context.Context, home *engine.Elsewhere, id string) error {
 	known := f.entry(home, id)
 	if _, err := f.call(ctx, home, askedSession{ID: id, End: true}); err != nil {
-		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, at which you logged in, does not answer. "+
-			"The session may go on there: log out again in a moment.", home.Node)}
+		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, at which you logged in, does not "+
+			"answer. The session may go on there: log out again in a moment.", home.Node)}
 	}
 	if known != nil {
 		known.asking.Lock()

@@ -302,8 +302,8 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 	// For all others the client has to decide, with its Idempotency-Key or its tokens.
 	dialing, is := errors.AsType[*net.OpError](cause)
 	if r.Method == http.MethodGet || is && dialing.Op == "dial" {
-		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not answer. "+
-			"Nothing was done. Send this again in a moment; another node takes over if it is gone.", at.Node)}
+		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not "+
+			"answer. Nothing was done. Send this again in a moment; another node takes over if it is gone.", at.Node)}
 	}
 	return newProblem(codeUnknownOutcome, fmt.Sprintf("Node %s, which serves this, was lost before its answer: it "+
 		"may have done what was asked, or not.", at.Node))

@@ -130,9 +130,9 @@ const diagnosisAbout = "One sentence, and its parts: the open chunks, counted by
 const queueDiagnosisAbout = "One sentence about the whole queue, and its parts: the chunks that wait at limits of " +
 	"values, behind rules, for a time, or for a consumer, with the end of each wait. The server makes it from " +
 	"counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. If " +
-	"several meta keys have limits, it names the key that holds back the most chunks. Where a value does not move, it " +
-	"names the consumer that holds its place, unless more than 10,000 chunks are in flight. It does not consider the " +
-	"filters of strategies."
+	"several meta keys have limits, it names the key that holds back the most chunks. Where a value does not move, " +
+	"it names the consumer that holds its place, unless more than 10,000 chunks are in flight. It does not consider " +
+	"the filters of strategies."
 
 func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue,
 	_ *QueuePath) (*output[api.Diagnosis], error) {

@@ -42,9 +42,9 @@ const (
 	resultsAbout = "One result per item, in order: ok, already (done before with this token), lost, gone, " +
 		"unknown or invalid. A bad item does not affect the others."
 	insertsAbout = " With `insert`, the server inserts submissions into this queue in the commit of the chunk's " +
-		"completion: all of them and the completion, or nothing. The caller then needs the scope produce, too. A token " +
-		"that completes nothing inserts nothing, so you can safely send the same request again. If the server cannot " +
-		"insert one of the submissions now, it refuses the item, and the chunk stays reserved."
+		"completion: all of them and the completion, or nothing. The caller then needs the scope produce, too. A " +
+		"token that completes nothing inserts nothing, so you can safely send the same request again. If the server " +
+		"cannot insert one of the submissions now, it refuses the item, and the chunk stays reserved."
 )
 
 // consuming are the handlers of what consumers call. The three pools are apart, as their calls differ in size: an

@@ -168,8 +168,8 @@ func (x schedules) trigger(ctx context.Context, q *engine.Queue,
 	if err != nil {
 		return nil, err
 	}
-	out := &triggerScheduleOutput{Status: http.StatusCreated, Location: "/v1/submissions/" + made.Submission.ID.String(),
-		Body: apiSubmission(&made.Submission, ownShard{q})}
+	out := &triggerScheduleOutput{Status: http.StatusCreated,
+		Location: "/v1/submissions/" + made.Submission.ID.String(), Body: apiSubmission(&made.Submission, ownShard{q})}
 	if made.Replayed {
 		out.Status, out.Replayed = http.StatusOK, "true"
 	} else if made.Existing {

@@ -117,7 +117,7 @@ func (o *submissionOutput) tagged(etag string) *submissionOutput {
 // does not know the header, treats the resource as usual.
 type getSubmissionInput struct {
 	SubmissionPath
-	Prefer string `header:"Prefer" doc:"wait=N: answer when the submission ends, or after N seconds (at most 60)" example:"wait=30"`
+	Prefer string `header:"Prefer" example:"wait=30" doc:"wait=N: answer when it ends, or after N seconds (at most 60)"`
 }
 
 // The wait comes before the read: the answer shows the state after the end. When the server stops meanwhile, ends

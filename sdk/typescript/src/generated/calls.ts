@@ -868,7 +868,7 @@ export class Calls {
 
   /** Read a submission. With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds. Needs the scope read. */
   getSubmission(id: string, options: CallOptions & {
-    /** wait=N: answer when the submission ends, or after N seconds (at most 60) */
+    /** wait=N: answer when it ends, or after N seconds (at most 60) */
     prefer?: string
   } = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "get submission", method: "GET", path: `/v1/submissions/${part(id)}`, safe: true, signal: options.signal, headers: { "prefer": options.prefer } })
