@@ -1,4 +1,4 @@
-import { dates, queueName, rateText } from './format'
+import { dates, queueName, rateText, shown } from './format'
 import type { AuditEntry, Rate } from './types'
 
 /**
@@ -83,10 +83,20 @@ function limitsOf(is: Fields): string {
 
 const fields = (v: unknown): Fields => (typeof v === 'object' && v !== null ? (v as Fields) : {})
 
+/** The name of an object without the quotes that the log has around a text, where it reads as a text without them: company=acme, but company="7". */
+export function named(object: string): string {
+  const found = /^([^="]+=)(".*")$/.exec(object)
+  try {
+    return found ? found[1] + shown(JSON.parse(found[2]!) as string) : object
+  } catch {
+    return object // not a text of JSON
+  }
+}
+
 /** The object of an entry whose log names none: the queue, or the server. */
 function objectOf({ action, queue, target }: Entry, of: Fields): string {
   if (action.startsWith('token.') && typeof of['name'] === 'string') return `token ${of['name']}`
-  if (target) return target.replace(/^submission (\S+) chunk (\S+)$/, 'chunk $2 of submission $1')
+  if (target) return named(target).replace(/^submission (\S+) chunk (\S+)$/, 'chunk $2 of submission $1')
   if (action.startsWith('queue.') && queue) return queue.replace(/^(.+)~(\d+)$/, 'shard $2 of $1').replace(/^(?!shard \d+ of )/, 'queue ')
   return { 'rule.create': 'a rule', 'rule.lift': 'a rule', 'token.create': 'a token', 'plugin.upload': 'a plugin', 'bulk.start': 'a bulk operation', 'lifecycle.retry': 'the life-cycle worker', 'server.backup': 'the server' }[action] ?? ''
 }
@@ -103,8 +113,8 @@ function shownBy({ action, before, queue }: Entry): string[] {
 export function toldOf(e: Entry): Told {
   const refused = e.outcome !== 'ok'
   const [was, is] = [fields(e.before), refused ? {} : fields(e.after)]
-  if (e.action === 'rule.create' && ruled[String(is['action'])]) return { verb: ruled[String(is['action'])]!, object: String(is['match']), rest: untilOf(e.at, is['until']), shown: ['action', 'match', 'until'] }
-  if (e.action === 'rule.lift' && typeof was['action'] === 'string') return { verb: `lifted the ${was['action']} of`, object: String(was['match']), rest: '', shown: ['action', 'match'] }
+  if (e.action === 'rule.create' && ruled[String(is['action'])]) return { verb: ruled[String(is['action'])]!, object: named(String(is['match'])), rest: untilOf(e.at, is['until']), shown: ['action', 'match', 'until'] }
+  if (e.action === 'rule.lift' && typeof was['action'] === 'string') return { verb: `lifted the ${was['action']} of`, object: named(String(was['match'])), rest: '', shown: ['action', 'match'] }
   const [past, infinitive, rest] = verbs[e.action] ?? [e.action, e.action]
   return { verb: refused ? 'tried to ' + infinitive : past, object: objectOf(e, { ...was, ...is }), rest: refused ? '' : rest?.(is) ?? '', shown: shownBy(e) }
 }

@@ -3,6 +3,7 @@ import { clamped, queueName, rateText, visible } from './format'
 import { read, write } from './json'
 import { said, setting } from './settings'
 import type { Undo } from './state'
+import { named } from './told'
 import type { AuditEntry, Meta, MetaValue, Quota, Rate } from './types'
 
 type Done = Pick<AuditEntry, 'action' | 'queue' | 'target' | 'before' | 'after'>
@@ -67,34 +68,34 @@ const put = (path: string, was: Fields | undefined) => (was ? call('PUT', path, 
 export function undoOf({ action, queue = '', target = '', before, after }: Done): Undo | undefined {
   const base = queuePath(queue)
   const rest = target.slice(target.indexOf(' ') + 1)
-  const named = clamped(visible(target), 40)
+  const name = clamped(visible(named(target)), 40)
   const was = before as Fields | undefined
   switch (action) {
     case 'rule.create':
-      return { text: `lift ${target}`, run: () => call('DELETE', `${base}/rules/${rest}`) }
+      return { text: `lift ${named(target)}`, run: () => call('DELETE', `${base}/rules/${rest}`) }
     case 'rule.lift': {
       const match = was && matchOf(String(was['match']))
       if (!match || typeof was?.['action'] !== 'string') return undefined
       const { action: verb, reason } = was as { action: string; reason?: string }
-      return { text: `${verb} ${clamped(visible(String(was['match'])), 40)} again`, run: () => call('POST', `${base}/rules`, { action: verb, match, ...(reason ? { reason } : {}) }) }
+      return { text: `${verb} ${clamped(visible(named(String(was['match']))), 40)} again`, run: () => call('POST', `${base}/rules`, { action: verb, match, ...(reason ? { reason } : {}) }) }
     }
     case 'key.set':
     case 'key.delete':
-      return { text: `${named}: default ${limits(was)} again`, run: () => put(keyPath(queue, target), was) }
+      return { text: `${name}: default ${limits(was)} again`, run: () => put(keyPath(queue, target), was) }
     case 'value.set':
     case 'value.delete': {
       const pair = pairOf(target)
       if (!pair) return undefined
       const path = `${keyPath(queue, pair[0])}/values/${encodeURIComponent(valueText(pair[1]))}`
-      return { text: `${named}: ${limits(was)} again`, run: () => put(path, was) }
+      return { text: `${name}: ${limits(was)} again`, run: () => put(path, was) }
     }
     case 'consumer.quiet':
     case 'consumer.drain':
-      return { text: `resume ${named}`, run: () => call('POST', `${base}/consumers/${encodeURIComponent(rest)}/resume`) }
+      return { text: `resume ${name}`, run: () => call('POST', `${base}/consumers/${encodeURIComponent(rest)}/resume`) }
     case 'schedule.pause':
     case 'schedule.resume': {
       const back = action === 'schedule.pause' ? 'resume' : 'pause'
-      return { text: `${back} ${named}`, run: () => call('POST', `${base}/schedules/${encodeURIComponent(rest)}/${back}`) }
+      return { text: `${back} ${name}`, run: () => call('POST', `${base}/schedules/${encodeURIComponent(rest)}/${back}`) }
     }
     case 'submission.change':
       return typeof was?.['priority'] === 'number' ? { text: `priority ${was['priority']} again`, run: () => call('PATCH', `/v1/submissions/${rest}`, { priority: was['priority'] }) } : undefined
@@ -109,11 +110,11 @@ export function undoOf({ action, queue = '', target = '', before, after }: Done)
     case 'plugin.canary':
       return pluginBefore(rest, (before ?? {}) as InUse, (after ?? {}) as InUse)
     case 'plugin.settings':
-      return { text: `${named}: its settings as they were`, scope: 'plugins', run: () => call('PUT', `${pluginPath(rest)}/settings`, was?.['settings'] ?? {}) }
+      return { text: `${name}: its settings as they were`, scope: 'plugins', run: () => call('PUT', `${pluginPath(rest)}/settings`, was?.['settings'] ?? {}) }
     case 'strategy.delete':
-      return typeof before === 'string' ? { text: `${named} as it was`, run: () => call('PUT', `${base}/strategies/${encodeURIComponent(rest)}`, { strategy: before }) } : undefined
+      return typeof before === 'string' ? { text: `${name} as it was`, run: () => call('PUT', `${base}/strategies/${encodeURIComponent(rest)}`, { strategy: before }) } : undefined
     case 'strategy.change':
-      return typeof before === 'string' && typeof after === 'string' ? { text: `${named} as it was`, run: () => call('PUT', `${base}/strategies/${encodeURIComponent(rest)}`, { strategy: before }) } : undefined
+      return typeof before === 'string' && typeof after === 'string' ? { text: `${name} as it was`, run: () => call('PUT', `${base}/strategies/${encodeURIComponent(rest)}`, { strategy: before }) } : undefined
   }
   return undefined
 }

@@ -48,7 +48,7 @@ test('a value: the page says who changed what, and offers both', async () => {
   await call(quern.url, 'PUT', value, { limit: 9, weight: 5 }, kim)
   await save()
   await t.conflict.getByText('It changed while you edited it.').waitFor()
-  assert.match(await t.conflict.getByRole('alert').textContent(), /kim set company="acme"/)
+  assert.match(await t.conflict.getByRole('alert').textContent(), /kim set company=acme/)
   assert.deepEqual(await t.field('limit'), ['3', '9', '7'])
   assert.deepEqual(await t.field('weight'), ['2', '5', 'you did not change it'])
   const now = async () => { const v = await call(quern.url, 'GET', value); return [v.limit, v.weight] }
@@ -255,7 +255,7 @@ test('a rule that another has set is not changed unseen', async () => {
   const set = () => t.page.getByRole('button', { name: 'Pause', exact: true }).click()
   await t.page.getByLabel('Why').fill('a test')
   await set()
-  await t.conflict.getByText(/There is one already.*kim paused company="acme"/).waitFor()
+  await t.conflict.getByText(/There is one already.*kim paused company=acme/).waitFor()
   assert.deepEqual(await t.field('reason'), ['their API is down', 'a test'])
   assert.deepEqual(await t.field('until'), ['1 Jan 2100, 00:00:00', 'it is lifted'])
   assert.deepEqual(await t.axe(), [])
@@ -322,7 +322,7 @@ test('a change that comes after the form looked, and before it writes, is not ov
   const rule = { action: 'pause', match: { meta: { company: 'late' } }, reason: 'their API is down' }
   await overtake('POST', `**${base}/rules`, () => call(quern.url, 'POST', `${base}/rules`, rule, kim))
   await button('Pause').click()
-  await t.conflict.getByText(/There is one already.*kim paused company="late"/).waitFor()
+  await t.conflict.getByText(/There is one already.*kim paused company=late/).waitFor()
   await t.take()
   await t.over()
 })

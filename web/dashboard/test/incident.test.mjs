@@ -61,8 +61,8 @@ test('what was changed is undone: a lifted rule at once, a limit from the activi
   await call(quern.url, 'PUT', value, { limit: 5, weight: 2 })
   await t.go('#/activity')
   const row = t.page.getByRole('region', { name: 'What changed' }).locator('tbody tr').filter({ hasText: 'to limit 5 and weight 2' }).first()
-  await row.getByRole('button', { name: /^Undo: .* set company="undo" to limit 5 and weight 2, / }).click()
-  const asked = t.page.getByRole('dialog', { name: 'Undo: company="undo": limit 3, weight 1 again?' })
+  await row.getByRole('button', { name: /^Undo: .* set company=undo to limit 5 and weight 2, / }).click()
+  const asked = t.page.getByRole('dialog', { name: 'Undo: company=undo: limit 3, weight 1 again?' })
   await asked.getByRole('button', { name: 'Undo' }).click()
   await eventually(async () => {
     const { limit, weight } = await call(quern.url, 'GET', value)

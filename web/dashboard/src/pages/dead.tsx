@@ -131,7 +131,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
       {items?.length === 0 && !list.data?.next && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'No dead letters. A chunk becomes one after its last attempt; the queue’s setting max_attempts is the number of attempts.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Dead chunks" items={items} id={id} scope={String(query)} chosen={chosen} choose={may('operate') ? choose : undefined} open={(d) => link(`submissions/${d.submission}/${d.index}`)}
-          columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Tries', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}
+          columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Attempts', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}
           cells={(d) => [
             <td><a class="mono" href={link(`submissions/${d.submission}/${d.index}`)}>{id(d)}</a></td>, <td class="note">{d.died_at ? moment(d.died_at) : ''}</td>, <td class="r" title={`${exact(d.expiries)} of them by their deadline`}>{exact(d.attempts)}</td>,
             <td class="r">{exact(d.redrives)}</td>, <td class="mono"><Clamp text={d.consumer ?? ''} /></td>, <td class="wrap error">{d.error ? <Expand text={d.error} /> : <span class="note">none reported</span>}</td>, <td class="r"><Gate scope="operate"><Redrive d={d} done={() => { list.again(); changed() }} /></Gate></td>,
