@@ -1,4 +1,5 @@
 import { dates, queueName, rateText, shown } from './format'
+import { read } from './json'
 import type { AuditEntry, Rate } from './types'
 
 /**
@@ -87,7 +88,7 @@ const fields = (v: unknown): Fields => (typeof v === 'object' && v !== null ? (v
 export function named(object: string): string {
   const found = /^([^="]+=)(".*")$/.exec(object)
   try {
-    return found ? found[1] + shown(JSON.parse(found[2]!) as string) : object
+    return found ? found[1] + shown(read(found[2]!) as string) : object
   } catch {
     return object // not a text of JSON
   }
