@@ -74,7 +74,7 @@ func (q *Queue) validBulk(r *queue.BulkRequest) error {
 		}
 	}
 	for _, state := range f.States {
-		if state != queue.Open && (!r.Action.OnLetters() || state != queue.CompletedWithDead) {
+		if r.Action != queue.BulkPurge && state != queue.Open && (!r.Action.OnLetters() || state != queue.CompletedWithDead) {
 			return queue.Invalid("/filter/states", "has %q: only submissions that are open have something for this "+
 				"action (and, for dead letters, those that are completed_with_dead)", state)
 		}
@@ -213,7 +213,8 @@ func (p *bulkRunner) turnOf(ctx context.Context, q *Queue, b *queue.Bulk) {
 	}
 }
 
-// page does a page. While dead letters are decided to leave for a queue, that queue cannot be deleted.
+// page does a page. While dead letters are decided to leave for a queue, that queue cannot be deleted. Submissions whose
+// deletion a page has ordered are deleted behind it: what deletes them needs the history for itself.
 func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int) (n int, more bool, err error) {
 	if b.Action == queue.BulkForward && !b.DryRun {
 		p.e.forwards.doors.RLock()
@@ -222,7 +223,11 @@ func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int
 			return 0, false, err
 		}
 	}
-	return q.shard.Bulks.Step(ctx, b.ID, most)
+	n, more, err = q.shard.Bulks.Step(ctx, b.ID, most)
+	if b.Action == queue.BulkPurge && !b.DryRun && err == nil {
+		err = q.shard.Deletions.Due(ctx)
+	}
+	return n, more, err
 }
 
 // failed decides what a failed step means: what may pass is tried again, anything else ends the operation.

@@ -31,8 +31,8 @@ import (
 const bulkAbout = "Applies an action to everything in a queue that matches the filter, in the background. " +
 	"`redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that wait for " +
 	"a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for " +
-	"a retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a " +
-	"restart, the operation continues where it was. A dry run counts the matches and changes nothing."
+	"a retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. `purge` " +
+	"deletes submissions, open and ended, with all that the server has of them. After a restart, the operation continues where it was. A dry run counts the matches and changes nothing."
 
 // bulks are the handlers of bulk operations.
 type bulks struct {
@@ -131,7 +131,7 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 		state, ok := queue.ParseSubmissionState(name)
 		if !ok {
 			return r, queue.Invalid(fmt.Sprintf("/filter/states/%d", i),
-				"must be a state of a submission: open or completed_with_dead")
+				"must be a state of a submission, such as open or completed_with_dead")
 		}
 		f.States = append(f.States, state)
 	}
@@ -255,7 +255,10 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		CancelledBy: b.EndedBy, RemainingMS: (b.Remaining + time.Millisecond - 1).Milliseconds(),
 	}
 	w, percent := b.Walk, b.Walk.Percent(b.State)
-	out.Examined, out.ToExamine, out.Percent = &w.Examined, &w.ToExamine, &percent
+	out.Examined = &w.Examined
+	if b.Action != queue.BulkPurge || b.State != queue.BulkRunning { // no one counts the ended submissions
+		out.ToExamine, out.Percent = &w.ToExamine, &percent
+	}
 	// 0 is a priority like any other, so its presence, not its value, says whether the action has one.
 	if b.Action == queue.BulkReprioritize {
 		out.Priority = &b.Priority

@@ -65,10 +65,11 @@ func bulkRunCommand(a *app) *cobra.Command {
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
 		Long: "Apply ACTION to everything in a queue that matches the flags. redrive, delete and forward apply to dead letters, " +
 			"retry and give_up to chunks\n" +
-			"that wait for a retry, cancel and reprioritize to open submissions. retry also ends the delays of released chunks " +
-			"(snoozes). The operation\n" +
-			"continues after a restart of the server. An interrupt cancels it.",
-		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
+			"that wait for a retry, cancel and reprioritize to open submissions. purge deletes submissions, open and ended, with " +
+			"all that the server\n" +
+			"has of them. retry also ends the delays of released chunks (snoozes). The operation continues after a restart of the " +
+			"server. An\ninterrupt cancels it.",
+		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run\n  quern bulk run purge --meta customer=7",
 		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := o.request(args[0], a.queueName(), cmd.Flags().Changed("priority"), time.Now())
@@ -94,7 +95,7 @@ func bulkRunCommand(a *app) *cobra.Command {
 	f.BoolVar(&o.all, "all", false, "everything in the queue; required without another filter")
 	f.StringVar(&o.Filter.Submission, "submission", "", "only from this submission")
 	f.StringSliceVar(&o.Filter.States, "state", nil,
-		"only from submissions in this state: open, or for dead letters completed_with_dead; repeatable")
+		"only from submissions in this state: open; for dead letters also completed_with_dead, for purge any; repeatable")
 	f.StringArrayVar(&o.meta, "meta", nil, "only from submissions with this KEY=VALUE; repeatable")
 	f.StringVar(&o.createdBefore, "created-before", "", "only from submissions inserted before this time, or "+
 		"longer ago than this (24h)")

@@ -13,7 +13,7 @@ import (
 type BulkAction uint8
 
 // The actions. Redrive, Delete and Forward are about dead letters, Retry and GiveUp about chunks that wait for a retry, Cancel
-// and Reprioritize about open submissions.
+// and Reprioritize about open submissions, Purge about open and ended ones.
 const (
 	BulkRedrive BulkAction = iota
 	BulkDelete
@@ -22,9 +22,10 @@ const (
 	BulkGiveUp
 	BulkCancel
 	BulkReprioritize
+	BulkPurge
 )
 
-var bulkActions = [...]string{"redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"}
+var bulkActions = [...]string{"redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize", "purge"}
 
 func (a BulkAction) String() string { return bulkActions[a] }
 

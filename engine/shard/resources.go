@@ -101,12 +101,15 @@ func (r *resources) of(s *Shard) {
 	r.DeadLetters.Bytes = s.options.bytes()
 	r.Forwarding = deadletters.FaceForwarding(letters, uint64(s.options.Born)*queue.MaxShards+uint64(s.options.ID),
 		book, s.intake())
-	r.Bulks = bulks.Face(door(s, func() *bulks.Part { return s.parts.bulks }), r.DeadLetters, history.RLocker())
 	r.Retention = retention.New(door(s, func() retention.Kept { return s.parts.letters }), retention.Options{
 		History: history, Letters: r.DeadLetters, Book: book, Checkpoint: s.checkpoints.now, Ahead: s.ahead.Load,
 	})
 	r.Deletions = deletions.Face(door(s, func() *deletions.Part { return s.parts.deletions }),
 		deletions.Means{Get: r.Submissions.Get, Erase: r.Retention.Erase})
+	r.Bulks = bulks.Face(door(s, func() *bulks.Part { return s.parts.bulks }), r.DeadLetters, struct {
+		*submissions.Submissions // List
+		*deletions.Deletions
+	}{r.Submissions, r.Deletions}, history.RLocker())
 	r.Recounts = recount.Face(door(s, func() *recount.Part { return s.parts.recount }), s.options.RecountEvery)
 	r.Schedules = schedules.Face(door(s, func() *schedules.Part { return s.parts.schedules }), book, schedules.Means{
 		Full: s.Full, Room: func(n *queue.NewSubmission) error { return s.contents.room(bytesOf(n)) },

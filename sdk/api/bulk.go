@@ -1,7 +1,8 @@
 package api
 
 // The values of BulkRequest.Action. Redrive, delete and forward apply to dead letters, retry and give_up to chunks that
-// wait for a retry, cancel and reprioritize to open submissions. Retry also ends the delays of released chunks.
+// wait for a retry, cancel and reprioritize to open submissions. Purge deletes submissions, open and ended. Retry also ends
+// the delays of released chunks.
 const (
 	BulkRedrive      = "redrive"
 	BulkDelete       = "delete"
@@ -10,6 +11,7 @@ const (
 	BulkGiveUp       = "give_up"
 	BulkCancel       = "cancel"
 	BulkReprioritize = "reprioritize"
+	BulkPurge        = "purge"
 )
 
 // The states of a bulk operation. All but BulkRunning are final.
@@ -50,7 +52,7 @@ type BulkRequest struct {
 // BulkFilter selects the matches of a bulk operation; they satisfy every given field.
 type BulkFilter struct {
 	Submission string `json:"submission,omitempty"` // Only this submission
-	// Submissions in one of these states: open; for dead letters also completed_with_dead
+	// Submissions in one of these states: open; for dead letters also completed_with_dead; for purge any
 	States        []string `json:"states,omitempty"`
 	Meta          Meta     `json:"meta,omitempty"`          // Submissions with all of these values
 	CreatedBefore Time     `json:"created_before,omitzero"` // Submissions inserted before this time
@@ -95,11 +97,12 @@ type BulkOperation struct {
 	Refused uint64 `json:"refused"`
 	Failure string `json:"failure,omitempty"` // Error that ended it
 
-	// Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of
-	// the queue or of the filter's submission
+	// Number of items examined, matching or not: dead letters, chunks that wait for a retry, or submissions of the
+	// queue or of the filter's submission
 	Examined *uint64 `json:"examined,omitempty"`
 	// Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than
-	// examined, and equal to it when the operation has completed
+	// examined, and equal to it when the operation has completed. Absent for a purge that runs, as the server does not
+	// count ended submissions
 	ToExamine *uint64 `json:"to_examine,omitempty"`
 	// Share of the items examined, rounded down; 100 only when it has completed
 	Percent *int `json:"percent,omitempty" limit:"0..100"`

@@ -97,7 +97,7 @@ var names = map[string][]string{
 	"actions":      {ActionPause, ActionBlock},
 	"backoffs":     {BackoffExponential, BackoffLinear, BackoffFixed, BackoffList},
 	"breakers":     {BreakerClosed, BreakerStarting, BreakerOpen, BreakerHalfOpen, BreakerThrottled, BreakerQuarantined, BreakerHeld},
-	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkGiveUp, BulkCancel, BulkReprioritize},
+	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkGiveUp, BulkCancel, BulkReprioritize, BulkPurge},
 	"bulk states":  {BulkRunning, BulkCompleted, BulkCancelled, BulkFailed},
 	"causes":       {CauseLimit, CauseRule, CauseNotDue, CauseAfter, CauseDead, CauseEmpty, CauseUnasked, CauseNone, CauseRate},
 	"chunk states": {ChunkReady, ChunkWaiting, ChunkReserved, ChunkDone, ChunkDead, ChunkSkipped, ChunkForwarded},

@@ -19,6 +19,7 @@ import (
 type Bulks struct {
 	shell.Door[*Part]
 	letters Letters
+	purged  Purged
 	history sync.Locker
 }
 
@@ -37,8 +38,8 @@ type Letters interface {
 
 // Face has the calls about bulk operations. It holds history while it makes and commits a page, so
 // that the history loses no submission in this time.
-func Face(door shell.Door[*Part], letters Letters, history sync.Locker) *Bulks {
-	return &Bulks{Door: door, letters: letters, history: history}
+func Face(door shell.Door[*Part], letters Letters, purged Purged, history sync.Locker) *Bulks {
+	return &Bulks{Door: door, letters: letters, purged: purged, history: history}
 }
 
 // Start makes a bulk operation exist; Step does its work. It returns after the commit.
@@ -131,6 +132,8 @@ func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mor
 	defer b.history.Unlock()
 	switch {
 	case left == 0: // it has reached its limit
+	case p.request.Action == queue.BulkPurge:
+		n, err = p.purge(ctx)
 	case p.request.Action.OnLetters():
 		n, err = p.deadLetters(ctx)
 	case p.request.Action.OnRetries():
@@ -138,7 +141,7 @@ func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mor
 	default:
 		n, err = p.submissions()
 	}
-	whole := n == left && left > 0 // there may be more
+	whole := n == left && left > 0 || p.unread // there may be more
 	paused := p.seen.Spent() && !whole
 	switch {
 	case err != nil || whole || p.overtaken:

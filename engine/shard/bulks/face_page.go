@@ -34,6 +34,7 @@ type page struct {
 	waits     commit.Set
 	seen      survey.Survey
 	noted     uint64 // of what was seen, how much is noted
+	unread    bool   // of a purge: there are submissions that it has not looked at
 	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
 }
 

@@ -23,16 +23,18 @@ type script struct {
 	*Bulks
 	part    *Part
 	letters *deadletters.Part
+	purging purging
 }
 
 func newScript(t *testing.T) *script {
-	x := &script{Shell: shelltest.New(t)}
+	x := &script{Shell: shelltest.New(t), purging: purging{room: 1000}}
+	x.purging.script = x
 	x.join(x.Machine)
 	door := shelltest.Door(x.Shell, x.part)
 	door.Part = func() *Part { return x.part }
 	letters := deadletters.Face(shelltest.Door(x.Shell, x.letters), new(sync.Mutex),
 		submissions.New(x.Shell, "q", nil, new(locks.RWMutex[shell.InHistory])))
-	x.Bulks = Face(door, letters, new(sync.Mutex))
+	x.Bulks = Face(door, letters, &x.purging, new(sync.Mutex))
 	return x
 }
 

@@ -222,6 +222,9 @@ func (p *Part) Intended(count func(what string, n int)) {
 func (p *Part) present(r *queue.BulkRequest) uint64 {
 	m := p.m
 	id := r.Filter.Dead.Submission
+	if r.Action == queue.BulkPurge {
+		return 0 // no one counts the ended ones
+	}
 	if id == 0 {
 		switch {
 		case r.Action.OnLetters():
@@ -245,6 +248,11 @@ func (p *Part) present(r *queue.BulkRequest) uint64 {
 
 // walked is a step's progress: n more were walked over, and what is there now bounds the rest.
 func (p *Part) walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
+	if r.Action == queue.BulkPurge {
+		w.Examined += n
+		w.ToExamine = w.Examined
+		return
+	}
 	w.Examined = min(w.Examined+n, w.ToExamine)
 	w.ToExamine = min(w.ToExamine, w.Examined+p.present(r))
 }

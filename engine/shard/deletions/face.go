@@ -45,14 +45,12 @@ func (d *Deletions) Delete(ctx context.Context, id queue.SubmissionID, cancel bo
 		case r != nil && !r.Ending && !cancel:
 			return &queue.Error{Code: queue.CodeConflict, Message: "The submission is open. Cancel it first, or send " +
 				"cancel=true with the deletion."}
-		case len(d.Part().ordered) >= queue.MaxDeletions:
+		case d.Room() == 0:
 			return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf("%d "+
 				"submissions of the queue are to be deleted already, the most at a time. The log says why they are "+
 				"not gone. Delete this one later.", queue.MaxDeletions)}
-		case r != nil:
-			m.EndSubmission(r, queue.Cancelled, "", now)
 		}
-		m.Encode(now).Deletion(&journal.Deletion{ID: id})
+		d.Order(m, id, now)
 		before := map[string]any{"state": was.State.String(), "chunks": was.Chunks, "done": was.Done}
 		m.ActLog.Tell(now, acts, before, nil)
 		return nil
@@ -61,6 +59,17 @@ func (d *Deletions) Delete(ctx context.Context, id queue.SubmissionID, cancel bo
 		return err
 	}
 	return d.erase(ctx, id)
+}
+
+// Room is how many deletions can be ordered now. The mutex is held.
+func (d *Deletions) Room() int { return max(0, queue.MaxDeletions-len(d.Part().ordered)) }
+
+// Order ends a submission if it is open, and encodes that it is to be deleted. The mutex is held.
+func (d *Deletions) Order(m *machine.Machine, id queue.SubmissionID, now queue.Time) {
+	if r := m.Live(id); r != nil {
+		m.EndSubmission(r, queue.Cancelled, "", now)
+	}
+	m.Encode(now).Deletion(&journal.Deletion{ID: id})
 }
 
 func (d *Deletions) erase(ctx context.Context, id queue.SubmissionID) error {

@@ -928,8 +928,9 @@ class Calls:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
         in the background. `redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that
         wait for a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for a
-        retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a restart, the
-        operation continues where it was. A dry run counts the matches and changes nothing.
+        retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. `purge` deletes
+        submissions, open and ended, with all that the server has of them. After a restart, the operation continues where it was.
+        A dry run counts the matches and changes nothing.
         """
         found: types.BulkOperation = self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
@@ -1884,8 +1885,9 @@ class AsyncCalls:
         """Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter,
         in the background. `redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that
         wait for a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for a
-        retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. After a restart, the
-        operation continues where it was. A dry run counts the matches and changes nothing.
+        retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. `purge` deletes
+        submissions, open and ended, with all that the server has of them. After a restart, the operation continues where it was.
+        A dry run counts the matches and changes nothing.
         """
         found: types.BulkOperation = await self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found

@@ -443,7 +443,7 @@ class BulkFilter(TypedDict, total=False):
     meta: Meta
     #: At most this many of the matching dead letters: those that died first, as of the start of the operation. 0 or absent: all
     oldest: int
-    #: Submissions in one of these states: open; for dead letters also completed_with_dead
+    #: Submissions in one of these states: open; for dead letters also completed_with_dead; for purge any
     states: list[str]
     #: Only this submission
     submission: str
@@ -451,7 +451,7 @@ class BulkFilter(TypedDict, total=False):
 
 class _BulkOperationRequired(TypedDict):
     #: Action on each match
-    action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"]
+    action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize", "purge"]
     #: Start of the operation, which ignores everything that comes later
     created_at: str
     #: Number of changes; in a dry run, of those that it would make
@@ -480,7 +480,7 @@ class BulkOperation(_BulkOperationRequired, total=False):
     actor: str
     #: Name of the caller that cancelled it
     cancelled_by: str
-    #: Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of the queue or of the
+    #: Number of items examined, matching or not: dead letters, chunks that wait for a retry, or submissions of the queue or of the
     #: filter's submission
     examined: int
     #: Error that ended it
@@ -501,13 +501,13 @@ class BulkOperation(_BulkOperationRequired, total=False):
     #: For forward: the target queue
     to: str
     #: Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to
-    #: it when the operation has completed
+    #: it when the operation has completed. Absent for a purge that runs, as the server does not count ended submissions
     to_examine: int
 
 
 class _BulkRequestRequired(TypedDict):
     #: Action on each match. retry also ends the delays of released chunks (snoozes)
-    action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize"]
+    action: Literal["redrive", "delete", "forward", "retry", "give_up", "cancel", "reprioritize", "purge"]
     #: The queue
     queue: str
 

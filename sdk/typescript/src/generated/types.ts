@@ -147,7 +147,7 @@ export type BulkFilter = {
   meta?: Meta
   /** At most this many of the matching dead letters: those that died first, as of the start of the operation. 0 or absent: all */
   oldest?: number
-  /** Submissions in one of these states: open; for dead letters also completed_with_dead */
+  /** Submissions in one of these states: open; for dead letters also completed_with_dead; for purge any */
   states?: string[]
   /** Only this submission */
   submission?: string
@@ -155,7 +155,7 @@ export type BulkFilter = {
 
 export type BulkOperation = {
   /** Action on each match */
-  action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize"
+  action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize" | "purge"
   /** Name of the caller: that of the access token or, on an open server, the name in the request, at most 128 bytes */
   actor?: string
   /** Name of the caller that cancelled it */
@@ -166,7 +166,7 @@ export type BulkOperation = {
   done: number
   /** Count the matches, and change nothing */
   dry_run: boolean
-  /** Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of the queue or of the filter's submission */
+  /** Number of items examined, matching or not: dead letters, chunks that wait for a retry, or submissions of the queue or of the filter's submission */
   examined?: number
   /** Error that ended it */
   failure?: string
@@ -196,7 +196,7 @@ export type BulkOperation = {
   state: "running" | "completed" | "cancelled" | "failed"
   /** For forward: the target queue */
   to?: string
-  /** Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to it when the operation has completed */
+  /** Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to it when the operation has completed. Absent for a purge that runs, as the server does not count ended submissions */
   to_examine?: number
   /** Number of matches left as they were: another caller was first, or there was nothing to do */
   unchanged: number
@@ -204,7 +204,7 @@ export type BulkOperation = {
 
 export type BulkRequest = {
   /** Action on each match. retry also ends the delays of released chunks (snoozes) */
-  action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize"
+  action: "redrive" | "delete" | "forward" | "retry" | "give_up" | "cancel" | "reprioritize" | "purge"
   /** Name of the access token; on an open server, the name in the request, at most 128 bytes */
   actor?: string
   /** Count the matches, and change nothing */

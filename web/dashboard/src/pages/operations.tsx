@@ -9,7 +9,7 @@ import { BulkList, bulkPath } from './bulk'
 import { Worker } from './lifecycle'
 
 const states = ['completed', 'cancelled', 'failed']
-const actions = ['redrive', 'delete', 'forward', 'retry', 'cancel', 'reprioritize']
+const actions = ['redrive', 'delete', 'forward', 'retry', 'cancel', 'reprioritize', 'purge']
 
 /** What is done with many at once, and what the queue does by itself because its time has come. */
 export function Operations() {

@@ -48,7 +48,7 @@ export function Submissions() {
       <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} age={age} />
       <Views />
       {q.get('many') && !schedule ? <Many filter={{ ...filterOf(q.get('state'), meta), ...bound }} close={() => refine({ many: undefined })} /> : null}
-      <Operations queue={queue.value} of={['cancel', 'retry', 'reprioritize']} />
+      <Operations queue={queue.value} of={['cancel', 'retry', 'reprioritize', 'purge']} />
       <section class="card w12">
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
