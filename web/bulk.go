@@ -32,7 +32,8 @@ const bulkAbout = "Applies an action to everything in a queue that matches the f
 	"`redrive`, `delete` and `forward` (to another queue) are for dead letters. `retry` makes chunks that wait for " +
 	"a retry ready now, and also ends the delays of released chunks (snoozes). `give_up` ends chunks that wait for " +
 	"a retry, as if their attempts were used up. `cancel` and `reprioritize` are for open submissions. `purge` " +
-	"deletes submissions, open and ended, with all that the server has of them. After a restart, the operation continues where it was. A dry run counts the matches and changes nothing."
+	"deletes submissions, open and ended, with all that the server has of them. After a restart, the operation " +
+	"continues where it was. A dry run counts the matches and changes nothing."
 
 // bulks are the handlers of bulk operations.
 type bulks struct {

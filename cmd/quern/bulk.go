@@ -69,8 +69,9 @@ func bulkRunCommand(a *app) *cobra.Command {
 			"all that the server\n" +
 			"has of them. retry also ends the delays of released chunks (snoozes). The operation continues after a restart of the " +
 			"server. An\ninterrupt cancels it.",
-		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run\n  quern bulk run purge --meta customer=7",
-		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
+		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run\n" +
+			"  quern bulk run purge --meta customer=7",
+		Args: cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := o.request(args[0], a.queueName(), cmd.Flags().Changed("priority"), time.Now())
 			if err != nil {
