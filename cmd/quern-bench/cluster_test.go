@@ -17,8 +17,9 @@ import (
 // All its processes have ended then, and also when it is interrupted.
 func TestClusterOnASmallScale(t *testing.T) {
 	t.Parallel()
-	server := filepath.Join(t.TempDir(), "quern")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", server, "github.com/quern-queue/quern/cmd/quern")
+	programs := t.TempDir()
+	server := filepath.Join(programs, "quern")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "github.com/quern-queue/quern/cmd/quern", ".")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
@@ -62,10 +63,11 @@ func smallCluster(t *testing.T, ctx context.Context, server string, progress fun
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	r := &run{report: &report{}, options: options{dir: dir, server: server, turn: 100 * time.Millisecond, progress: func(line string) {
-		t.Log(line)
-		progress(line)
-	}}}
+	r := &run{report: &report{}, options: options{dir: dir, server: server, turn: 100 * time.Millisecond,
+		floor: []string{filepath.Join(filepath.Dir(server), "quern-bench"), floorCommand}, progress: func(line string) {
+			t.Log(line)
+			progress(line)
+		}}}
 	ending := clusterFigures(ctx, r, clusterScale{submissions: 20, chunks: 1000, kills: 1, moves: 1, held: 20, acts: 100,
 		grace: 3 * time.Second, batch: 20, queues: 2, rounds: 1, calls: 20, river: 500})
 	left, err := filepath.Glob(filepath.Join(dir, "quern-pg*"))
