@@ -288,7 +288,12 @@ func (s *Server) Synchronous(ctx context.Context, names string) error {
 			return err
 		}
 	}
-	return s.Await(ctx, "SELECT current_setting('synchronous_standby_names') = '"+names+"'")
+	if err := s.Await(ctx, "SELECT current_setting('synchronous_standby_names') = '"+names+"'"); err != nil {
+		return err
+	}
+	// A session sees the new setting before commits obey it: the checkpointer is the one that tells them. It does so
+	// before it serves a request.
+	return s.Do(ctx, "CHECKPOINT")
 }
 
 // Kill ends all processes of the server with SIGKILL.
