@@ -225,7 +225,10 @@ func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int
 	}
 	n, more, err = q.shard.Bulks.Step(ctx, b.ID, most)
 	if b.Action == queue.BulkPurge && !b.DryRun && err == nil {
-		err = q.shard.Deletions.Due(ctx)
+		// One that cannot be deleted now, of this purge or another caller's, must not end the purge: its order is durable.
+		if stuck := q.shard.Deletions.Due(ctx); stuck != nil && ctx.Err() == nil && p.mayWarn() {
+			p.e.options.Logger.Warn("a submission could not be deleted; the server tries again", "queue", q.name, "error", stuck)
+		}
 	}
 	return n, more, err
 }

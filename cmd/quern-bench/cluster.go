@@ -201,7 +201,7 @@ func (c *clusterBed) workRiver(ctx context.Context, program string, n int) (floa
 }
 
 // proxied is one call at a time, sent to the owner and to a node that passes it on, in turns. It reserves a chunk, which writes nothing: so
-// the connections are most of it. The floor is the same between two bare servers, one of which passes calls on.
+// the connections are most of it. The floor is the same calls to two bare servers; the second passes them on to the first.
 func (c *clusterBed) proxied(ctx context.Context, scale clusterScale) error {
 	c.progress("proxied_p50 and direct_p50")
 	owner, err := c.owner(ctx, engine.DefaultQueue)

@@ -22,10 +22,11 @@ type Runs struct {
 	n    uint64
 }
 
-// timed notes how long the reservation was held by a consumer that now reports the result.
+// timed notes how long the reservation was held by a consumer that now reports the result. A replay notes nothing: what
+// is measured begins with the server.
 func (m *Machine) timed(r *Record, slot uint32) {
 	h := m.Holds.At(slot)
-	if !h.Counted {
+	if !h.Counted || m.Replay {
 		return
 	}
 	took, x := m.Now.Sub(h.Reserved), &m.Runs
