@@ -5,6 +5,8 @@
 set -euo pipefail
 binary=$(realpath "$1")
 cd "$(dirname "$0")"
+untracked() { git ls-files --others --exclude-standard . 2>/dev/null || true; } # a release has no git
+before=$(untracked)
 document=../../web/testdata/openapi.json
 [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true PATH=$PWD/node_modules/.bin:$PATH
@@ -28,3 +30,4 @@ url=
 while [ -z "$url" ] && read -r line <&"${server[0]}"; do url=$(grep -o 'http://127[^ )]*' <<<"$line" || true); done
 generated/caller "${url%/}"
 for caller in fetch hey; do node "generated/built/$caller.js" "${url%/}"; done
+diff <(echo "$before") <(untracked) || { echo "the check leaves files that git does not ignore"; exit 1; }

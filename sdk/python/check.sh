@@ -4,6 +4,8 @@
 set -euo pipefail
 binary=$(realpath "$1"); out=$(realpath -m "$2")
 cd "$(dirname "$0")"
+untracked() { git ls-files --others --exclude-standard . 2>/dev/null || true; } # a release has no git
+before=$(untracked)
 
 # Debian has all the tools; elsewhere have them in the python3 of the PATH.
 ../../internal/install.sh python
@@ -29,5 +31,8 @@ rm -rf "$out"/quern-*; PYTHONWARNINGS=ignore "$python" -m build --no-isolation -
 "$python" -m venv "$tools/venv"
 "$tools/venv/bin/pip" install --quiet --no-index "$out"/quern-*.whl
 (cd / && "$tools/venv/bin/python" -c 'import quern, pathlib; assert (pathlib.Path(quern.__file__).parent / "py.typed").exists(); print("quern", quern.__version__)')
+"$python" -m venv --system-site-packages "$tools/checkout"
+"$tools/checkout/bin/pip" install --quiet --no-index --no-build-isolation --no-deps .
 ls "$out"
+diff <(echo "$before") <(untracked) || { echo "an install leaves files that git does not ignore"; exit 1; }
 rm -rf build src/*.egg-info

@@ -3,9 +3,14 @@
 # Deno with fetch, as browsers have it. Run by `make clients`.
 set -euo pipefail
 cd "$(dirname "$0")"
+untracked() { git ls-files --others --exclude-standard . 2>/dev/null || true; } # a release has no git
+before=$(untracked)
 npm run --silent build && npm run --silent test
 node_modules/.bin/deno test --quiet --no-check -A test/addresses.test.mjs
 go build -o ../../bin/conformance ../conformance
 ../../bin/conformance -timeout 1m node test/conformant.mjs & node=$!
 ../../bin/conformance -timeout 1m node_modules/.bin/deno run -A test/conformant.mjs
 wait $node
+npm pack --silent --ignore-scripts >/dev/null
+diff <(echo "$before") <(untracked) || { echo "an install leaves files that git does not ignore"; exit 1; }
+rm -f ./*.tgz

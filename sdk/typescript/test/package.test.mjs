@@ -8,15 +8,21 @@ import { folder, root, text } from './harness.mjs'
 
 const here = join(root, 'sdk/typescript')
 
-test('the packed package installs without dependencies, and its types need no others', () => {
+/** Packs the client and installs the package in an empty project. */
+function installed(type) {
   const project = folder()
   const run = (...command) => execFileSync(command[0], command.slice(1), { cwd: project, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
   const [packed] = JSON.parse(execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: here, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }))
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ private: true, type }))
+  run('npm', 'install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename))
+  return { project, packed, run }
+}
+
+test('the packed package installs without dependencies, and its types need no others', () => {
+  const { project, packed, run } = installed('module')
   const files = packed.files.map((f) => f.path)
   for (const want of ['LICENSE', 'README.md', 'dist/index.js', 'dist/index.d.ts', 'dist/transport_fetch.js', 'dist/objects/index.js', 'src/index.ts']) assert.ok(files.includes(want), `${want} is not in the package`)
   assert.ok(files.every((f) => !/\btest\b|node_modules|generate\.mjs/.test(f)), `the package has more than it should: ${files}`)
-  writeFileSync(join(project, 'package.json'), '{"private": true, "type": "module"}')
-  run('npm', 'install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename))
   writeFileSync(join(project, 'use.ts'), `import { Client, type Chunk, type api } from '@quern/client'
 import { FileBucket, Store, type Bucket } from '@quern/client/objects'
 const client = new Client('http://127.0.0.1:2', { token: 'qn_x' })
@@ -35,4 +41,18 @@ export const opened = (): Bucket => new FileBucket('/nowhere')
   assert.equal(about.dependencies, undefined)
   assert.equal(about.publishConfig.provenance, true)
   assert.match(about.repository.url, /quern-queue\/quern/)
+})
+
+// Node.js 20.19, 22.12 and later load ES modules with require. Older ones refuse, and say what to write instead. With a flag, newer ones do the same.
+test('CommonJS requires every entry, or is told to import it', () => {
+  const { run, project } = installed('commonjs')
+  const flag = '--no-experimental-require-module'
+  const asOld = process.features.require_module ? [process.execPath, flag] : [process.execPath]
+  writeFileSync(join(project, 'every.js'), `
+for (const [name, value] of [['', 'Client'], ['/testing', 'startServer'], ['/objects', 'Store']]) console.log(typeof require('@quern/client' + name)[value])`)
+  writeFileSync(join(project, 'import.js'), "import('@quern/client').then(({ Client }) => console.log(typeof Client))")
+  if (process.features.require_module) assert.equal(run(process.execPath, 'every.js'), 'function\nfunction\nfunction\n')
+  if (process.features.require_module && !process.allowedNodeEnvironmentFlags.has(flag)) return // it is too new to do as old ones did
+  assert.throws(() => run(...asOld, 'every.js'), ({ stderr }) => /Instead change the require of .* to a dynamic import\(\)/.test(stderr))
+  assert.equal(run(...asOld, 'import.js'), 'function\n')
 })
