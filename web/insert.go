@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -210,7 +211,7 @@ func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	out := queue.NewSubmission{
 		Group: string(in.Group), Priority: in.Priority, OperationsPerChunk: in.OperationsPerChunk,
 		RunAt: queue.Time(in.RunAt), DeadDeadline: queue.Time(in.DeadDeadline), MaxAttempts: in.MaxAttempts,
-		MaxFailedChunks: in.MaxFailedChunks,
+		MaxFailedChunks: in.MaxFailedChunks, AttemptTimeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 	}
 	if in.Attachment != nil {
 		out.Attachment = append(make([]byte, 0, len(in.Attachment)), in.Attachment...)

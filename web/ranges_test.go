@@ -59,6 +59,7 @@ func TestRefusedNumbersNameTheLimit(t *testing.T) {
 		{"PATCH", "/v1/queues/default", "/settings/retention_seconds", settings, large, []string{"0 (for ever) to " + tenYears}},
 		{"POST", insertPath, "/max_attempts", insert, append(plain, "1001"), []string{"0 (the queue's) to 1,000 are"}},
 		{"POST", insertPath, "/max_failed_chunks", insert, append(large, "4294967296"), []string{"0 (any number) to 4,294,967,295 are"}},
+		{"POST", insertPath, "/timeout_ms", insert, append(large, "99", "86400001"), nil},
 		{"POST", insertPath, "/operations_per_chunk", insert, append(large, "4294967296"), []string{"4294967295 are"}},
 		{"POST", insertPath, "/priority", insert, []string{"9007199254740992", "-9007199254740992", "9223372036854775808", "18446744073709551616", "1e30", "1.5"}, []string{"-9,007,199,254,740,991 to 9,007,199,254,740,991 are"}},
 		{"POST", insertPath, "/chunks/count", chunks, append(large, "0", "4294967296"), []string{"1 to 4,294,967,295 are"}},

@@ -31,6 +31,7 @@ func TestFlagsNameTheirRange(t *testing.T) {
 		{"queue set", "max-waiting-chunks", append(words, "9223372036854775808"), "0 (any number) to 1,000,000,000,000"},
 		{"submit", "max-attempts", numbers, "0 (the queue's) to 1,000"},
 		{"submit", "max-failed-chunks", append(words, "-1", "4294967296"), "0 (any number) to 4,294,967,295"},
+		{"submit", "timeout", huge, "0 (the queue's max_reservation_ms) to 24h"},
 		{"submit", "priority", append(words, "9223372036854775808"), "-9,007,199,254,740,991 to 9,007,199,254,740,991"},
 		{"submit", "count", append(words, "9223372036854775808"), "1 to 4,294,967,295"},
 		{"schedules set", "max-attempts", numbers, "0 (the queue's) to 1,000"},

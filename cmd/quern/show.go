@@ -274,6 +274,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"after", afterText(s.After)},
 		{"waits for", strings.Join(s.WaitsFor, ", ")},
 		{"max failed chunks", nonZero(int64(s.MaxFailedChunks))},
+		{"timeout of an attempt", span(s.TimeoutMS)},
 		{"created", moment(s.CreatedAt)},
 		{"finished", moment(s.FinishedAt)},
 		{"trace", s.Trace},
@@ -317,6 +318,14 @@ func ifAny[T any](value *T, text func(T) string) string {
 		return ""
 	}
 	return text(*value)
+}
+
+// span is a time in milliseconds; "" for none.
+func span(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return milliseconds(ms)
 }
 
 func nonZero(n int64) string {

@@ -66,7 +66,7 @@ func (o *lineOptions) check(f *pflag.FlagSet, args []string) error {
 	beside := []string{"count", "template", "prefix", "null", "meta", "attachment", "idempotency-key", "unique", "unique-while",
 		"on-conflict", "after", "after-until", "on-unmet"}
 	for _, field := range queue.SubmissionFields() {
-		beside = append(beside, strings.ReplaceAll(field.Name, "_", "-"))
+		beside = append(beside, field.FlagName())
 	}
 	for _, name := range beside {
 		if f.Changed(name) {

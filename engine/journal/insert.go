@@ -40,6 +40,7 @@ const (
 	hasUnique
 	hasRetryBackoff
 	hasAfter
+	hasAttemptTimeout
 	endOfFlags
 )
 
@@ -57,7 +58,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
 		{s.Blobs != nil, hasBlobs}, {s.Unique != nil, hasUnique}, {s.RetryBackoff != nil, hasRetryBackoff},
-		{s.After != nil, hasAfter},
+		{s.After != nil, hasAfter}, {s.AttemptTimeout != 0, hasAttemptTimeout},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -148,7 +149,7 @@ func (s *Insert) optional(c *coder, flags uint64) {
 }
 
 // later are the optional fields of what producers demanded last: of whom the submission may repeat, when its chunks
-// are tried again, and what it waits for.
+// are tried again, what it waits for, and how long an attempt may take.
 func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasUnique != 0 {
 		if c.reading {
@@ -167,6 +168,10 @@ func (s *Insert) later(c *coder, flags uint64) {
 			s.After = new(queue.After)
 		}
 		after(c, s.After)
+	}
+	if flags&hasAttemptTimeout != 0 {
+		span(c, &s.AttemptTimeout, queue.MaxReservation)
+		c.must(s.AttemptTimeout > 0)
 	}
 }
 
@@ -194,9 +199,7 @@ func origin(c *coder, o *queue.Origin) {
 func unique(c *coder, u *queue.Unique) {
 	c.text(&u.Key)
 	c.text(&u.Scope)
-	ms := uint64(u.For.Milliseconds())
-	atMost(c, &ms, uint64(queue.MaxUniqueWindow.Milliseconds()))
-	u.For = time.Duration(ms) * time.Millisecond
+	span(c, &u.For, queue.MaxUniqueWindow)
 }
 
 // backoff has all fields of any kind: those that the kind does not have take a byte each, or eight, and few submissions
@@ -205,13 +208,9 @@ func backoff(c *coder, b *queue.Backoff) {
 	atMost(c, &b.Kind, queue.Listed)
 	atMost(c, &b.Jitter, queue.NoJitter)
 	// Both are bounded by the larger of their limits: the engine checks what is asked for, this finds damage.
-	milliseconds := func(d *time.Duration) {
-		ms := uint64(d.Milliseconds())
-		atMost(c, &ms, uint64(queue.BackoffCap.Most))
-		*d = time.Duration(ms) * time.Millisecond
-	}
-	milliseconds(&b.Base)
-	milliseconds(&b.Cap)
+	longest := time.Duration(queue.BackoffCap.Most) * time.Millisecond
+	span(c, &b.Base, longest)
+	span(c, &b.Cap, longest)
 	factor := math.Float64bits(b.Factor)
 	c.fixed(&factor)
 	list := b.Delays.MS()
@@ -220,6 +219,13 @@ func backoff(c *coder, b *queue.Backoff) {
 		b.Factor, b.Delays = math.Float64frombits(factor), queue.NewDelays(list)
 		c.must(b.Factor == 0 || queue.BackoffFactor.Holds(b.Factor))
 	}
+}
+
+// span is a time of whole milliseconds.
+func span(c *coder, d *time.Duration, most time.Duration) {
+	ms := uint64(d.Milliseconds())
+	atMost(c, &ms, uint64(most.Milliseconds()))
+	*d = time.Duration(ms) * time.Millisecond
 }
 
 // A meta value is a metaInt byte and a varint, or a metaText byte and a text.

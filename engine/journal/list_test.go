@@ -196,6 +196,7 @@ func anyInsert(t *rapid.T) *Insert {
 	if rapid.Bool().Draw(t, "retry_backoff") {
 		s.RetryBackoff = new(anyBackoff(t))
 	}
+	s.AttemptTimeout = time.Duration(rapid.Int64Range(0, queue.MaxReservation.Milliseconds()).Draw(t, "timeout")) * time.Millisecond
 	if rapid.Bool().Draw(t, "unique") {
 		window := rapid.Int64Range(0, queue.MaxUniqueWindow.Milliseconds()).Draw(t, "window")
 		s.Unique = &queue.Unique{Key: anyText(t, "unique key"), Scope: anyText(t, "scope"), For: time.Duration(window) * time.Millisecond}

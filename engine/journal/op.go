@@ -14,6 +14,7 @@ package journal
 
 import (
 	"math"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -75,6 +76,7 @@ type Insert struct {
 	RetryBackoff       *queue.Backoff // nil: the queue's
 	Unique             *queue.Unique  // nil: it has no unique key. Not in the journal: Replace
 	After              *queue.After   // nil: it waits for no other submission
+	AttemptTimeout     time.Duration  // whole milliseconds; 0: as the queue says
 }
 
 // Completed is one chunk that was completed, under which token.

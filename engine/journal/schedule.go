@@ -147,6 +147,7 @@ type definedSubmission struct {
 	OnExhausted queue.OnExhausted `json:"on_exhausted,omitempty"`
 	MaxFailed   uint32            `json:"max_failed_chunks,omitempty"`
 	Retry       *queue.Backoff    `json:"retry_backoff,omitempty"`
+	TimeoutMs   int64             `json:"timeout_ms,omitempty"`
 	Unique      *definedUnique    `json:"unique,omitempty"`
 }
 
@@ -173,6 +174,7 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 			Template: t.Chunks.Template, Inline: t.Chunks.Inline,
 			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts,
 			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks, Retry: t.RetryBackoff,
+			TimeoutMs: t.AttemptTimeout.Milliseconds(),
 		},
 	}
 	if u := t.Unique; u != nil {
@@ -204,6 +206,7 @@ func DecodeDefinition(text string) (*queue.Schedule, error) {
 			Chunks:     queue.Chunks{Count: x.Count, Prefix: x.Prefix, Template: x.Template, Inline: x.Inline},
 			Attachment: x.Attachment, OperationsPerChunk: x.Operations, MaxAttempts: x.MaxAttempts,
 			OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed, RetryBackoff: x.Retry,
+			AttemptTimeout: milliseconds(x.TimeoutMs),
 		},
 	}
 	if u := x.Unique; u != nil {

@@ -75,6 +75,7 @@ func TestDefinition(t *testing.T) {
 				Group: rapid.String().Draw(t, "group"), Priority: rapid.Int64().Draw(t, "priority"), OperationsPerChunk: anyUint32(t, "operations"),
 				Chunks:      queue.Chunks{Count: anyUint32(t, "count"), Prefix: rapid.String().Draw(t, "prefix"), Template: rapid.String().Draw(t, "template")},
 				MaxAttempts: rapid.Uint16().Draw(t, "attempts"), OnExhausted: queue.OnExhausted(rapid.IntRange(0, 3).Draw(t, "on exhausted")), MaxFailedChunks: anyUint32(t, "max failed"),
+				AttemptTimeout: ms("timeout"),
 			},
 		}
 		if meta := anyMeta(t); len(meta) > 0 {

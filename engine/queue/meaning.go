@@ -75,6 +75,9 @@ func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 	if n.After != nil { // likewise: no other tail begins with two empty texts
 		b = n.After.meaning(append(b, 0, 0))
 	}
+	if n.AttemptTimeout != 0 { // likewise, with three
+		b = binary.AppendUvarint(append(b, 0, 0, 0), uint64(n.AttemptTimeout))
+	}
 	h.Write(b)
 	copy(fingerprint[:], h.Sum(nil))
 	return fingerprint

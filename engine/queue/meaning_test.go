@@ -25,6 +25,7 @@ func TestMeaningOfEachField(t *testing.T) {
 		"OnExhausted":        func(n *NewSubmission) { n.OnExhausted = Skip },
 		"MaxFailedChunks":    func(n *NewSubmission) { n.MaxFailedChunks = 1 },
 		"RetryBackoff":       func(n *NewSubmission) { n.RetryBackoff = &Backoff{} },
+		"AttemptTimeout":     func(n *NewSubmission) { n.AttemptTimeout = 1 },
 		"Unique":             func(n *NewSubmission) { n.Unique = &Unique{Key: "k"} },
 		"After":              func(n *NewSubmission) { n.After = &After{IDs: []SubmissionID{1}} },
 		// What only says how the request came, and what no request has.

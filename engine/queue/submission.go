@@ -87,9 +87,10 @@ type NewSubmission struct {
 	DeadDeadline       Time   // 0: none; a submission that is open then ends as expired
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
-	RetryBackoff       *Backoff // nil: the queue's
-	MaxFailedChunks    uint32   // chunks that may be given up or become dead letters before the submission fails; 0: any number
-	Trace              string   // W3C traceparent, optionally followed by ";" and tracestate
+	RetryBackoff       *Backoff      // nil: the queue's
+	MaxFailedChunks    uint32        // chunks that may be given up or become dead letters before the submission fails; 0: any number
+	AttemptTimeout     time.Duration // the longest that a reservation of a chunk lasts, with all its extensions; 0: as the queue says
+	Trace              string        // W3C traceparent, optionally followed by ";" and tracestate
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
 	Origin             *Origin  // of a forwarded dead letter; nil otherwise
@@ -131,6 +132,10 @@ var submissionFields = []*Field[NewSubmission]{
 		field:    fieldOf(func(n *NewSubmission) *uint32 { return &n.MaxFailedChunks }, 0),
 		Sentence: "The submission fails when more chunks than this are dead or skipped",
 	}, {
+		Name: "timeout_ms", Range: milliseconds(0, MaxReservation, "the queue's max_reservation_ms"),
+		field:    fieldOf(func(n *NewSubmission) *time.Duration { return &n.AttemptTimeout }, 0),
+		Sentence: "The longest time that one attempt may hold a chunk, with all its extensions",
+	}, {
 		Name: "run_at", field: fieldOf(func(n *NewSubmission) *Time { return &n.RunAt }, 0),
 		Sentence: "Hand out no chunk before",
 	}, {
@@ -151,6 +156,10 @@ func (n *NewSubmission) Valid() error {
 		if err := n.Unique.Valid(); err != nil {
 			return err
 		}
+	}
+	if n.AttemptTimeout > 0 && n.AttemptTimeout < MinReservation {
+		return Invalid("/timeout_ms", "is %d; a timeout has at least %d ms, and 0 stands for the queue's max_reservation_ms",
+			n.AttemptTimeout.Milliseconds(), MinReservation.Milliseconds())
 	}
 	if n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt {
 		return Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
@@ -217,10 +226,11 @@ type Submission struct {
 	Finished           Time   // when it left Open; 0 while open
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
-	RetryBackoff       *Backoff // nil: the queue's
-	MaxFailedChunks    uint32   // 0: any number
-	Failure            string   // why it failed: the last error of the chunk that ended it
-	FailedChunk        *uint32  // that chunk; nil: it did not fail, or under a version that did not note it
+	RetryBackoff       *Backoff      // nil: the queue's
+	MaxFailedChunks    uint32        // 0: any number
+	AttemptTimeout     time.Duration // 0: as the queue says
+	Failure            string        // why it failed: the last error of the chunk that ended it
+	FailedChunk        *uint32       // that chunk; nil: it did not fail, or under a version that did not note it
 	Trace              string
 	Origin             *Origin        // where it was forwarded from; nil: it was inserted
 	Schedule           string         // the schedule that inserted it; "": none

@@ -366,7 +366,7 @@ func (s *sim) extendSome() {
 		if timeout == 0 {
 			timeout = queue.Time(s.settings.ReservationTimeout.Milliseconds())
 		}
-		it.c.hold.deadline = min(s.now+timeout, it.c.hold.reserved.Add(s.settings.MaxReservation))
+		it.c.hold.deadline = min(s.now+timeout, it.c.hold.reserved.Add(s.longest(it.x)))
 		if got[i].Deadline != it.c.hold.deadline {
 			s.fail("extend item %d: got the deadline %d, want %d", i, got[i].Deadline, it.c.hold.deadline)
 		}

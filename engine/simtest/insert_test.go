@@ -34,6 +34,9 @@ func (s *sim) draw() queue.NewSubmission {
 	if s.chance(20) {
 		n.MaxFailedChunks = uint32(1 + s.r.IntN(3))
 	}
+	if s.chance(15) {
+		n.AttemptTimeout = pickOf(s, queue.MinReservation, 5*time.Second, 2*time.Hour)
+	}
 	if s.chance(6) {
 		n.DeadDeadline = s.now.Add(pickOf(s, time.Second, 10*time.Second, time.Hour))
 	}
@@ -44,6 +47,15 @@ func (s *sim) draw() queue.NewSubmission {
 		n.DeadDeadline = n.RunAt.Add(time.Second)
 	}
 	return n
+}
+
+// longest is the longest time that an attempt may hold a chunk of the submission.
+func (s *sim) longest(x *modelSub) time.Duration {
+	if own := x.asked.AttemptTimeout; own != 0 && own < s.settings.MaxReservation {
+		s.tally.add("a submission's own timeout bounds an attempt", 1)
+		return own
+	}
+	return s.settings.MaxReservation
 }
 
 func (s *sim) drawMeta() queue.Meta {

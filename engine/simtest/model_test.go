@@ -158,7 +158,7 @@ func (x *modelSub) infoUnder(ruling queue.Ruling) queue.Submission {
 		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
 		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped) + x.count(queue.ChunkForwarded), Forwarded: x.count(queue.ChunkForwarded), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
 		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: x.asked.DeadDeadline,
-		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, RetryBackoff: n.RetryBackoff, Failure: x.failure, FailedChunk: x.failed, Trace: n.Trace,
+		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, RetryBackoff: n.RetryBackoff, AttemptTimeout: n.AttemptTimeout, Failure: x.failure, FailedChunk: x.failed, Trace: n.Trace,
 	}
 	if x.state != queue.Open {
 		s.Skipped += s.Ready + s.Waiting + s.Reserved

@@ -189,7 +189,7 @@ func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reser
 		timeout = s.settings.ReservationTimeout
 	}
 	want := queue.Reservation{
-		Token: t, Attempt: c.attempts + 1, Ready: res.Ready, Deadline: s.now.Add(min(timeout, s.settings.MaxReservation)), Content: x.content(t.Index),
+		Token: t, Attempt: c.attempts + 1, Ready: res.Ready, Deadline: s.now.Add(min(timeout, s.longest(x))), Content: x.content(t.Index),
 		Meta: x.asked.Meta, Priority: x.asked.Priority, Attachment: x.asked.Attachment, Trace: x.asked.Trace,
 	}
 	if !bytes.Equal(res.Content.Bytes, want.Content.Bytes) || res.Content.IsKey != want.Content.IsKey {

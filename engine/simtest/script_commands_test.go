@@ -20,7 +20,7 @@ var commands = map[string]struct {
 }{
 	"settings": {"[FIELD=VALUE]", command.settings},
 	"insert": {"CHUNKS [meta=KEY:VALUE,...] [run_at=TIME] [dead_deadline=TIME] [max_attempts=N] [on_exhausted=POLICY] " +
-		"[retry_backoff=BACKOFF] [max_failed_chunks=N]", command.insert},
+		"[retry_backoff=BACKOFF] [max_failed_chunks=N] [timeout=DURATION]", command.insert},
 	"reserve":  {"CHUNKS [as=CONSUMER] [strategy=STRATEGY] [timeout=DURATION]", command.reserve},
 	"complete": {"TOKEN... [output=TEXT]", command.complete},
 	"fail":     {"TOKEN... [error=TEXT] [fatal=yes] [retry_after=DURATION]", command.fail},
@@ -150,6 +150,7 @@ func (c command) insert() {
 	n := prefixed(uint32(c.parse(c.words[0])), c.meta()...)
 	n.RunAt, n.DeadDeadline = c.time("run_at"), c.time("dead_deadline")
 	n.MaxAttempts, n.MaxFailedChunks = uint16(c.number("max_attempts")), uint32(c.number("max_failed_chunks"))
+	n.AttemptTimeout = c.duration("timeout")
 	if text := c.options["retry_backoff"]; text != "" {
 		n.RetryBackoff = new(c.backoff("retry_backoff", text))
 	}

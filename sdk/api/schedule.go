@@ -55,6 +55,7 @@ type ScheduleTemplate struct {
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
+	TimeoutMS          int64  `json:"timeout_ms,omitempty"` // Longest time that one attempt may take; 0: the queue's
 	// Pause after a failed attempt; absent: the queue's
 	RetryBackoff *Backoff `json:"retry_backoff,omitempty"`
 	// A tick whose key is held inserts nothing; it counts in skipped_overlap

@@ -25,7 +25,9 @@ type NewSubmission struct {
 	OnExhausted        string `json:"on_exhausted,omitempty"` // fail_submission, dead_letter or skip
 	// Number of dead or skipped chunks before the submission fails; 0: any number
 	MaxFailedChunks uint32 `json:"max_failed_chunks,omitempty"`
-	Group           string `json:"group,omitempty"`
+	// Longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+	Group     string `json:"group,omitempty"`
 	// W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
 	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
 	// Pause after a failed attempt; absent: the queue's
@@ -85,7 +87,9 @@ type NewSubmissionHead struct {
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
-	Group              string `json:"group,omitempty"`
+	// Longest time that one attempt may hold a chunk, with all its extensions; absent: the queue's
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+	Group     string `json:"group,omitempty"`
 	// W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
 	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
 	// Pause after a failed attempt; absent: the queue's
@@ -179,6 +183,8 @@ type Submission struct {
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
+	// Longest time that one attempt may hold a chunk, with all its extensions; absent: the queue's
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	// Last error of the chunk that failed the submission
 	Failure string `json:"failure,omitempty"`
 	// Index of the chunk that failed the submission: out of attempts, failed as fatal, or one more than

@@ -31,10 +31,10 @@ func TestDeadLettersOnServer(t *testing.T) {
 	t.Parallel()
 	c, ctx := connect(t, serve(t)), t.Context()
 	s, err := c.Insert(ctx, "default", &api.NewSubmission{
-		Chunks: api.Chunks{Count: 6, Template: "{index}"}, MaxAttempts: 1, OnExhausted: "dead_letter", MaxFailedChunks: 6,
+		Chunks: api.Chunks{Count: 6, Template: "{index}"}, MaxAttempts: 1, OnExhausted: "dead_letter", MaxFailedChunks: 6, TimeoutMS: 60_000,
 		RetryBackoff: &api.Backoff{Kind: api.BackoffList, DelaysMS: []int64{0, 1000}, Jitter: api.JitterNone},
 	})
-	if err != nil || s.MaxFailedChunks != 6 || s.OnExhausted != "dead_letter" || s.RetryBackoff == nil ||
+	if err != nil || s.MaxFailedChunks != 6 || s.TimeoutMS != 60_000 || s.OnExhausted != "dead_letter" || s.RetryBackoff == nil ||
 		!slices.Equal(s.RetryBackoff.DelaysMS, []int64{0, 1000}) || s.RetryBackoff.Jitter != api.JitterNone {
 		t.Fatalf("insert: got %+v %v, want the policy and the budget as asked", s, err)
 	}

@@ -205,6 +205,9 @@ func appendInsertFields(dst []byte, n *api.NewSubmission, first bool) []byte {
 	if n.MaxFailedChunks != 0 {
 		dst = strconv.AppendUint(member(dst, &first, "max_failed_chunks"), uint64(n.MaxFailedChunks), 10)
 	}
+	if n.TimeoutMS != 0 {
+		dst = strconv.AppendInt(member(dst, &first, "timeout_ms"), n.TimeoutMS, 10)
+	}
 	if n.Group != "" {
 		dst = AppendString(member(dst, &first, "group"), n.Group)
 	}

@@ -96,6 +96,7 @@ var (
 		{name: "max_attempts", read: func(s *scanner, r *InsertRequest) { r.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail)) }},
 		{name: "on_exhausted", read: func(s *scanner, r *InsertRequest) { r.OnExhausted = s.str() }},
 		{name: "max_failed_chunks", read: func(s *scanner, r *InsertRequest) { r.MaxFailedChunks = s.count() }},
+		{name: "timeout_ms", read: func(s *scanner, r *InsertRequest) { r.TimeoutMS = s.int(int64Detail) }},
 		{name: "group", read: func(s *scanner, r *InsertRequest) { r.Group = s.str() }},
 		{name: "trace", read: func(s *scanner, r *InsertRequest) { r.Trace = s.str() }},
 		{name: "retry_backoff", read: func(s *scanner, r *InsertRequest) {

@@ -28,6 +28,7 @@ type InsertRequest struct {
 	MaxAttempts        uint16
 	OnExhausted        []byte
 	MaxFailedChunks    uint32
+	TimeoutMS          int64
 	Group              []byte
 	Trace              []byte       // nil: not given
 	RetryBackoff       *api.Backoff // nil: not given

@@ -100,6 +100,7 @@ type Submission struct {
 	MaxAttempts        uint16
 	OnExhausted        string
 	MaxFailedChunks    uint32
+	TimeoutMS          uint32 // 0: the queue's
 	Failure            string
 	FailedChunk        *uint32
 	Trace              string

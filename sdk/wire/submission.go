@@ -53,6 +53,7 @@ func (s *Submission) Append(dst []byte) []byte {
 	dst = appendCount(dst, `,"max_attempts":`, uint32(s.MaxAttempts))
 	dst = appendText(dst, `,"on_exhausted":`, s.OnExhausted)
 	dst = appendCount(dst, `,"max_failed_chunks":`, s.MaxFailedChunks)
+	dst = appendCount(dst, `,"timeout_ms":`, s.TimeoutMS)
 	dst = appendText(dst, `,"failure":`, s.Failure)
 	if s.FailedChunk != nil {
 		dst = appendUint(dst, `,"failed_chunk":`, *s.FailedChunk)
@@ -155,6 +156,7 @@ var submissionFields = object[Submission]{
 	{name: "max_attempts", read: func(s *scanner, sub *Submission) { sub.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail)) }},
 	{name: "on_exhausted", read: func(s *scanner, sub *Submission) { s.keep(&sub.OnExhausted) }},
 	{name: "max_failed_chunks", read: func(s *scanner, sub *Submission) { sub.MaxFailedChunks = s.count() }},
+	{name: "timeout_ms", read: func(s *scanner, sub *Submission) { sub.TimeoutMS = s.count() }},
 	{name: "failure", read: func(s *scanner, sub *Submission) { s.keep(&sub.Failure) }},
 	{name: "failed_chunk", read: func(s *scanner, sub *Submission) { sub.FailedChunk = new(s.count()) }},
 	{name: "trace", read: func(s *scanner, sub *Submission) { s.keep(&sub.Trace) }},

@@ -66,8 +66,9 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		// for work in progress.
 		timeout := cmp.Or(items[i].Timeout, queue.Time(m.Settings.ReservationTimeout/time.Millisecond))
 		// The deadline may also move back: a consumer that asks for less than it has gets less. No reservation lasts
-		// longer than MaxReservation from its beginning, however often it is extended.
-		deadline := min(now+timeout, m.Holds.At(slot).Reserved.Add(m.Settings.MaxReservation))
+		// longer from its beginning than the queue and its submission allow, however often it is extended.
+		longest := r.Details().longest(&m.Settings)
+		deadline := min(now+timeout, m.Holds.At(slot).Reserved.Add(longest))
 		m.Holds.Extend(slot, deadline)
 		m.Holds.Saw(m.Holds.At(slot), now)
 		m.Holds.Report(slot, items[i].Reported)

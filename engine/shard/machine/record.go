@@ -69,6 +69,7 @@ type details struct {
 	attempts               uint16 // max_attempts of its own, 0: the queue's
 	policy                 queue.OnExhausted
 	retry                  *queue.Backoff // nil: the queue's
+	timeout                time.Duration  // of an attempt, 0: the queue's
 	RunAt, DeadDeadline    queue.Time
 	Schedule               string     // that inserted it
 	Scheduled              queue.Time // the tick that it is for
@@ -168,8 +169,8 @@ func NewRecord(s *journal.Insert) *Record {
 	d := details{
 		Template: s.Template, Group: s.Group, Trace: s.Trace, Operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
-		policy: s.OnExhausted, retry: s.RetryBackoff, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline,
-		origin:   s.Origin,
+		policy: s.OnExhausted, retry: s.RetryBackoff, timeout: s.AttemptTimeout,
+		RunAt: s.RunAt, DeadDeadline: s.DeadDeadline, origin: s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
 		Unique: s.Unique, After: s.After,
 	}
@@ -192,7 +193,7 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
-		Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique, After: d.After,
+		Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique, After: d.After, AttemptTimeout: d.timeout,
 	}
 	if d.Blobs != nil {
 		insert.Blobs = &d.Blobs.Blobs
@@ -215,7 +216,7 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed,
 		Trace:    d.Trace,
 		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique,
-		After: d.After,
+		After: d.After, AttemptTimeout: d.timeout,
 	}
 	if d.Waits != nil {
 		s.WaitsFor = d.Waits.Left

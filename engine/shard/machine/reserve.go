@@ -219,7 +219,11 @@ func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, no
 
 // Hold holds a chunk that was taken from a view, and draws its token.
 func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) Pick {
-	m.Stats.Operations -= uint64(r.Details().Operations)
+	d := r.Details()
+	m.Stats.Operations -= uint64(d.Operations)
+	if d.timeout != 0 {
+		deadline = min(deadline, now.Add(d.timeout))
+	}
 	if r.Known == nil {
 		r.Known = r.Sub.Meta() // nil again without meta
 		r.Begun.begin(r.ID.Time(), now)

@@ -264,6 +264,14 @@ func (d *details) MaxAttempts(s *queue.Settings) uint16 {
 	return s.MaxAttempts
 }
 
+// longest is the longest time that an attempt may hold a chunk of the submission, with all its extensions.
+func (d *details) longest(s *queue.Settings) time.Duration {
+	if d.timeout != 0 {
+		return min(d.timeout, s.MaxReservation)
+	}
+	return s.MaxReservation
+}
+
 // exhausted ends a chunk that has no try left, and with it the submission unless its
 // policy keeps the damage to the chunk.
 func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {

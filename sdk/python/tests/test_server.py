@@ -376,7 +376,8 @@ class Whole(unittest.TestCase):
     def test_a_refused_output(self) -> None:
         """An output that the server refuses fails its chunk for good, and the other results count."""
         with serving() as server, quern.Client(server.address) as client:
-            submission = client.insert(count=8, template="x", on_exhausted="dead_letter", max_failed_chunks=8)
+            submission = client.insert(count=8, template="x", on_exhausted="dead_letter", max_failed_chunks=8, timeout_ms=60_000)
+            self.assertEqual(submission["timeout_ms"], 60_000)
             errors: list[quern.Error] = []
             tries: list[int] = []
 

@@ -319,7 +319,8 @@ test('a server that does not take our certificate ends a worker with an error of
 
 test('an output that the server refuses fails its chunk for good, and the other results count', async () => {
   const name = await queue('refused', { on_exhausted: 'dead_letter' })
-  const { id } = await client.insert(name, { chunks: { count: 8, template: 'x' }, max_failed_chunks: 8 })
+  const { id, timeout_ms } = await client.insert(name, { chunks: { count: 8, template: 'x' }, max_failed_chunks: 8, timeout_ms: 60_000 })
+  assert.equal(timeout_ms, 60_000)
   let tries = 0
   const errors = []
   await workFor(8, { queue: name, concurrency: 8, onError: (error) => errors.push(error) }, (chunk) => {

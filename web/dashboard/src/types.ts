@@ -165,7 +165,7 @@ export interface ScheduleDefinition {
   spec: string; seconds?: boolean; tz?: string
   template: {
     meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string; inline?: unknown[] }; group?: string; attachment?: unknown; operations_per_chunk?: number
-    dead_after_ms?: number; max_attempts?: number; on_exhausted?: string; max_failed_chunks?: number; retry_backoff?: Backoff
+    dead_after_ms?: number; max_attempts?: number; on_exhausted?: string; max_failed_chunks?: number; timeout_ms?: number; retry_backoff?: Backoff
   }
   missed?: string; catchup_limit?: number; catchup_window_ms?: number; overlap?: string; jitter_ms?: number; start?: string | undefined; end?: string | undefined
   enabled?: boolean; pause_on_failure?: boolean; run_on_create?: boolean

@@ -90,6 +90,7 @@ class AsyncClient(AsyncCalls):
         on_exhausted: Optional[str] = None,
         retry_backoff: Optional[Mapping[str, Any]] = None,
         max_failed_chunks: Optional[int] = None,
+        timeout_ms: Optional[int] = None,
         group: Optional[str] = None,
         unique: Optional[Union[str, Mapping[str, str]]] = None,
         after: Optional[Union[str, Sequence[str], Mapping[str, Any]]] = None,
@@ -100,7 +101,7 @@ class AsyncClient(AsyncCalls):
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
-            retry_backoff=retry_backoff, unique=unique, after=after,
+            timeout_ms=timeout_ms, retry_backoff=retry_backoff, unique=unique, after=after,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = await self._transport.run(self._shared.insert(_produce.insert(queue, submission, key, trace)))

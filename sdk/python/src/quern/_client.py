@@ -102,6 +102,7 @@ class Client(Calls):
         on_exhausted: Optional[str] = None,
         retry_backoff: Optional[Mapping[str, Any]] = None,
         max_failed_chunks: Optional[int] = None,
+        timeout_ms: Optional[int] = None,
         group: Optional[str] = None,
         unique: Optional[Union[str, Mapping[str, str]]] = None,
         after: Optional[Union[str, Sequence[str], Mapping[str, Any]]] = None,
@@ -123,12 +124,12 @@ class Client(Calls):
         the ones that are left. ``on_unmet`` is allowed with "completed" only.
 
         ``retry_backoff`` is the pause after a failed attempt, such as ``{"kind": "fixed", "base_ms": 5000, "jitter": "none"}``; by
-        default that of the queue.
+        default that of the queue. ``timeout_ms`` is the longest time that one attempt may hold a chunk, with all its extensions.
         """
         submission = _produce.fields(
             meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
             dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
-            retry_backoff=retry_backoff, unique=unique, after=after,
+            timeout_ms=timeout_ms, retry_backoff=retry_backoff, unique=unique, after=after,
         )  # fmt: skip
         submission["chunks"] = _produce.work(chunks, count, prefix, template)
         found: types.Submission = self._transport.run(self._shared.insert(_produce.insert(queue, submission, key, trace)))

@@ -421,6 +421,8 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     retry_backoff: Backoff
     #: Hand out no chunk before
     run_at: str
+    #: The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms
+    timeout_ms: int
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
     #: Inserts it only if no other submission of the queue holds the key
@@ -1735,6 +1737,8 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     retry_backoff: Backoff
     #: Hand out no chunk before
     run_at: str
+    #: The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms
+    timeout_ms: int
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
     #: Inserts it only if no other submission of the queue holds the key
@@ -1767,6 +1771,8 @@ class NewSubmissionHead(TypedDict, total=False):
     retry_backoff: Backoff
     #: Hand out no chunk before
     run_at: str
+    #: The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms
+    timeout_ms: int
     #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
     #: Inserts it only if no other submission of the queue holds the key
@@ -3429,6 +3435,8 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     priority: int
     #: The pause after a failed attempt, instead of the queue's
     retry_backoff: Backoff
+    #: The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms
+    timeout_ms: int
     #: A tick whose key is held inserts nothing; it counts in skipped_overlap
     unique: Unique
 
@@ -3819,6 +3827,8 @@ class Submission(_SubmissionRequired, total=False):
     skipped: int
     #: Template from the insert
     template: str
+    #: The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms
+    timeout_ms: int
     #: W3C traceparent, then ';' and the tracestate
     trace: str
     #: Its unique key

@@ -126,6 +126,8 @@ export type BatchSubmission = {
   retry_backoff?: Backoff
   /** Hand out no chunk before */
   run_at?: string
+  /** The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms */
+  timeout_ms?: number
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
   /** Inserts it only if no other submission of the queue holds the key */
@@ -1244,6 +1246,8 @@ export type NewSubmission = {
   retry_backoff?: Backoff
   /** Hand out no chunk before */
   run_at?: string
+  /** The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms */
+  timeout_ms?: number
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
   /** Inserts it only if no other submission of the queue holds the key */
@@ -1275,6 +1279,8 @@ export type NewSubmissionHead = {
   retry_backoff?: Backoff
   /** Hand out no chunk before */
   run_at?: string
+  /** The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms */
+  timeout_ms?: number
   /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
   /** Inserts it only if no other submission of the queue holds the key */
@@ -2633,6 +2639,8 @@ export type ScheduleTemplate = {
   priority?: number
   /** The pause after a failed attempt, instead of the queue's */
   retry_backoff?: Backoff
+  /** The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms */
+  timeout_ms?: number
   /** A tick whose key is held inserts nothing; it counts in skipped_overlap */
   unique?: Unique
 }
@@ -2994,6 +3002,8 @@ export type Submission = {
   state: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired"
   /** Template from the insert */
   template?: string
+  /** The longest time that one attempt may hold a chunk, with all its extensions; 0: the queue's max_reservation_ms */
+  timeout_ms?: number
   /** W3C traceparent, then ';' and the tracestate */
   trace?: string
   /** Its unique key */

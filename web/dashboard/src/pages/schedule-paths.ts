@@ -51,6 +51,7 @@ export function setCommand(name: string, d: ScheduleDefinition): string {
   flag('max-attempts', t.max_attempts)
   flag('on-exhausted', t.on_exhausted)
   flag('max-failed-chunks', t.max_failed_chunks)
+  flag('timeout', t.timeout_ms && `${t.timeout_ms}ms`)
   flag('dead-after', t.dead_after_ms && `${t.dead_after_ms}ms`)
   return cli('set', name, ...words)
 }

@@ -15,12 +15,12 @@ import { ManySubmissions, randomKey } from './submit-many'
 interface Form {
   form: 'prefix' | 'template' | 'inline'
   count: string; prefix: string; template: string; inline: string; meta: string; priority: string; group: string; attachment: string
-  runAt: string; deadDeadline: string; backoff?: Backoff | undefined; maxAttempts: string; onExhausted: string; maxFailed: string; operations: string
+  runAt: string; deadDeadline: string; backoff?: Backoff | undefined; maxAttempts: string; onExhausted: string; maxFailed: string; timeout: string; operations: string
 }
 
 const first: Form = {
   form: 'prefix', count: '1000', prefix: '', template: 'row {index}', inline: '', meta: '', priority: '', group: '', attachment: '',
-  runAt: '', deadDeadline: '', maxAttempts: '', onExhausted: '', maxFailed: '', operations: '',
+  runAt: '', deadDeadline: '', maxAttempts: '', onExhausted: '', maxFailed: '', timeout: '', operations: '',
 }
 
 const lines = (text: string) => text.replace(/\n$/, '').split('\n')
@@ -36,7 +36,7 @@ function bodyOf(f: Form) {
     ...(f.priority ? { priority: whole(f.priority) } : {}), ...(f.group ? { group: f.group } : {}), ...(f.attachment ? { attachment: { text: f.attachment } } : {}),
     ...(f.runAt ? { run_at: iso(f.runAt) } : {}), ...(f.deadDeadline ? { dead_deadline: iso(f.deadDeadline) } : {}),
     ...(f.maxAttempts ? { max_attempts: whole(f.maxAttempts) } : {}), ...(f.onExhausted ? { on_exhausted: f.onExhausted } : {}),
-    ...(f.backoff ? { retry_backoff: f.backoff } : {}), ...(f.maxFailed ? { max_failed_chunks: whole(f.maxFailed) } : {}), ...(f.operations ? { operations_per_chunk: whole(f.operations) } : {}),
+    ...(f.backoff ? { retry_backoff: f.backoff } : {}), ...(f.maxFailed ? { max_failed_chunks: whole(f.maxFailed) } : {}), ...(f.timeout ? { timeout_ms: whole(f.timeout) } : {}), ...(f.operations ? { operations_per_chunk: whole(f.operations) } : {}),
   }
 }
 
@@ -45,7 +45,7 @@ function cliOf(f: Form): string {
   const words = ['submit', '--queue', queue.value]
   if (f.form !== 'inline') words.push('--count', f.count, ...(f.form === 'prefix' ? ['--prefix', f.prefix] : ['--template', f.template]))
   words.push(...pairFlags('--meta', metaOf(f.meta).meta))
-  for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['retry-backoff', f.backoff && backoffFlag(f.backoff)], ['max-failed-chunks', f.maxFailed]] as const) if (value) words.push('--' + flag, value)
+  for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['retry-backoff', f.backoff && backoffFlag(f.backoff)], ['max-failed-chunks', f.maxFailed], ['timeout', f.timeout && `${f.timeout}ms`]] as const) if (value) words.push('--' + flag, value)
   return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${quern(...words)}` : quern(...words)
 }
 
@@ -90,7 +90,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
   const text = (name: string, part: keyof Omit<Form, 'backoff'>, pointer: string, more: Record<string, unknown> = {}) => (
     <Field name={name} problems={at(pointer)}><input value={f[part]} onInput={(e) => change({ [part]: e.currentTarget.value })} {...more} aria-invalid={at(pointer).length > 0} /></Field>
   )
-  const placed = ['/chunks', '/meta', '/priority', '/group', '/attachment', '/run_at', '/dead_deadline', '/max_attempts', '/on_exhausted', '/retry_backoff', '/max_failed_chunks', '/operations_per_chunk']
+  const placed = ['/chunks', '/meta', '/priority', '/group', '/attachment', '/run_at', '/dead_deadline', '/max_attempts', '/on_exhausted', '/retry_backoff', '/max_failed_chunks', '/timeout_ms', '/operations_per_chunk']
   const rest = errors.filter((e) => !placed.some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
   const hidden = !more && errors.some((e) => placed.slice(3).some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
   return (
@@ -121,6 +121,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
               {text('Attempts per chunk', 'maxAttempts', '/max_attempts', { inputMode: 'numeric', placeholder: 'as the queue has it' })}
               <Field name="After the last attempt, a chunk" problems={at('/on_exhausted')}><select value={f.onExhausted} onChange={(e) => change({ onExhausted: e.currentTarget.value })}><option value="">as the queue says</option><option value="fail_submission">fails the submission</option><option value="dead_letter">becomes a dead letter</option><option value="skip">is given up</option></select></Field>
               {text('Chunks that may fail', 'maxFailed', '/max_failed_chunks', { inputMode: 'numeric', placeholder: 'any number' })}
+              {text('Longest attempt, in ms', 'timeout', '/timeout_ms', { inputMode: 'numeric', placeholder: 'as the queue has it' })}
               {text('Operations per chunk', 'operations', '/operations_per_chunk', { inputMode: 'numeric', placeholder: '1' })}
               {text('Group', 'group', '/group', { placeholder: 'none' })}
             </div>
