@@ -30,7 +30,7 @@ MEMORY    := internal/in-memory.sh
 OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken
 # The targets that `make test` runs, in two lanes: tests of the clients and of the dashboard wait for much of their time, so they run beside
 # Go's. Nothing waits for the slower one of a pair.
-STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-pure,test-processes+client-python,client-typescript,client-openapi,client-objects,browser,test-nodes
+STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-pure,test-processes+client-python,client-typescript,client-rust,client-openapi,client-objects,browser,test-nodes
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
@@ -80,7 +80,7 @@ dashboard-check: dashboard-tools
 	cd $(DASHBOARD) && npm run --silent check && node build.mjs node_modules/.dist
 	diff -r $(DASHBOARD)/dist $(DASHBOARD)/node_modules/.dist || { echo "the committed dashboard is not what its sources make: make dashboard"; exit 1; }
 
-clients: client-python client-typescript client-openapi client-objects ## the clients in other languages
+clients: client-python client-typescript client-rust client-openapi client-objects ## the clients in other languages
 client-objects: export QUERN := $(CURDIR)/bin/quern
 client-objects: client-tools # in a module of its own
 	cd sdk/objects && go vet ./... && $(RACED) . && $(TEST) . ./cmd/...
@@ -92,6 +92,8 @@ client-python: client-tools
 	sdk/python/check.sh bin/quern bin/clients
 client-typescript: client-tools
 	$(INSTALL) node npm=sdk/typescript && sdk/typescript/check.sh
+client-rust: build
+	$(INSTALL) rust && sdk/rust-client/check.sh bin/quern
 
 race: prepare ## all tests under the race detector
 	go test -race -timeout 60m ./...
@@ -136,6 +138,6 @@ container-check: container ## build the container with buildah (as root, without
 prepare:
 	@$(INSTALL) compiler curl
 tools: prepare
-	@$(INSTALL) prometheus proxies postgresql python node chromium npm=sdk/typescript
+	@$(INSTALL) prometheus proxies postgresql python rust node chromium npm=sdk/typescript
 dashboard-tools: prepare
 	@$(INSTALL) node chromium postgresql npm=$(DASHBOARD)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install.sh TOOL...: installs what is missing of what building and testing take, on Debian as root: compiler, curl, node, chromium, prometheus,
-# proxies, python, postgresql, optipng, buildah; and npm=FOLDER, the packages that the folder's package-lock.json names. What is there stays as it is.
+# proxies, python, rust, postgresql, optipng, buildah; and npm=FOLDER, the packages that the folder's package-lock.json names. What is there stays as it is.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -43,6 +43,7 @@ for tool in "$@"; do
 	python)
 		has_python python3 || has_python /usr/bin/python3 || get "the Python client is tested with it" \
 			python3 python3-venv python3-build python3-setuptools python3-wheel python3-fsspec python3-boto3 mypy ;;
+	rust) command -v cargo >/dev/null && command -v rustc >/dev/null || get "the Rust client is built and tested with it" cargo rustc ;;
 	postgresql) compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null && [ -x /usr/sbin/pgbouncer ] || postgresql ;;
 	optipng) command -v optipng >/dev/null || get "it makes pictures smaller, and leaves every point as it is" optipng ;;
 	buildah) command -v buildah >/dev/null || get "the container is tried with it" buildah ;;

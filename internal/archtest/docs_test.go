@@ -23,7 +23,7 @@ var (
 	makeTarget = regexp.MustCompile("(?m)(?:^|`|[($] ?|&& )make ([a-z][a-z-]*)")
 	hostPath   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.:/-])/(?:w[o]rk|f[a]rm|r[o]ot|h[o]me|U[s]ers)/`)
 	ownAddress = regexp.MustCompile(`^https://github\.com/quern-queue/quern(?:/(?:tree|blob)/main/|$)`)
-	published  = regexp.MustCompile(`^sdk/(?:client|python|typescript)/README\.md$`) // package registries show these apart from the repository
+	published  = regexp.MustCompile(`^sdk/(?:client|python|rust-client|typescript)/README\.md$`) // package registries show these apart from the repository
 	recordName = regexp.MustCompile(`^docs/decisions/(\d{4})-[a-z0-9-]+\.md$`)
 )
 

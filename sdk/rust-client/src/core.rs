@@ -1,0 +1,570 @@
+//! The worker's decisions, without a connection. It is told what happened (a handler ended, a call came back, the stream said something, a
+//! quarter of the timeout went by) and says what to do next: it reserves ahead, reports in batches, extends in time, and ends when all is
+//! settled.
+
+use crate::ahead::Ahead;
+use crate::chunk::{Chunk, Failure, Returned};
+use crate::error::{Error, Refused};
+use crate::exchange::{Exchange, Item, Lost, Poll, Release, Report};
+use crate::json::Json;
+use crate::queue::Queue;
+use crate::scope::Scope;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const BATCH_BYTES: usize = 700 << 10; // of results in one call: well below the server's default limit of 1 MiB for a body
+const BATCH_ITEMS: usize = 5000;
+const BATCH_INSERTS: usize = 10_000; // submissions that the completions of one call bring
+const MAX_RESERVE: usize = 1000;
+const PROGRESS: Duration = Duration::from_secs(1); // how often a worker makes a call because handlers say how far they are
+
+/// What happened.
+pub(crate) enum News {
+    /// a handler ended
+    Finished(Arc<Chunk>, Result<Returned, Failure>),
+    /// a handler said how far it is with the chunk of this token
+    Said(String),
+    Called(Exchange, Result<Json, Error>),
+    Polled(Poll, Result<Json, Error>),
+    /// the stream said hello
+    Hello,
+    /// an operator told us to leave
+    Drain,
+    /// the stream said that these reservations were taken from us, and why
+    Revoked(Vec<(String, String)>),
+    /// the stream broke
+    Trouble(Error),
+    /// there will be no stream
+    NoStream,
+    /// the program told us to end
+    Stop,
+}
+
+/// What carries out the decisions.
+pub(crate) struct Hands<'a> {
+    pub(crate) ready: Arc<Queue<Arc<Chunk>>>,
+    pub(crate) calls: Arc<Queue<Exchange>>,
+    pub(crate) polls: Arc<Queue<Poll>>,
+    /// of the poll that is under way
+    pub(crate) polling: Arc<Scope>,
+    pub(crate) inbox: Arc<Queue<News>>,
+    pub(crate) report: Box<dyn Fn(&Error) + 'a>,
+}
+
+struct Held {
+    chunk: Arc<Chunk>,
+    /// quarters of the timeout since it was reserved or extended
+    age: u32,
+    extending: bool,
+    /// the reservation is not ours any more
+    lost: Option<Lost>,
+    /// to be given back
+    back: bool,
+}
+
+/// One run of a worker.
+pub(crate) struct Core<'a> {
+    concurrency: usize,
+    ahead: Ahead,
+    hands: Hands<'a>,
+    held: HashMap<String, Held>, // by token
+    reports: Vec<Report>,        // finished, to be reported
+    extends: Vec<String>,
+    releases: Vec<Release>,
+    unsent: Vec<String>, // whose handlers said how far they are
+    /// when that may be sent
+    pub(crate) due: Option<Instant>,
+    sent: Option<Instant>,        // when it was sent last
+    early: HashMap<String, Lost>, // revoked before we knew that we have it
+    calling: bool,
+    asked: usize,   // chunks that the call under way may bring
+    polling: usize, // chunks that the poll under way may bring
+    budget: usize,
+    failures: u32, // calls in a row that failed
+    poll_failures: u32,
+    hellos: u64,
+    /// The worker reserves nothing before the first hello, or ten seconds: what its name holds until then was its predecessor's, and its
+    /// incarnation has the server end that.
+    pub(crate) awaited: bool,
+    /// the server refuses to know us
+    pub(crate) unknown: bool,
+    draining: bool,
+    /// all is settled
+    pub(crate) over: bool,
+    fatal: Option<Error>, // why the worker ends by itself
+    undelivered: usize,
+    reached: bool,       // a call succeeded
+    away: Option<Error>, // the last failure to reach the server
+    warned: Vec<Json>,   // what of the strategy had no effect in the last answer
+}
+
+/// Whether a worker goes on after an error. A wrong answer may come from something between us and the server.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    error.may_pass() || matches!(error, Error::BadAnswer(_))
+}
+
+impl<'a> Core<'a> {
+    pub(crate) fn new(concurrency: usize, prefetch: Option<usize>, attach: bool, hands: Hands<'a>) -> Core<'a> {
+        Core {
+            concurrency,
+            ahead: Ahead::new(concurrency, prefetch),
+            hands,
+            held: HashMap::new(),
+            reports: vec![],
+            extends: vec![],
+            releases: vec![],
+            unsent: vec![],
+            due: None,
+            sent: None,
+            early: HashMap::new(),
+            calling: false,
+            asked: 0,
+            polling: 0,
+            budget: BATCH_BYTES,
+            failures: 0,
+            poll_failures: 0,
+            hellos: 0,
+            awaited: attach,
+            unknown: false,
+            draining: false,
+            over: false,
+            fatal: None,
+            undelivered: 0,
+            reached: false,
+            away: None,
+            warned: vec![],
+        }
+    }
+
+    // What happened.
+
+    pub(crate) fn take(&mut self, news: News) {
+        match news {
+            News::Finished(chunk, result) => self.finished(chunk, result),
+            News::Said(token) => self.said(token),
+            News::Called(call, result) => self.called(call, result),
+            News::Polled(poll, result) => self.polled(poll, result),
+            News::Hello => {
+                // After a restart the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it hears
+                // of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what we
+                // hold, before our stream stood.
+                self.awaited = false;
+                self.hellos += 1;
+                self.extend_all();
+            }
+            News::Drain => self.leave(),
+            News::Revoked(items) => items.into_iter().for_each(|(token, reason)| self.revoke(token, Lost::taken(&reason))),
+            News::Trouble(error) => {
+                (self.hands.report)(&error);
+                self.away = Some(error).filter(may_pass).or_else(|| self.away.take());
+            }
+            News::NoStream => (self.awaited, self.unknown) = (false, true),
+            News::Stop => self.drain(),
+        }
+    }
+
+    fn finished(&mut self, chunk: Arc<Chunk>, result: Result<Returned, Failure>) {
+        let held = match self.held.remove(&chunk.token) {
+            Some(held) => held,
+            None => return, // a token has one handler: this cannot be
+        };
+        if let Some(lost) = held.lost {
+            return self.report_lost(&chunk, lost);
+        }
+        let (text, fatal, pause) = match result {
+            Ok(returned) => return self.reports.push(Report::completion(chunk, returned)),
+            Err(Failure::Snooze(delay)) => return self.releases.push(Release { token: chunk.token.clone(), delay }),
+            Err(_) if held.back => return self.releases.push(Release { token: chunk.token.clone(), delay: Duration::ZERO }),
+            Err(Failure::Failed(text)) => (text, false, None),
+            Err(Failure::RetryAfter(pause, text)) => (text, false, Some(pause)),
+            Err(Failure::Permanent(text)) => (text, true, None),
+            Err(Failure::Cancelled) => ("the handler returned Failure::Cancelled".to_string(), false, None),
+        };
+        self.reports.push(Report::failure(chunk.clone(), &text, fatal, pause));
+        (self.hands.report)(&Error::HandlerFailed { submission: chunk.submission.clone(), index: chunk.index, text });
+    }
+
+    fn called(&mut self, mut call: Exchange, result: Result<Json, Error>) {
+        (self.calling, self.asked) = (false, 0);
+        let error = match result {
+            Ok(answer) => {
+                (self.failures, self.reached) = (0, true);
+                let brought = answer.get("reservations").items().len();
+                self.ahead.answered(&call, brought, self.held.len() as isize - self.concurrency as isize);
+                if call.asked > 0 {
+                    self.warn(&answer); // an answer to a call that asked for nothing has no warnings, and takes back none
+                }
+                let hellos = call.hellos;
+                self.settle(call, &answer);
+                return self.accept(&answer, hellos);
+            }
+            Err(error) => error,
+        };
+        for chunk in &call.extends {
+            if let Some(held) = self.held.get_mut(&chunk.token) {
+                held.extending = false; // the next tick asks again
+            }
+        }
+        self.extend_since(call.hellos);
+        let for_good = !may_pass(&error);
+        let refused = error.refused();
+        if refused.map_or(false, |refused| refused.status == 413) && !call.reports.is_empty() {
+            return self.shrink(call, error);
+        }
+        if let Some(refused) = refused {
+            let bad = call.pointed_at(refused);
+            if !bad.is_empty() {
+                return self.set_aside(call, bad, refused);
+            }
+        }
+        if for_good && !self.draining {
+            self.put_back(&mut call);
+            return self.stop(error);
+        }
+        if for_good || self.draining && self.failures > 0 {
+            self.undelivered += call.reports.len();
+        } else {
+            self.failures += 1;
+            self.put_back(&mut call);
+        }
+        (self.hands.report)(&error);
+    }
+
+    fn polled(&mut self, poll: Poll, result: Result<Json, Error>) {
+        self.polling = 0;
+        match result {
+            Ok(answer) => {
+                (self.poll_failures, self.reached) = (0, true);
+                self.warn(&answer);
+                self.accept(&answer, poll.hellos);
+            }
+            Err(_) if self.draining => {}
+            Err(error) if !may_pass(&error) => self.stop(error),
+            Err(error) => {
+                self.poll_failures += 1;
+                (self.hands.report)(&error);
+                self.away = Some(error);
+            }
+        }
+    }
+
+    /// A quarter of the timeout went by. What has seen two is extended: at the latest when half of it is over.
+    pub(crate) fn tick(&mut self) {
+        self.held.values_mut().for_each(|held| held.age += 1);
+        self.extend_where(|held| held.age >= 2);
+    }
+
+    fn said(&mut self, token: String) {
+        self.unsent.push(token);
+        let now = Instant::now();
+        self.due = self.due.or_else(|| Some(self.sent.map_or(now, |sent| (sent + PROGRESS).max(now))));
+    }
+
+    /// Extends the chunks whose handlers said how far they are; it was due.
+    pub(crate) fn send_progress(&mut self) {
+        (self.due, self.sent) = (None, Some(Instant::now()));
+        for token in std::mem::take(&mut self.unsent) {
+            match self.held.get(&token) {
+                Some(held) if held.extending => self.said(token), // that may be without what was said since
+                Some(held) => {
+                    held.chunk.state().listed = false;
+                    self.extend(&token);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The worker is to end: it reserves no more, and gives back what no handler has begun. A poll that is under way goes on until nothing
+    /// else is left to wait for, and what it brings goes back: the server may just have answered it.
+    fn drain(&mut self) {
+        if std::mem::replace(&mut self.draining, true) {
+            return;
+        }
+        for chunk in self.hands.ready.take_back() {
+            if self.held.remove(&chunk.token).map_or(false, |held| held.lost.is_none()) {
+                self.releases.push(Release { token: chunk.token.clone(), delay: Duration::ZERO });
+            }
+        }
+    }
+
+    /// Handlers have had the time that they were given after the drain.
+    pub(crate) fn grace_over(&mut self) {
+        for held in self.held.values_mut().filter(|held| held.lost.is_none()) {
+            held.back = true;
+            held.chunk.cancel();
+        }
+    }
+
+    /// An operator told us to leave.
+    fn leave(&mut self) {
+        if !self.draining {
+            (self.hands.report)(&Error::Drained);
+            self.drain();
+        }
+    }
+
+    /// Ends because of an error.
+    fn stop(&mut self, error: Error) {
+        self.fatal = self.fatal.take().or(Some(error));
+        self.drain();
+    }
+
+    /// How a worker that is over has ended.
+    pub(crate) fn outcome(&mut self) -> Result<(), Error> {
+        match self.fatal.take() {
+            Some(error) => Err(error),
+            None if self.undelivered > 0 => Err(Error::Undelivered(self.undelivered)),
+            None if !self.reached && self.hellos == 0 => self.away.take().map_or(Ok(()), Err), // it never worked
+            None => Ok(()),
+        }
+    }
+
+    // What to do next.
+
+    /// Starts what has become possible: a call when there is something to report, which brings new work in the same round trip, and
+    /// otherwise, when there is room, a poll that waits for work. Both go on beside each other, so that results never wait for work; while
+    /// one polls the calls do not reserve, because there was nothing.
+    pub(crate) fn start(&mut self) {
+        if self.asked == 0 && self.polling == 0 {
+            self.early.clear();
+        }
+        if !self.calling && !(self.reports.is_empty() && self.extends.is_empty() && self.releases.is_empty()) {
+            self.start_call();
+        }
+        let room = self.room(0);
+        if !self.calling && self.polling == 0 && room > 0 {
+            self.polling = room;
+            self.hands.polls.push(Poll { room, hellos: self.hellos, failures: self.poll_failures });
+        }
+        let busy = !(self.held.is_empty() && self.reports.is_empty() && self.releases.is_empty()) || self.calling;
+        if self.draining && !busy {
+            if self.polling > 0 {
+                self.hands.polling.end();
+            } else {
+                self.over = true;
+            }
+        }
+    }
+
+    /// How many chunks may be asked for: what was not reported yet still counts, so that a server that takes no results gives no work
+    /// either.
+    fn room(&self, reported: usize) -> usize {
+        if self.draining || self.awaited {
+            return 0;
+        }
+        let used = self.held.len() + self.reports.len() - reported + self.asked + self.polling;
+        (self.concurrency + self.ahead.n).saturating_sub(used).min(MAX_RESERVE)
+    }
+
+    fn start_call(&mut self) {
+        let (mut size, mut inserts, mut n) = (0, 0, 0);
+        for report in self.reports.iter().take(BATCH_ITEMS) {
+            size += report.item.len() + 1;
+            inserts += report.inserts;
+            if n > 0 && (size > self.budget || inserts > BATCH_INSERTS) {
+                break;
+            }
+            n += 1;
+        }
+        let extends = first(&mut self.extends, BATCH_ITEMS);
+        let extends: Vec<_> = extends.iter().filter_map(|token| Some(self.held.get(token)?.chunk.clone())).collect();
+        let asked = if self.polling > 0 { 0 } else { self.room(n) };
+        let call = Exchange {
+            reports: first(&mut self.reports, n),
+            extends,
+            releases: first(&mut self.releases, BATCH_ITEMS),
+            asked,
+            hellos: self.hellos,
+            failures: self.failures,
+            began: Instant::now(),
+            size: 0,
+        };
+        // There may be nothing but extensions of what has ended since.
+        if !(call.reports.is_empty() && call.extends.is_empty() && call.releases.is_empty()) {
+            (self.calling, self.asked) = (true, asked);
+            self.hands.calls.push(call);
+        }
+    }
+
+    // What answers mean.
+
+    /// Takes new reservations; after the beginning of the drain they go back at once. If the server took some of them back, the stream may
+    /// have said so first.
+    fn accept(&mut self, answer: &Json, hellos: u64) {
+        if answer.get("reason").text() == "draining" {
+            self.leave();
+        }
+        for json in answer.get("reservations").items() {
+            let chunk = match Chunk::of(json, self.hands.inbox.clone()) {
+                Ok(chunk) => Arc::new(chunk),
+                Err(error) => {
+                    (self.hands.report)(&error);
+                    continue;
+                }
+            };
+            if self.draining || self.held.len() >= self.concurrency + self.ahead.most {
+                self.releases.push(Release { token: chunk.token.clone(), delay: Duration::ZERO });
+                continue;
+            }
+            let lost = self.early.get(&chunk.token).cloned();
+            if lost.is_some() {
+                chunk.cancel(); // no handler begins with it
+            }
+            self.held.insert(chunk.token.clone(), Held { chunk: chunk.clone(), age: 0, extending: false, lost, back: false });
+            self.hands.ready.push(chunk);
+        }
+        self.extend_since(hellos);
+    }
+
+    /// Tells what of the strategy has no effect: once, until it changes.
+    fn warn(&mut self, answer: &Json) {
+        let warnings = answer.get("warnings").items();
+        for warning in warnings.iter().filter(|warning| !self.warned.contains(warning)) {
+            let text = |name| warning.get(name).text().to_string();
+            (self.hands.report)(&Error::StrategyWithoutEffect { pointer: text("pointer"), detail: text("detail") });
+        }
+        self.warned = warnings.to_vec();
+    }
+
+    fn settle(&mut self, call: Exchange, answer: &Json) {
+        let (mut completed, mut failed) = (answer.get("complete").items().iter(), answer.get("fail").items().iter());
+        for mut report in call.reports {
+            let result = if report.failed { failed.next() } else { completed.next() }.unwrap_or(&Json::Null);
+            let status = result.get("status").text();
+            if !matches!(status, "ok" | "already") {
+                self.report_lost(&report.chunk, Lost::of(result));
+            }
+            if status == "refused" {
+                report.retry(result.get("detail").text()); // the chunk is still ours: what it brings may find room at another try
+                self.reports.push(report);
+            }
+        }
+        for (chunk, result) in call.extends.iter().zip(answer.get("extend").items()) {
+            let held = self.held.get_mut(&chunk.token);
+            match (held, result.get("status").text()) {
+                (Some(held), "ok" | "already") => (held.extending, held.age) = (false, 0),
+                (Some(held), "invalid") => {
+                    held.extending = false;
+                    self.report_lost(chunk, Lost::of(result));
+                }
+                (Some(held), _) => lose(held, Lost::of(result)),
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn revoke(&mut self, token: String, lost: Lost) {
+        match self.held.get_mut(&token) {
+            Some(held) if held.lost.is_none() => lose(held, lost),
+            Some(_) => {}
+            None if self.asked > 0 || self.polling > 0 => drop(self.early.insert(token, lost)), // the stream may have overtaken the answer
+            None => {}
+        }
+    }
+
+    fn extend_all(&mut self) {
+        self.extend_where(|_| true);
+    }
+
+    fn extend_where(&mut self, which: impl Fn(&Held) -> bool) {
+        let tokens: Vec<_> = self.held.iter().filter(|(_, held)| which(held)).map(|(token, _)| token.clone()).collect();
+        tokens.iter().for_each(|token| self.extend(token));
+    }
+
+    fn extend(&mut self, token: &str) {
+        if let Some(held) = self.held.get_mut(token).filter(|held| !held.extending && held.lost.is_none()) {
+            held.extending = true;
+            self.extends.push(token.to_string());
+        }
+    }
+
+    /// Extends everything when the server said hello since a call began: the server that answered the call may have forgotten by now what
+    /// the call brought and what it extended.
+    fn extend_since(&mut self, hellos: u64) {
+        if self.hellos > hellos {
+            self.extend_all();
+        }
+    }
+
+    fn put_back(&mut self, call: &mut Exchange) {
+        self.reports.splice(0..0, call.reports.drain(..));
+        self.releases.splice(0..0, call.releases.drain(..));
+    }
+
+    /// Answers a refusal for size with smaller calls, and in the end fails the one chunk whose output is too much.
+    fn shrink(&mut self, mut call: Exchange, error: Error) {
+        if call.reports.len() > 1 {
+            self.budget = (self.budget / 2).max(1);
+            return self.put_back(&mut call);
+        }
+        if call.reports[0].failed {
+            self.undelivered += 1;
+            (self.hands.report)(&error);
+            call.reports.clear();
+            return self.put_back(&mut call);
+        }
+        let report = &mut call.reports[0];
+        let reason = match report.inserts {
+            0 => format!(
+                "the output of about {} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key",
+                report.item.len()
+            ),
+            _ => format!("the server refused the output and the submissions that follow: {error}"),
+        };
+        let lost = Lost::invalid(error.code(), reason.clone());
+        report.refuse(reason);
+        self.report_lost(&call.reports[0].chunk, lost);
+        self.put_back(&mut call);
+    }
+
+    /// Settles those items of a call that a refusal points at, each by itself, and has the others sent again: what is wrong with one chunk
+    /// costs no other its result.
+    fn set_aside(&mut self, mut call: Exchange, bad: Vec<(Item, String, String)>, refused: &Refused) {
+        let about = |item: &Item| bad.iter().find(|(which, _, _)| which == item).map(|(_, field, detail)| (&**field, detail));
+        let mut again = vec![];
+        for (i, mut report) in call.reports.drain(..).enumerate() {
+            if let Some((field, detail)) = about(&Item::Report(i)) {
+                let settled = report.refused || field == "token"; // a failure would be refused, too
+                let reason = if settled { format!("the {field} {detail}") } else { format!("the server refused the {field}: it {detail}") };
+                self.report_lost(&report.chunk, Lost::invalid(&refused.code, reason.clone()));
+                if settled {
+                    continue;
+                }
+                report.refuse(reason);
+            }
+            again.push(report);
+        }
+        self.reports.splice(0..0, again);
+        let releases = call.releases.drain(..).enumerate().filter(|(i, _)| about(&Item::Release(*i)).is_none());
+        self.releases.splice(0..0, releases.map(|(_, release)| release));
+        for (i, chunk) in call.extends.iter().enumerate() {
+            match (about(&Item::Extend(i)), self.held.get_mut(&chunk.token)) {
+                (_, None) => {}
+                (None, _) => self.extend(&chunk.token),
+                (Some(("token", detail)), Some(held)) => lose(held, Lost::invalid(&refused.code, format!("the token {detail}"))),
+                // The next tick asks again.
+                (Some((field, detail)), _) => self.report_lost(chunk, Lost::invalid(&refused.code, format!("the {field} {detail}"))),
+            }
+        }
+    }
+
+    /// Reports a result that does not count.
+    fn report_lost(&self, chunk: &Chunk, Lost { status, code, detail }: Lost) {
+        let (submission, index) = (chunk.submission.clone(), chunk.index);
+        (self.hands.report)(&Error::ReservationLost { submission, index, status, code, detail });
+    }
+}
+
+/// Cancels the handler of a chunk that is not ours any more.
+fn lose(held: &mut Held, lost: Lost) {
+    held.lost = Some(lost);
+    held.chunk.cancel();
+}
+
+/// Takes the first items of a list, at most so many.
+fn first<T>(list: &mut Vec<T>, most: usize) -> Vec<T> {
+    let n = list.len().min(most);
+    list.drain(..n).collect()
+}

@@ -1,0 +1,335 @@
+//! HTTP/1.1 over one connection: a request goes out, and an answer is read, in whatever pieces it comes.
+
+use crate::address::Endpoint;
+use crate::error::Error;
+use crate::scope::Guard;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const MAX_HEAD: usize = 64 << 10;
+const CONNECT: Duration = Duration::from_secs(10);
+const READ_BYTES: usize = 64 << 10;
+
+/// A call before it is known where it goes.
+pub(crate) struct Request {
+    /// for messages
+    pub(crate) what: &'static str,
+    pub(crate) method: &'static str,
+    /// escaped, with the query
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+    /// how long the server was asked to wait
+    pub(crate) wait: Duration,
+    /// how long one try may take, instead of the client's timeout
+    pub(crate) patience: Option<Duration>,
+    /// may be made twice
+    pub(crate) safe: bool,
+    /// the body comes in pieces, behind the head
+    pub(crate) streamed: bool,
+}
+
+impl Request {
+    pub(crate) fn new(what: &'static str, method: &'static str, path: String) -> Request {
+        let wait = Duration::ZERO;
+        Request { what, method, path, headers: vec![], body: vec![], wait, patience: None, safe: true, streamed: false }
+    }
+
+    pub(crate) fn json(what: &'static str, path: String, body: String) -> Request {
+        let headers = vec![("Content-Type", "application/json".to_string())];
+        Request { headers, body: body.into_bytes(), ..Request::new(what, "POST", path) }
+    }
+
+    /// The request in bytes; of a streamed one the head.
+    fn encode(&self, endpoint: &Endpoint, token: &str) -> Vec<u8> {
+        let Endpoint { authority, prefix, .. } = endpoint;
+        let mut head = format!("{} {prefix}{} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: quern-rust\r\n", self.method, self.path);
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if !token.is_empty() {
+            head += &format!("Authorization: Bearer {token}\r\n");
+        }
+        if self.streamed {
+            head += "Transfer-Encoding: chunked\r\n";
+        } else if self.method != "GET" {
+            head += &format!("Content-Length: {}\r\n", self.body.len());
+        }
+        [head.as_bytes(), b"\r\n", &self.body].concat()
+    }
+}
+
+/// One connection, used by one call at a time.
+pub(crate) struct Connection {
+    pub(crate) stream: Arc<TcpStream>,
+    buffer: Vec<u8>,
+    /// bytes of the buffer that were taken
+    taken: usize,
+    /// when its last call ended; `None` before the first one did
+    pub(crate) since: Option<Instant>,
+}
+
+impl Connection {
+    pub(crate) fn open(endpoint: &Endpoint) -> Result<Connection, Error> {
+        let failed = |fault| Error::NoAnswer(format!("no server answers at {}:{}: {fault}", endpoint.host, endpoint.port));
+        let mut last = std::io::Error::from(ErrorKind::NotFound);
+        for address in (&*endpoint.host, endpoint.port).to_socket_addrs().map_err(failed)? {
+            match TcpStream::connect_timeout(&address, CONNECT) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(failed)?;
+                    return Ok(Connection { stream: Arc::new(stream), buffer: vec![], taken: 0, since: None });
+                }
+                Err(fault) => last = fault,
+            }
+        }
+        Err(failed(last))
+    }
+
+    pub(crate) fn send(&self, data: &[u8], patience: Duration) -> Result<(), Error> {
+        let sent = self.stream.set_write_timeout(Some(patience)).and_then(|()| (&*self.stream).write_all(data));
+        sent.map_err(|fault| match fault.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::TimedOut("the server did not take the request in time".to_string()),
+            _ => Error::NoAnswer(format!("the request could not be sent: {fault}")),
+        })
+    }
+
+    /// Makes a call and reads the head of its answer. What goes out behind the head of a streamed request comes from `pieces`.
+    pub(crate) fn call(
+        mut self,
+        request: &Request,
+        (endpoint, token): (&Endpoint, &str),
+        pieces: Option<&mut dyn Iterator<Item = Vec<u8>>>,
+        (patience, until, guard): (Duration, Instant, Guard),
+    ) -> Result<Answer, Failed> {
+        let mut sent = self.send(&request.encode(endpoint, token), patience);
+        for data in pieces.into_iter().flatten() {
+            if sent.is_err() {
+                break;
+            }
+            sent = self.send(&[format!("{:x}\r\n", data.len()).as_bytes(), &data, b"\r\n"].concat(), patience);
+        }
+        if request.streamed && sent.is_ok() {
+            sent = self.send(b"0\r\n\r\n", patience);
+        }
+        let used = self.since.is_some();
+        match self.head(until) {
+            // A server may answer before it has read all, such as a body over the limit.
+            Ok((status, headers, keep)) => Answer::new(self, guard, status, headers, keep && sent.is_ok()),
+            Err(error) => {
+                // A kept connection may have been closed by the server, which shows only when it is used.
+                let stale = used && self.buffer.is_empty() && !matches!(error, Error::TimedOut(_));
+                return Err(Failed { stale, error: sent.err().unwrap_or(error) });
+            }
+        }
+        .map_err(|error| Failed { stale: false, error })
+    }
+
+    /// Reads some bytes into the buffer. False at the end of the connection.
+    fn fill(&mut self, until: Instant) -> Result<bool, Error> {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        let old = self.buffer.len();
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Error::TimedOut("no answer in time".to_string()));
+        }
+        self.buffer.resize(old + READ_BYTES, 0);
+        let read = loop {
+            match self.stream.set_read_timeout(Some(left)).and_then(|()| (&*self.stream).read(&mut self.buffer[old..])) {
+                Err(fault) if fault.kind() == ErrorKind::Interrupted => continue,
+                read => break read,
+            }
+        };
+        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(n) => Ok(n > 0),
+            Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(Error::TimedOut("no answer in time".to_string()))
+            }
+            Err(fault) => Err(Error::NoAnswer(format!("no answer: {fault}"))),
+        }
+    }
+
+    /// A line without its end.
+    fn line(&mut self, until: Instant) -> Result<String, Error> {
+        loop {
+            let rest = &self.buffer[self.taken..];
+            if let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
+                let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+                self.taken += end + 2;
+                return Ok(line);
+            }
+            if rest.len() > MAX_HEAD {
+                return Err(Error::BadAnswer(format!("a line of the answer's head is longer than {MAX_HEAD} bytes")));
+            }
+            if !self.fill(until)? {
+                let place = if self.buffer.is_empty() { "before an answer" } else { "in the middle of the answer" };
+                return Err(Error::NoAnswer(format!("the connection ended {place}")));
+            }
+        }
+    }
+
+    fn head(&mut self, until: Instant) -> Result<(u16, Headers, bool), Error> {
+        loop {
+            let first = self.line(until)?;
+            let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok());
+            let status = status.ok_or_else(|| Error::BadAnswer(format!("this is not an answer in HTTP/1.1: {first:.40?}")))?;
+            let mut headers = Headers(vec![]);
+            let mut size = 0;
+            loop {
+                let line = self.line(until)?;
+                if line.is_empty() {
+                    break;
+                }
+                size += line.len();
+                let (name, value) =
+                    line.split_once(':').filter(|_| size <= MAX_HEAD && !line.starts_with([' ', '\t'])).ok_or_else(|| {
+                        Error::BadAnswer(format!("a line of the answer's head is broken, or the head is too long: {line:.60?}"))
+                    })?;
+                headers.0.push((name.to_ascii_lowercase(), value.trim().to_string()));
+            }
+            let keep = first.starts_with("HTTP/1.1") && !headers.get("connection").eq_ignore_ascii_case("close");
+            match status {
+                101 => return Err(Error::BadAnswer("the server switched protocols".to_string())),
+                100..=199 => continue, // the real answer follows
+                _ => return Ok((status, headers, keep)),
+            }
+        }
+    }
+}
+
+/// Why there is no answer.
+pub(crate) struct Failed {
+    /// the connection had been kept from an earlier call, and nothing came back on it: another one may do
+    pub(crate) stale: bool,
+    pub(crate) error: Error,
+}
+
+#[derive(Clone)]
+pub(crate) struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    /// A header by its name in lower case; `""` if it is not there.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    /// How long the server asked to wait.
+    pub(crate) fn retry_after(&self) -> Duration {
+        Duration::from_secs(self.get("retry-after").parse::<u32>().unwrap_or(0).into())
+    }
+}
+
+enum Framing {
+    Done,
+    /// so many bytes are left
+    Length(u64),
+    /// so many bytes are left of this piece
+    Pieces(u64),
+    UntilEnd,
+}
+
+/// An answer, whose body is read as it comes.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Headers,
+    connection: Connection,
+    framing: Framing,
+    keep: bool,
+    _guard: Guard,
+}
+
+impl Answer {
+    fn new(connection: Connection, guard: Guard, status: u16, headers: Headers, mut keep: bool) -> Result<Answer, Error> {
+        let (coding, length) = (headers.get("transfer-encoding"), headers.get("content-length"));
+        let framing = if matches!(status, 204 | 304) {
+            Framing::Done
+        } else if coding.eq_ignore_ascii_case("chunked") {
+            keep &= length.is_empty(); // two lengths are none to build the next answer's start on
+            Framing::Pieces(0)
+        } else if !coding.is_empty() {
+            return Err(Error::BadAnswer(format!("the answer's Transfer-Encoding is not known: {coding:.60?}")));
+        } else if length.is_empty() {
+            keep = false;
+            Framing::UntilEnd
+        } else {
+            match length.parse() {
+                Ok(0) => Framing::Done,
+                Ok(n) => Framing::Length(n),
+                Err(_) => return Err(Error::BadAnswer(format!("the answer's Content-Length is broken: {length:.60?}"))),
+            }
+        };
+        Ok(Answer { status, headers, connection, framing, keep, _guard: guard })
+    }
+
+    /// Some bytes of the body; none at its end.
+    pub(crate) fn read(&mut self, until: Instant) -> Result<Vec<u8>, Error> {
+        loop {
+            let left = match self.framing {
+                Framing::Done => return Ok(vec![]),
+                Framing::Length(left) => left,
+                Framing::Pieces(0) => {
+                    self.next_piece(until)?;
+                    continue;
+                }
+                Framing::Pieces(left) => left,
+                Framing::UntilEnd => u64::MAX,
+            };
+            let connection = &mut self.connection;
+            if connection.taken == connection.buffer.len() && !connection.fill(until)? {
+                if matches!(self.framing, Framing::UntilEnd) {
+                    self.framing = Framing::Done;
+                    return Ok(vec![]);
+                }
+                return Err(Error::NoAnswer("the connection ended in the middle of the answer".to_string()));
+            }
+            let rest = &connection.buffer[connection.taken..];
+            let n = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let data = rest[..n].to_vec();
+            connection.taken += n;
+            let left = left - n as u64;
+            self.framing = match self.framing {
+                Framing::Length(_) if left == 0 => Framing::Done,
+                Framing::Length(_) => Framing::Length(left),
+                Framing::Pieces(_) => Framing::Pieces(left),
+                _ => Framing::UntilEnd,
+            };
+            if let Framing::Pieces(0) = self.framing {
+                if !self.connection.line(until)?.is_empty() {
+                    return Err(Error::BadAnswer("a piece of the answer is longer than it says".to_string()));
+                }
+            }
+            return Ok(data);
+        }
+    }
+
+    fn next_piece(&mut self, until: Instant) -> Result<(), Error> {
+        let line = self.connection.line(until)?;
+        let size = line.split(';').next().unwrap_or("").trim();
+        let n = u64::from_str_radix(size, 16)
+            .map_err(|_| Error::BadAnswer(format!("the size of a piece of the answer is broken: {size:.40?}")))?;
+        self.framing = Framing::Pieces(n);
+        if n == 0 {
+            while !self.connection.line(until)?.is_empty() {} // trailers, which no one asked for
+            self.framing = Framing::Done;
+        }
+        Ok(())
+    }
+
+    /// The whole body, and the connection if it can be used again.
+    pub(crate) fn finish(mut self, until: Instant) -> Result<(Vec<u8>, Option<Connection>), Error> {
+        let mut body = vec![];
+        loop {
+            let data = self.read(until)?;
+            if data.is_empty() {
+                break;
+            }
+            body.extend(data);
+        }
+        let spare = self.connection.buffer.len() > self.connection.taken; // more than the answer came
+        self.connection.since = Some(Instant::now());
+        Ok((body, Some(self.connection).filter(|_| self.keep && !spare)))
+    }
+}

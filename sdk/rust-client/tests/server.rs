@@ -1,0 +1,200 @@
+//! The client against a real server: QUERN_BINARY says which, bin/quern of the repository unless told.
+
+use quern_client::{Client, Error, Failure, Json, NewSubmission, Stop, WorkOptions};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Ports that tests of this process have.
+fn taken() -> MutexGuard<'static, Vec<String>> {
+    static TAKEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    TAKEN.lock().unwrap()
+}
+
+/// A real server on data of its own.
+struct Server {
+    data: PathBuf,
+    listen: String,
+    process: Child,
+}
+
+impl Server {
+    fn start(name: &str) -> Server {
+        let data = std::env::temp_dir().join(format!("quern-rust-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data); // of a process that had this number before
+                                                // A port for a server that starts several times, below those that the kernel gives to others.
+        let first = 20_000 + std::process::id() % 9_000;
+        let mut taken = taken();
+        let mut free = (first..).map(|port| format!("127.0.0.1:{port}")).filter(|listen| TcpListener::bind(listen).is_ok());
+        let listen = free.find(|listen| !taken.contains(listen)).unwrap();
+        taken.push(listen.clone());
+        drop(taken);
+        let process = Server::run(&data, &listen);
+        Server { data, listen, process }
+    }
+
+    fn run(data: &Path, listen: &str) -> Child {
+        let binary = std::env::var("QUERN_BINARY").unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../bin/quern").to_string());
+        let mut command = Command::new(&binary);
+        command.args(["serve", "--listen", listen, "--data"]).arg(data).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap_or_else(|fault| panic!("{binary}: {fault}; `make build` makes it"));
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("serving")), "the server did not start");
+        std::thread::spawn(move || lines.for_each(drop)); // it must not wait for a reader
+        process
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&format!("http://{}", self.listen)).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.data); // a directory that stays is no fault of the client
+    }
+}
+
+fn options(stop: &Stop, concurrency: usize) -> WorkOptions {
+    WorkOptions { concurrency, stop: stop.clone(), signals: false, ..WorkOptions::default() }
+}
+
+/// Work is inserted, done, waited for, and its outputs come back as they were.
+#[test]
+fn a_producer_and_a_consumer() {
+    let server = Server::start("whole");
+    let client = server.client();
+    let new = NewSubmission::inline([&b"a"[..], b"\xff\x00", "é\u{2028}".as_bytes()]).meta("company", 7).field("priority", 3);
+    let submission = client.insert("default", &new.field("unique", Json::object([("key", "k".into())]))).unwrap();
+    assert!(!submission.existing);
+    let stop = Stop::default();
+    let ended = std::thread::scope(|threads| {
+        let strategy = Json::from(r#"SelectOnly("company", 7, OldestFirst)"#);
+        threads.spawn(|| {
+            let work = client.work(WorkOptions { strategy, ..options(&stop, 2) }, |chunk| {
+                assert_eq!((chunk.meta("company"), chunk.attempt), (&Json::Int(7), 1));
+                Ok([&chunk.content[..], &chunk.content].concat())
+            });
+            work.unwrap()
+        });
+        let ended = client.wait(&submission.id, Some(Duration::from_secs(60)));
+        stop.stop();
+        ended.unwrap()
+    });
+    assert_eq!(ended.state, "completed");
+    let outputs = client.outputs(&submission.id).unwrap().map(|output| output.unwrap().data).collect::<Vec<_>>();
+    assert_eq!(outputs, [&b"aa"[..], b"\xff\x00\xff\x00", "é\u{2028}é\u{2028}".as_bytes()]);
+}
+
+/// A server that is killed with -9 and started again: every chunk is done, with the right output.
+#[test]
+fn a_server_that_is_killed() {
+    let mut server = Server::start("killed");
+    let client = server.client();
+    let n = 3000;
+    let submission = client.insert("default", &NewSubmission::template(n, "row {index}")).unwrap();
+    let stop = Stop::default();
+    let seen = Mutex::new(HashMap::new());
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let work = client.work(WorkOptions { on_error: Some(Box::new(|_| ())), ..options(&stop, 16) }, |chunk| {
+                *seen.lock().unwrap().entry(chunk.index).or_insert(0) += 1;
+                chunk.sleep(Duration::from_millis(1))?;
+                Ok(chunk.text()?.to_uppercase())
+            });
+            work.unwrap()
+        });
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(150));
+            server.kill();
+            server.process = Server::run(&server.data, &server.listen);
+        }
+        let ended = client.wait(&submission.id, Some(Duration::from_secs(120)));
+        stop.stop();
+        assert_eq!(ended.unwrap().state, "completed");
+    });
+    let outputs = client.outputs(&submission.id).unwrap().map(|output| String::from_utf8(output.unwrap().data).unwrap());
+    assert!(outputs.eq((0..n).map(|i| format!("ROW {i}"))));
+    assert_eq!(seen.lock().unwrap().len(), n as usize);
+}
+
+/// What a handler inserts with `then` is there when its chunk is done; a failure for good, a snooze and a panic do what they say.
+#[test]
+fn what_handlers_return() {
+    let server = Server::start("handlers");
+    let client = server.client();
+    let first = NewSubmission::inline(["then", "fatal", "snooze", "panic"])
+        .field("retry_backoff", Json::parse(br#"{"kind":"list","delays_ms":[1]}"#).unwrap());
+    let first = client.insert("default", &first.field("on_exhausted", "dead_letter")).unwrap();
+    let stop = Stop::default();
+    let said = Mutex::new(vec![]);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let on_error = |error: &Error| println!("{error}");
+            let work = client.work(WorkOptions { on_error: Some(Box::new(on_error)), ..options(&stop, 1) }, |chunk| {
+                let before = said.lock().unwrap().iter().filter(|text| **text == chunk.content).count();
+                said.lock().unwrap().push(chunk.content.clone());
+                match chunk.text()? {
+                    "then" => chunk.then(&NewSubmission::inline(["last"])),
+                    "fatal" => return Err(Failure::permanent("never")),
+                    "snooze" if before == 0 => return Err(Failure::Snooze(Duration::from_millis(50))),
+                    "panic" if chunk.attempt == 1 => panic!("a bug"),
+                    _ => {}
+                }
+                Ok(())
+            });
+            work.unwrap()
+        });
+        let ended = client.wait(&first.id, Some(Duration::from_secs(60)));
+        while said.lock().unwrap().iter().all(|text| text != b"last") {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stop.stop();
+        assert_eq!(ended.unwrap().state, "completed_with_dead");
+    });
+    let dead = client.call("GET", &format!("/v1/submissions/{}/chunks/1", first.id), None).unwrap();
+    assert_eq!((dead.get("state").text(), dead.get("error").text()), ("dead", "never"));
+}
+
+/// Inserts of many and of a stream, and refusals with status, code and pointer.
+#[test]
+fn other_inserts_and_refusals() {
+    let server = Server::start("inserts");
+    let client = server.client();
+    let list =
+        [NewSubmission::inline(["a"]), NewSubmission::inline(["b"]).field("priority", "high"), NewSubmission::inline(["c"]).key("one")];
+    let results = client.insert_many("default", &list).unwrap();
+    assert!(results[0].is_ok() && results[2].is_ok());
+    assert_eq!(results[1].as_ref().unwrap_err().refused().unwrap().problems[0].0, "/priority");
+    let again = client.insert("default", &list[2]).unwrap();
+    assert_eq!(again.id, results[2].as_ref().unwrap().id);
+    let streamed =
+        client.insert_stream("default", &NewSubmission::streamed().meta("company", 1), (0..50_000).map(|i| format!("row {i}"))).unwrap();
+    assert_eq!(streamed.json.get("chunks"), &Json::Int(50_000));
+    assert_eq!(client.insert("nothing", &list[0]).unwrap_err().code(), "unknown_queue");
+    let work = client.work(WorkOptions { strategy: "Wrong".into(), ..options(&Stop::default(), 1) }, |_| Ok(()));
+    assert_eq!(work.unwrap_err().refused().map(|refused| refused.status), Some(422));
+    let still = client.wait(&streamed.id, Some(Duration::ZERO)).unwrap_err();
+    assert!(matches!(still, Error::StillOpen(_)), "{still}");
+}
+
+/// The program of the README does what it says.
+#[test]
+fn the_program_of_the_readme() {
+    let readme = include_str!("../README.md");
+    assert!(readme.contains(concat!("```rust\n", include_str!("../examples/upper.rs"), "```\n")), "the README shows another program");
+    let server = Server::start("readme");
+    let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/upper");
+    let done = Command::new(program).arg(format!("http://{}", server.listen)).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "completed\n0 ASH\n1 BEECH\n2 CEDAR\n", "{}", String::from_utf8_lossy(&done.stderr));
+}
