@@ -32,8 +32,28 @@ func TestGoClientConforms(t *testing.T) {
 		t.Fatalf("build the client: %v\n%s", err, out)
 	}
 	var report bytes.Buffer
-	if failed := playAll(t.Context(), scenarios(), 8, time.Minute, []string{program}, &report); failed > 0 { // they mostly wait: more at once than processors
+	if failed := playAll(t.Context(), scenarios(), Full, 8, time.Minute, []string{program}, &report); failed > 0 { // they mostly wait: more at once than processors
 		t.Errorf("%d scenarios failed:\n%s", failed, &report)
+	}
+}
+
+// A client that works on one chunk at a time passes the tier sequential, and says so in the list of its scenarios.
+func TestSequentialClientConforms(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("Python, which the example is written in, is not here")
+	}
+	var report bytes.Buffer
+	if status := run(t.Context(), []string{"-tier", "sequential", "-at-once", "8", "-timeout", "1m", "python3", "sequential.py"}, &report, &report); status != 0 {
+		t.Errorf("status %d:\n%s", status, &report)
+	}
+	passed := strings.Count(report.String(), "ok ")
+	var all bytes.Buffer
+	if status := run(t.Context(), []string{"-list"}, &all, &all); status != 0 || strings.Count(all.String(), " sequential ") != passed {
+		t.Errorf("it passed %d scenarios; the list has\n%s", passed, &all)
+	}
+	if passed == 0 || strings.Count(all.String(), " full ") == 0 {
+		t.Errorf("the tiers do not differ: %d passed\n%s", passed, &all)
 	}
 }
 
@@ -62,7 +82,7 @@ func TestNaiveClientFails(t *testing.T) {
 					continue
 				}
 				sc.Options.TimeoutMS = 500 // what it loses comes back soon
-				err := play(t.Context(), &sc, time.Minute, []string{"env", "QUERN_NAIVE_CLIENT=1", binary})
+				err := play(t.Context(), &sc, Full, time.Minute, []string{"env", "QUERN_NAIVE_CLIENT=1", binary})
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v, want a judgement that has %q", err, want)
 				}
@@ -120,7 +140,7 @@ func TestClientThatHangs(t *testing.T) {
 		if sc.Name != "plain" {
 			continue
 		}
-		err := play(t.Context(), &sc, 100*time.Millisecond, []string{"sh", "-c", "exec sleep 3600"})
+		err := play(t.Context(), &sc, Full, 100*time.Millisecond, []string{"sh", "-c", "exec sleep 3600"})
 		if err == nil || !strings.Contains(err.Error(), "waited too long") {
 			t.Errorf("got %v, want that it waited too long", err)
 		}
@@ -128,5 +148,9 @@ func TestClientThatHangs(t *testing.T) {
 	var said bytes.Buffer
 	if status := run(t.Context(), []string{"-timeout", "0s", "client"}, io.Discard, &said); status != 2 || !strings.Contains(said.String(), "-timeout") {
 		t.Errorf("a timeout of 0: status %d, %q", status, &said)
+	}
+	said.Reset()
+	if status := run(t.Context(), []string{"-tier", "small", "client"}, io.Discard, &said); status != 2 || !strings.Contains(said.String(), "sequential") {
+		t.Errorf("an unknown tier: status %d, %q", status, &said)
 	}
 }

@@ -1,7 +1,7 @@
 // Command conformance shows whether a client of Quern, in whatever language, does what it must when the server or the network has a
 // bad day. It plays a server, runs a small program that uses the client, and judges what the client did.
 //
-//	go run ./sdk/conformance [-run REGEXP] [-list] [-timeout 10s] COMMAND [ARGUMENT...]
+//	go run ./sdk/conformance [-run REGEXP] [-list] [-tier sequential] [-timeout 10s] COMMAND [ARGUMENT...]
 //
 // README.md says what the program has to do, and lists the scenarios.
 //
@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	only := flags.String("run", "", "play only the scenarios whose name matches this regular expression")
+	named := flags.String("tier", string(Full), "what the client can do: full, or sequential for one chunk at a time without a stream")
 	list := flags.Bool("list", false, "list the scenarios and end")
 	at := flags.Int("at-once", 4, "how many scenarios are played at the same time")
 	patience := flags.Duration("timeout", patience, "how long to wait for the next thing that the client has to do; more on a busy machine")
@@ -44,14 +45,19 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "conformance: -run:", err)
 		return 2
 	}
-	chosen := slices.DeleteFunc(slices.Clone(scenarios()), func(sc Scenario) bool { return !match.MatchString(sc.Name) })
+	tier := Tier(*named)
+	if tier != Full && tier != Sequential {
+		fmt.Fprintf(errs, "conformance: -tier is %s; it is %s or %s\n", tier, Full, Sequential)
+		return 2
+	}
+	chosen := slices.DeleteFunc(scenarios(), func(sc Scenario) bool { return !match.MatchString(sc.Name) || !sc.in(tier) })
 	switch {
 	case len(chosen) == 0:
 		fmt.Fprintln(errs, "conformance: no scenario matches", *only)
 		return 2
 	case *list:
 		for _, sc := range chosen {
-			fmt.Fprintf(out, "%-15s %s\n", sc.Name, sc.About)
+			fmt.Fprintf(out, "%-15s %-10s %s\n", sc.Name, sc.tier(), sc.About)
 		}
 		return 0
 	case *patience <= 0:
@@ -61,7 +67,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "conformance: name the command of the client to be judged, such as: go run ./sdk/conformance ./client")
 		return 2
 	}
-	failed := playAll(ctx, chosen, *at, *patience, flags.Args(), out)
+	failed := playAll(ctx, chosen, tier, *at, *patience, flags.Args(), out)
 	if failed > 0 {
 		fmt.Fprintf(out, "%d of %d scenarios failed\n", failed, len(chosen))
 		return 1
@@ -76,7 +82,9 @@ func scenarios() []Scenario {
 }
 
 // playAll plays scenarios, some at a time, and reports each when it is over.
-func playAll(ctx context.Context, chosen []Scenario, at int, patience time.Duration, command []string, out io.Writer) (failed int) {
+func playAll(
+	ctx context.Context, chosen []Scenario, tier Tier, at int, patience time.Duration, command []string, out io.Writer,
+) (failed int) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	room := make(chan struct{}, at)
@@ -85,7 +93,7 @@ func playAll(ctx context.Context, chosen []Scenario, at int, patience time.Durat
 		running.Go(func() {
 			defer func() { <-room }()
 			begin := time.Now()
-			err := play(ctx, &sc, patience, command)
+			err := play(ctx, &sc, tier, patience, command)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {

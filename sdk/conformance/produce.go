@@ -20,7 +20,8 @@ var texts = []string{"one", "two \"\\\u2028\u00e9\U0001F600", "three"}
 // produceScenarios are for producers, which insert, wait for the end and read the outputs.
 var produceScenarios = []Scenario{
 	{
-		Name: "insert", About: "A submission is inserted under a key that the client made, waited for through " +
+		Name: "insert", Sequential: true,
+		About: "A submission is inserted under a key that the client made, waited for through " +
 			"several answers that it is still open, and its outputs are read.",
 		Options: Options{Role: "produce", Chunks: texts, Token: "qn_test_secret"},
 		Before:  func(s *server) { s.endAfter = 2 },
@@ -34,7 +35,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "insert-cut", About: "An insert whose answer is lost is made again under the same key.",
+		Name: "insert-cut", Sequential: true,
+		About:   "An insert whose answer is lost is made again under the same key.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before:  func(s *server) { s.faults = []fault{cut("insert"), drop("insert"), cut("wait")} },
 		Play: func(s *stage) {
@@ -46,7 +48,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "insert-busy", About: "An insert that is refused for now is made again after the Retry-After, under the same key.",
+		Name: "insert-busy", Sequential: true,
+		About:   "An insert that is refused for now is made again after the Retry-After, under the same key.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before: func(s *server) {
 			s.faults = []fault{refuse("insert", 429, api.CodeOverloaded, 1), refuse("insert", 503, "moved", 1),
@@ -62,7 +65,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "insert-refused", About: "An insert that is wrong is an error with status and code, after one try.",
+		Name: "insert-refused", Sequential: true,
+		About:   "An insert that is wrong is an error with status and code, after one try.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before: func(s *server) {
 			s.faults = []fault{refuse("insert", http.StatusUnprocessableEntity, api.CodeInvalid, 0)}
@@ -76,7 +80,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "unauthorized", About: "A wrong access token is an error with status and code, after one try.",
+		Name: "unauthorized", Sequential: true,
+		About:   "A wrong access token is an error with status and code, after one try.",
 		Options: Options{Role: "produce", Chunks: texts, Token: "qn_old_secret"},
 		Before: func(s *server) {
 			s.faults = []fault{refuse("insert", http.StatusUnauthorized, api.CodeUnauthorized, 0)}
@@ -114,7 +119,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "busy-outputs", About: "Outputs that are refused for now are asked for again after the Retry-After.",
+		Name: "busy-outputs", Sequential: true,
+		About:   "Outputs that are refused for now are asked for again after the Retry-After.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before: func(s *server) {
 			s.faults = []fault{refuse("outputs", 503, "moved", 1), drop("outputs"), refuse("outputs", 429, api.CodeOverloaded, 0)}
@@ -128,7 +134,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "cut-outputs", About: "Outputs that break off in the middle are an error, or are read to their end by " +
+		Name: "cut-outputs", Sequential: true,
+		About: "Outputs that break off in the middle are an error, or are read to their end by " +
 			"asking again: never taken for all.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before:  func(s *server) { s.faults = []fault{cut("outputs")} },

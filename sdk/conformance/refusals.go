@@ -81,14 +81,16 @@ func pointed(status int, code, text, pointer, detail string) (int, any) {
 // refusalScenarios are for workers one of whose results is refused.
 var refusalScenarios = []Scenario{
 	{
-		Name: "output-refused", About: "An output of 1 MiB and a byte is refused with 422 and a pointer to it: its chunk " +
+		Name: "output-refused", Sequential: true,
+		About: "An output of 1 MiB and a byte is refused with 422 and a pointer to it: its chunk " +
 			"fails for good with what the server said, and the worker works on.",
 		Options: Options{Concurrency: 4, Prefetch: 4},
 		Chunks:  append([]string{"size 1048577"}, repeated("echo %d", 7)...),
 		Play:    func(s *stage) { s.finishButFirst("1048577 bytes") },
 	},
 	{
-		Name: "item-refused", About: "Of results that share a call one is refused: its chunk fails for good, the others are " +
+		Name: "item-refused", Sequential: true,
+		About: "Of results that share a call one is refused: its chunk fails for good, the others are " +
 			"reported again and count, and nothing runs twice.",
 		Options: Options{Concurrency: 8, Prefetch: 8},
 		Chunks:  append([]string{"size 5000"}, repeated("echo %d", 7)...),
@@ -96,7 +98,8 @@ var refusalScenarios = []Scenario{
 		Play:    func(s *stage) { s.finishButFirst("5000 bytes") },
 	},
 	{
-		Name: "pause-refused", About: "A pause that the server does not take fails its chunk for good, with the pause and the " +
+		Name: "pause-refused", Sequential: true,
+		About: "A pause that the server does not take fails its chunk for good, with the pause and the " +
 			"handler's error, and leaves the other results alone.",
 		Options: Options{Concurrency: 4, Prefetch: 4},
 		Chunks:  append([]string{"retry 5000 went wrong"}, repeated("echo %d", 7)...),
@@ -104,7 +107,8 @@ var refusalScenarios = []Scenario{
 		Play:    func(s *stage) { s.finishButFirst("5000", "went wrong") },
 	},
 	{
-		Name: "long-pause", About: "A pause of more than 30 days, the longest that a server takes, is one of 30 days.",
+		Name: "long-pause", Sequential: true,
+		About:  "A pause of more than 30 days, the longest that a server takes, is one of 30 days.",
 		Chunks: []string{"retry 3000000000 later", "echo fine"},
 		Play: func(s *stage) {
 			s.await("the try fails", func() bool { return len(s.chunks[0].fails) > 0 })

@@ -16,7 +16,8 @@ import (
 // reportedScenarios are for workers that go wrong: people hear of it, without a callback, and the log stays short.
 var reportedScenarios = []Scenario{
 	{
-		Name: "crash-reported", About: "Of a handler that fails by a bug the server is told the text and the place; the client logs " +
+		Name: "crash-reported", Sequential: true,
+		About: "Of a handler that fails by a bug the server is told the text and the place; the client logs " +
 			"the first failure and not all of them.",
 		Options: Options{Concurrency: 4, Prefetch: 4, Log: true},
 		Chunks:  repeated("crash "+oddities, 20),
@@ -49,13 +50,13 @@ var reportedScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "away-reported", About: "A server that does not answer is waited for, and the client logs its address: once for each " +
+		Name: "away-reported", Sequential: true,
+		About: "A server that does not answer is waited for, and the client logs its address: once for each " +
 			"kind of trouble and not for every try. A worker that never reached a server ends with the error.",
 		Options: Options{Addresses: []string{nowhere}, Log: true},
 		Play: func(s *stage) {
 			s.await("the client logs the address", func() bool { return s.logged(s.nowhere) > 0 })
-			until := time.Now().Add(3 * time.Second)
-			s.await("three seconds pass", func() bool { return time.Now().After(until) })
+			s.pass(3 * time.Second)
 			s.do(func() {
 				n := s.logged(s.nowhere)
 				s.check(n <= 3, "it logged the address %d times in three seconds, want at most 3", n)
@@ -65,7 +66,8 @@ var reportedScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "untrusted", About: "A server whose certificate is not trusted ends the worker with an error, after a few connections " +
+		Name: "untrusted", Sequential: true,
+		About: "A server whose certificate is not trusted ends the worker with an error, after a few connections " +
 			"and not in a loop.",
 		Options: Options{Addresses: []string{untrusted}},
 		Play: func(s *stage) {
@@ -76,7 +78,8 @@ var reportedScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "wrong-strategy", About: "A strategy that the server refuses ends the worker with the error, after one try.",
+		Name: "wrong-strategy", Sequential: true,
+		About: "A strategy that the server refuses ends the worker with the error, after one try.",
 		Before: func(s *server) {
 			for range 10 {
 				s.faults = append(s.faults, refuse("reserve", http.StatusUnprocessableEntity, api.CodeInvalid, 0))

@@ -62,6 +62,7 @@ type process struct {
 	incarnation string        // as it said
 	helloAfter  time.Duration // how long its next stream waits for the first event
 	firstHello  time.Time
+	draining    bool // reserves say that it is to leave
 }
 
 // call is one that the client made.
@@ -192,10 +193,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, status, value)
 }
 
-// count is how many calls the client made with a verb.
+// sortOf is what scenarios call a verb: a client that reports a result by itself is in an exchange of one result.
+func sortOf(verb string) string {
+	if verb == "complete" || verb == "fail" {
+		return "exchange"
+	}
+	return verb
+}
+
+// count is how many calls the client made of a sort.
 func (s *server) count(verb string) (n int) {
 	for _, c := range s.calls {
-		if c.verb == verb {
+		if sortOf(c.verb) == verb {
 			n++
 		}
 	}
@@ -206,7 +215,7 @@ func (s *server) count(verb string) (n int) {
 func (s *server) note(verb string, r *http.Request) {
 	now := time.Now()
 	s.calls = append(s.calls, call{now, verb})
-	if until := s.away[verb]; now.Before(until) {
+	if until := s.away[sortOf(verb)]; now.Before(until) {
 		s.accuse("%s came %d ms before the end of the Retry-After that it was answered with", verb, until.Sub(now).Milliseconds())
 	}
 	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
@@ -220,7 +229,7 @@ func (s *server) note(verb string, r *http.Request) {
 
 func (s *server) nextFault(verb string) func(*server, http.ResponseWriter, func() (int, any)) {
 	for i, f := range s.faults {
-		if f.verb == verb {
+		if f.verb == sortOf(verb) {
 			s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
 			return f.play
 		}
@@ -328,6 +337,9 @@ func (s *server) answerReserve(ctx context.Context, body []byte) (int, any) {
 	until := time.Now().Add(time.Duration(q.WaitMS) * time.Millisecond)
 	for {
 		now := time.Now()
+		if s.draining {
+			return http.StatusOK, &api.ReserveResponse{Reservations: []api.Reservation{}, Reason: new(api.ReasonDraining)}
+		}
 		if got := s.reserve(&q, now); len(got) > 0 {
 			return http.StatusOK, &api.ReserveResponse{Reservations: got}
 		}

@@ -41,12 +41,33 @@ type Options struct {
 
 // Scenario is one history that a client has to get through.
 type Scenario struct {
-	Name    string
-	About   string // what the client has to do, as a sentence
-	Options Options
-	Chunks  []string // of a worker: what the server has for it
-	Before  func(s *server)
-	Play    func(s *stage)
+	Name       string
+	About      string // what the client has to do, as a sentence
+	Sequential bool   // a client of the tier sequential has to pass it, too
+	Options    Options
+	Chunks     []string // of a worker: what the server has for it
+	Before     func(s *server)
+	Play       func(s *stage)
+}
+
+// Tier says how much a client can do.
+type Tier string
+
+// The tiers.
+const (
+	Full       Tier = "full"
+	Sequential Tier = "sequential" // it works on one chunk at a time, of one server, and does not attach
+)
+
+// in says whether a client of a tier has to pass a scenario.
+func (sc *Scenario) in(tier Tier) bool { return tier == Full || sc.Sequential }
+
+// tier is the smallest that has to pass a scenario.
+func (sc *Scenario) tier() Tier {
+	if sc.Sequential {
+		return Sequential
+	}
+	return Full
 }
 
 // patience is how long the suite waits for the next thing that a client has to do, unless -timeout says otherwise. It is
@@ -57,6 +78,7 @@ const patience = 10 * time.Second
 type stage struct {
 	*server
 	ctx      context.Context
+	tier     Tier
 	err      error
 	patience time.Duration
 	process  *exec.Cmd
@@ -70,7 +92,7 @@ type stage struct {
 }
 
 // play runs a client through a scenario and says what it did wrong.
-func play(ctx context.Context, sc *Scenario, patience time.Duration, command []string) error {
+func play(ctx context.Context, sc *Scenario, tier Tier, patience time.Duration, command []string) error {
 	dir, err := os.MkdirTemp("", "quern-conformance-*")
 	if err != nil {
 		return fmt.Errorf("conformance: %w", err)
@@ -79,8 +101,8 @@ func play(ctx context.Context, sc *Scenario, patience time.Duration, command []s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := sc.Options
-	o.fill(sc.Name)
-	s := &stage{server: newServer(dir, o), ctx: ctx, patience: patience, exited: make(chan struct{})}
+	o.fill(sc.Name, tier)
+	s := &stage{server: newServer(dir, o), tier: tier, ctx: ctx, patience: patience, exited: make(chan struct{})}
 	for _, content := range sc.Chunks {
 		s.chunks = append(s.chunks, &chunk{content: content})
 	}
@@ -105,7 +127,7 @@ func play(ctx context.Context, sc *Scenario, patience time.Duration, command []s
 	return s.verdict()
 }
 
-func (o *Options) fill(name string) {
+func (o *Options) fill(name string, tier Tier) {
 	o.Scenario = name
 	if o.Role == "" {
 		o.Role = "work"
@@ -116,6 +138,9 @@ func (o *Options) fill(name string) {
 	o.Consumer = "under-test"
 	o.Concurrency = max(o.Concurrency, 1)
 	o.Prefetch = max(o.Prefetch, 1)
+	if tier == Sequential {
+		o.Concurrency, o.Prefetch = 1, 0
+	}
 	if o.TimeoutMS == 0 {
 		o.TimeoutMS = 600_000 // beyond the length of a scenario: a routine extension hides nothing that was to come at once
 	}
@@ -267,6 +292,9 @@ func (s *stage) await(what string, is func() bool) {
 	}
 }
 
+// stands says whether the client's stream stands, where it has one. The caller holds the lock.
+func (s *stage) stands() bool { return s.tier == Sequential || s.attached == 1 }
+
 // said says whether the client has said a line.
 func (s *stage) said(line string) bool { return slices.Contains(s.lines, line) }
 
@@ -279,6 +307,12 @@ func (s *stage) awaitDone() {
 	s.await("all chunks are finished", func() bool {
 		return !slices.ContainsFunc(s.chunks, func(c *chunk) bool { return c.state != done && c.state != dead })
 	})
+}
+
+// pass lets some time go by.
+func (s *stage) pass(some time.Duration) {
+	until := time.Now().Add(some)
+	s.await("a moment passes", func() bool { return time.Now().After(until) })
 }
 
 // do changes something under the lock, unless something went wrong before.

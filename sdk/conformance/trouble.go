@@ -14,7 +14,8 @@ import (
 // troubleScenarios are for workers whose server or network has a bad day.
 var troubleScenarios = []Scenario{
 	{
-		Name: "retry-after", About: "429 and 503 with Retry-After are waited for, as long as they say, and then the call is made again.",
+		Name: "retry-after", Sequential: true,
+		About:   "429 and 503 with Retry-After are waited for, as long as they say, and then the call is made again.",
 		Options: Options{Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("echo %d", 12),
 		Before: func(s *server) {
@@ -24,7 +25,8 @@ var troubleScenarios = []Scenario{
 		Play: func(s *stage) { s.finish(1) },
 	},
 	{
-		Name: "unavailable", About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at " +
+		Name: "unavailable", Sequential: true,
+		About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at " +
 			"most 30 tries in three seconds.",
 		Chunks: repeated("echo %d", 4),
 		Before: func(s *server) {
@@ -37,8 +39,7 @@ var troubleScenarios = []Scenario{
 		},
 		Play: func(s *stage) {
 			s.await("the client has started", func() bool { return s.count("reserve") > 0 })
-			until := time.Now().Add(3 * time.Second)
-			s.await("three seconds pass", func() bool { return time.Now().After(until) })
+			s.pass(3 * time.Second)
 			s.do(func() {
 				tries := s.count("reserve") + s.count("exchange")
 				s.check(tries >= 2, "it made %d calls in three seconds, want at least 2", tries)
@@ -50,7 +51,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "cut-exchange", About: "An answer that breaks off in the middle is no answer: the same results are " +
+		Name: "cut-exchange", Sequential: true,
+		About: "An answer that breaks off in the middle is no answer: the same results are " +
 			"reported again, and already is as good as ok.",
 		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 4000},
 		Chunks:  repeated("echo %d", 12),
@@ -61,7 +63,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "cut-reserve", About: "A reserve whose answer breaks off is made again; what it had handed out comes " +
+		Name: "cut-reserve", Sequential: true,
+		About: "A reserve whose answer breaks off is made again; what it had handed out comes " +
 			"back after its deadline.",
 		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 3000},
 		Chunks:  repeated("echo %d", 6),
@@ -92,7 +95,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "impatient", About: "A server that answers at once that there is nothing is not asked in a tight loop: " +
+		Name: "impatient", Sequential: true,
+		About: "A server that answers at once that there is nothing is not asked in a tight loop: " +
 			"it says retry_after_ms.",
 		Before: func(s *server) { s.impatient = true },
 		Play: func(s *stage) {
@@ -121,8 +125,7 @@ var troubleScenarios = []Scenario{
 			s.await("two handlers run and two chunks are held ahead",
 				func() bool { return s.running() == 2 && s.heldNow() == 4 && s.attached == 1 })
 			s.do(func() { s.shut() })
-			back := time.Now().Add(1500 * time.Millisecond)
-			s.await("a moment passes", func() bool { return time.Now().After(back) })
+			s.pass(1500 * time.Millisecond)
 			s.do(func() {
 				s.forget(time.Now())
 				s.err = s.listen()
@@ -181,15 +184,15 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "restart-idle", About: "A worker that waits for work when its server is killed waits for the server, " +
+		Name: "restart-idle", Sequential: true,
+		About: "A worker that waits for work when its server is killed waits for the server, " +
 			"and finds the work that came meanwhile.",
 		Chunks: []string{"echo later"},
 		Before: func(s *server) { s.chunks[0].notBefore = time.Now().Add(time.Hour) },
 		Play: func(s *stage) {
-			s.await("the worker waits for work", func() bool { return s.polls == 1 && s.attached == 1 })
+			s.await("the worker waits for work", func() bool { return s.polls == 1 && s.stands() })
 			s.do(func() { s.shut() })
-			back := time.Now().Add(time.Second)
-			s.await("a moment passes", func() bool { return time.Now().After(back) })
+			s.pass(time.Second)
 			s.do(func() {
 				s.epoch++
 				s.chunks[0].notBefore = time.Now()
@@ -214,7 +217,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "moved", About: "503 with the code moved is waited for like any other.",
+		Name: "moved", Sequential: true,
+		About:   "503 with the code moved is waited for like any other.",
 		Options: Options{Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("echo %d", 8),
 		Before: func(s *server) {
@@ -283,7 +287,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "too-large", About: "Results that are refused for their size together are sent in smaller calls; one " +
+		Name: "too-large", Sequential: true,
+		About: "Results that are refused for their size together are sent in smaller calls; one " +
 			"output that is too large alone fails its chunk for good.",
 		Options: Options{Concurrency: 8, Prefetch: 8},
 		Chunks:  append(repeated("size 3000 %d", 8), "size 20000"),
@@ -302,12 +307,14 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "token-revoked", About: "When the access token is revoked while a handler runs, the worker ends with " +
+		Name: "token-revoked", Sequential: true,
+		About: "When the access token is revoked while a handler runs, the worker ends with " +
 			"the error: in a few calls, not in a loop.",
 		Options: Options{Concurrency: 1, Prefetch: 2, Token: "qn_test_secret"},
 		Chunks:  repeated("wait {dir}/go %d", 3),
 		Play: func(s *stage) {
-			s.await("a handler runs and two chunks are held ahead", func() bool { return s.running() == 1 && s.heldNow() == 3 })
+			s.await("a handler runs and two chunks are held ahead",
+				func() bool { return s.running() == 1 && s.heldNow() == s.capacity })
 			before := 0
 			s.do(func() {
 				s.locked = true
@@ -323,7 +330,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "unknown-queue", About: "A refusal for good ends the worker with the error, after one try.",
+		Name: "unknown-queue", Sequential: true,
+		About: "A refusal for good ends the worker with the error, after one try.",
 		Before: func(s *server) {
 			for range 10 {
 				s.faults = append(s.faults, refuse("reserve", http.StatusNotFound, api.CodeUnknownQueue, 0),

@@ -12,24 +12,26 @@ import (
 // workScenarios are for workers. Their chunks say what a handler does, see README.md.
 var workScenarios = []Scenario{
 	{
-		Name: "plain", About: "Work is done once, four at a time, and reported with its outputs; the worker attaches, and leaves in order.",
+		Name: "plain", Sequential: true,
+		About:   "Work is done once, four at a time, and reported with its outputs; the worker attaches, and leaves in order.",
 		Options: Options{Concurrency: 4, Prefetch: 4, Token: "qn_test_secret"},
 		Chunks:  repeated("echo hello %d", 30),
 		Play: func(s *stage) {
-			s.await("the worker attaches", func() bool { return s.attached > 0 })
+			s.await("the worker attaches", s.stands)
 			s.awaitDone()
 			s.do(func() {
 				s.checkEach(1)
 				for i, c := range s.chunks {
 					s.check(string(c.output) == fmt.Sprintf("hello %d", i), "chunk %d has the output %q", i, c.output)
 				}
-				s.check(s.attached == 1, "it attached %d times, want once", s.attached)
+				s.check(s.stands(), "it attached %d times, want once", s.attached)
 			})
 			s.leave()
 		},
 	},
 	{
-		Name: "outputs", About: "Outputs that are empty, or no text, or full of what JSON escapes, arrive as they are; no output is none.",
+		Name: "outputs", Sequential: true,
+		About:  "Outputs that are empty, or no text, or full of what JSON escapes, arrive as they are; no output is none.",
 		Chunks: []string{"none", "echo ", "bytes ff00fe", "echo \"\\\u2028\u00e9\U0001F600\x01\x7f"},
 		Play: func(s *stage) {
 			s.awaitDone()
@@ -44,7 +46,8 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "failures", About: "A handler's error fails the try with its text; a final one says so; one with a pause names it.",
+		Name: "failures", Sequential: true,
+		About:  "A handler's error fails the try with its text; a final one says so; one with a pause names it.",
 		Chunks: []string{"fail went wrong", "fatal never again", "retry 200 later", "echo fine"},
 		Play: func(s *stage) {
 			s.awaitDone()
@@ -64,7 +67,8 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "snooze", About: "A handler that cannot work yet gives its chunk back with a delay: no attempt fails, and " +
+		Name: "snooze", Sequential: true,
+		About: "A handler that cannot work yet gives its chunk back with a delay: no attempt fails, and " +
 			"the chunk comes back with the same attempt.",
 		Chunks: []string{"snooze 300", "snooze 0", "echo between"},
 		Play: func(s *stage) {
@@ -197,6 +201,35 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "lost-result", Sequential: true,
+		About: "A completion that is answered with lost is told and not repeated, and the " +
+			"worker works on.",
+		Chunks: []string{"wait {dir}/go", "echo after"},
+		Play: func(s *stage) {
+			s.await("a handler runs", func() bool { return s.running() == 1 })
+			s.do(func() {
+				s.orders["complete "+s.chunks[0].token] = api.Result{Status: api.StatusLost, Code: "reservation_lost",
+					Detail: "someone else holds the chunk"}
+			})
+			s.open("go")
+			s.awaitLine("lost 0")
+			s.finish(1)
+		},
+	},
+	{
+		Name: "drain-reserve", Sequential: true,
+		About: "A reserve that is answered with the reason draining ends the worker in order, " +
+			"without another one.",
+		Before: func(s *server) { s.draining = true },
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() {
+				s.check(s.detached, "it left without detaching")
+				s.check(s.count("reserve") == 1, "it reserved %d times, want once", s.count("reserve"))
+			})
+		},
+	},
+	{
 		Name: "drain", About: "An operator's drain ends the worker: it finishes what handlers work on, gives back " +
 			"the rest, detaches and leaves by itself.",
 		Options: Options{Concurrency: 1, Prefetch: 2},
@@ -212,13 +245,18 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "signal", About: "SIGTERM ends the worker in the same way, and a poll that is under way does not keep it.",
+		Name: "signal", Sequential: true,
+		About:   "SIGTERM ends the worker in the same way, and a poll that is under way does not keep it.",
 		Options: Options{Concurrency: 1, Prefetch: 2},
 		Chunks:  repeated("wait {dir}/go %d", 2),
 		Play: func(s *stage) {
-			s.await("a handler runs, a chunk is held ahead, and the worker waits for another",
-				func() bool { return s.running() == 1 && s.heldNow() == 2 && s.polls == 1 })
+			s.await("a handler runs, a chunk is held ahead, and the worker waits for another", func() bool {
+				return s.running() == 1 && s.heldNow() == min(2, s.capacity) && (s.polls == 1 || s.tier == Sequential)
+			})
 			s.terminate()
+			if s.tier == Sequential { // nothing shows that it heard the signal
+				s.pass(200 * time.Millisecond)
+			}
 			s.await("the chunk is given back", func() bool { return s.heldNow() == 1 })
 			s.open("go")
 			s.awaitExit(0)
@@ -268,7 +306,7 @@ func (s *stage) checkLeft() {
 	s.check(s.detached, "it left without detaching")
 	s.check(s.chunks[0].state == done, "the chunk of the handler that ran was not completed")
 	for i, c := range s.chunks[1:] {
-		s.check(c.state == ready && c.released > 0, "chunk %d, which no handler had begun, was not given back", i+1)
+		s.check(c.state == ready && c.released == c.handed, "chunk %d, which no handler had begun, was not given back", i+1)
 		s.check(!slices.ContainsFunc(c.delays, func(ms int64) bool { return ms != 0 }),
 			"chunk %d, which no handler had begun, was given back with the delays %v ms, want none", i+1, c.delays)
 		s.check(!s.said(fmt.Sprintf("begin %d", i+1)), "a handler began with chunk %d after the worker was told to leave", i+1)
