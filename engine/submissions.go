@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -36,6 +37,13 @@ func (p Submissions) Trace(id queue.SubmissionID) string {
 // Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.
 func (p Submissions) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
 	return p.q.shard.Submissions.Cancel(ctx, id, p.q.act(ctx, "", "submission.cancel", "submission "+id.String()))
+}
+
+// CancelChunk gives up a chunk, which counts as skipped: its holder loses it. One that is done, dead or skipped, or of a
+// submission that has ended, stays as it is. It returns the chunk as it is then.
+func (p Submissions) CancelChunk(ctx context.Context, id queue.ChunkID) (queue.Chunk, error) {
+	return p.q.shard.Submissions.CancelChunk(ctx, id.Submission, id.Index,
+		p.q.act(ctx, "", "chunk.cancel", fmt.Sprintf("submission %s chunk %d", id.Submission, id.Index)))
 }
 
 // Delete removes an ended submission with its contents, outputs, attempts and dead letters. cancel has an open one end

@@ -120,6 +120,8 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("delete-dead-letter", "DELETE", letter+"/1", "", "dead_letter.delete", "submission "+kept.id+" chunk 1")
 	do("forward-dead-letter", "POST", letter+"/2/forward", `{"to":"other"}`, "dead_letter.forward", "submission "+kept.id+" chunk 2")
 	do("cancel-submission", "POST", "/v1/submissions/"+insert("default")+"/cancel", "", "submission.cancel", "submission ")
+	left := insert("default")
+	do("cancel-chunk", "POST", "/v1/submissions/"+left+"/chunks/0/cancel", "", "chunk.cancel", "submission "+left+" chunk 0")
 	do("delete-submission", "DELETE", "/v1/submissions/"+insert("default")+"?cancel=true", "", "submission.delete", "submission ")
 	do("retry-lifecycle", "POST", queues+"default/lifecycle/retry", "", "lifecycle.retry", "")
 	for _, version := range []string{"1.0.0", "2.0.0"} {

@@ -5,7 +5,7 @@ package web
 //
 //	GET /chunks            list by state, in pages        GET /chunks/{index}           one
 //	GET /map               counts per range of indexes    GET /chunks/{index}/attempts  its last ten
-//	GET /outputs           a stream of lines
+//	GET /outputs           a stream of lines         POST /chunks/{index}/cancel    give it up
 
 import (
 	"bufio"
@@ -55,6 +55,11 @@ func chunkList() parameters[chunkRequest] {
 
 func (x submissions) chunk(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Chunk], error) {
 	chunk, err := q.Submissions.Chunk(ctx, in.id, in.chunk.Index)
+	return answered(chunk, err, chunkFor(ctx))
+}
+
+func (x submissions) cancelChunk(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Chunk], error) {
+	chunk, err := q.Submissions.CancelChunk(ctx, in.chunk)
 	return answered(chunk, err, chunkFor(ctx))
 }
 

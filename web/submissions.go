@@ -83,6 +83,12 @@ func (x submissions) routes(r *router) {
 	registerIn(r, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}",
 		scope: scopeRead, narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, x.chunk)
+	registerIn(r, operation{id: "cancel-chunk", act: act{"chunk.cancel", "submission {id} chunk {index}"},
+		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/cancel",
+		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
+		summary: "Cancel one chunk", about: "Skips the chunk: it is not handed out again, no attempt is " +
+			"counted, and its consumer loses it. The other chunks go on. A chunk that is " +
+			"done, dead or skipped does not change. The answer is the chunk in its present state."}, x.cancelChunk)
 	r.raw(operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, streams: true,
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +

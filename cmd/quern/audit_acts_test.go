@@ -93,6 +93,7 @@ func (a *acts) submissions() {
 	var made api.Submission
 	a.ask("POST", actsQueue+"/submissions", `{"chunks":{"count":2,"template":"x"},"run_at":"2100-01-01T00:00:00Z"}`, &made)
 	a.do("change-submission", "PATCH", "/v1/submissions/"+made.ID, `{"priority":9}`, nil)
+	a.do("cancel-chunk", "POST", "/v1/submissions/"+made.ID+"/chunks/1/cancel", "", nil)
 	a.do("cancel-submission", "POST", "/v1/submissions/"+made.ID+"/cancel", "", nil)
 	a.do("delete-submission", "DELETE", "/v1/submissions/"+made.ID, "", nil)
 	var bulk api.BulkOperation
@@ -235,7 +236,9 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 	case "plugin.upload":
 		in = `"version":`
 	case "submission.cancel":
-		before = `{"available":2,"done":0}`
+		before = `{"available":1,"done":0}`
+	case "chunk.cancel":
+		before = `{"state":"ready"}`
 	case "submission.delete":
 		before = `{"chunks":2,"done":0,"state":"cancelled"}`
 	case "dead_letter.change":

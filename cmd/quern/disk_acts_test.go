@@ -58,6 +58,7 @@ var keptActs = []act{
 	{"lift-rule", "DELETE", "/v1/queues/default/rules/{rule}", ``},
 	{"change-queue", "PATCH", "/v1/queues/default", `{"settings":{"retention_seconds":60}}`},
 	{"change-submission", "PATCH", "/v1/submissions/{sub}", `{"priority":3}`},
+	{"cancel-chunk", "POST", "/v1/submissions/{sub}/chunks/7/cancel", ``},
 	{"cancel-submission", "POST", "/v1/submissions/{sub}/cancel", ``},
 	{"delete-submission", "DELETE", "/v1/submissions/{sub}", ``},
 	{"delete-strategy", "DELETE", "/v1/queues/default/strategies/nightly", ``},

@@ -31,28 +31,50 @@ func getCommand(a *app) *cobra.Command {
 	})
 }
 
-// cancelCommand ends submissions before they are done.
+// cancelCommand ends submissions before they are done, or gives up single chunks.
 func cancelCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
-		Use:   "cancel ID...",
-		Short: "Cancel submissions; unfinished chunks are skipped",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Use:   "cancel ID... | ID/INDEX...",
+		Short: "Cancel submissions, or single chunks",
+		Long: "Cancel submissions: unfinished chunks are skipped. With ID/INDEX, give up single chunks: each becomes skipped, no\n" +
+			"attempt is counted, and its consumer loses it. The other chunks go on.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			if strings.Contains(args[0], "/") {
+				return cancelChunks(ctx, a, c, args)
+			}
 			var cancelled []api.Submission
-			for _, arg := range args {
-				err := withSubmission(a, arg, func(c *client.Client, id string) error {
-					s, err := c.Cancel(cmd.Context(), id)
-					if err == nil {
-						cancelled = append(cancelled, *s)
-					}
-					return err
-				})
+			for _, id := range args {
+				if _, err := queue.ParseSubmissionID(id); err != nil {
+					return usageError{err}
+				}
+				s, err := c.Cancel(ctx, id)
 				if err != nil {
 					return err
 				}
+				cancelled = append(cancelled, *s)
 			}
 			return printList(a, cancelled, submissionHeader(), submissionRow)
-		},
+		}),
+	})
+}
+
+// cancelChunks gives chunks up, and shows what has become of them.
+func cancelChunks(ctx context.Context, a *app, c *client.Client, args []string) error {
+	var chunks []api.Chunk
+	for _, arg := range args {
+		id, index, err := parseChunk(arg)
+		if err != nil {
+			return err
+		}
+		chunk, err := c.CancelChunk(ctx, id, index)
+		if err != nil {
+			return err
+		}
+		chunks = append(chunks, *chunk)
+	}
+	return printList(a, chunks, []string{"INDEX", "STATE", "ATTEMPTS", "ERROR"}, func(c api.Chunk) []string {
+		return []string{number(c.Index), c.State, number(c.Attempts), c.Error}
 	})
 }
 

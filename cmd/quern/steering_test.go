@@ -237,8 +237,8 @@ var wholeLines = map[string]string{
 	"bulk run": "retry --all", "keys set": "x x --limit 1", "plugin canary": "x 1.0.0 1", "plugin push": "steering_test.go",
 	"plugin recordings": "x", "rules block": "--all", "schedules backfill": "x --from -1h --to -1m", "schedules set": "x --spec @daily --count 1 --prefix x",
 	"submit": "steering_test.go", "token new": "x --scopes operate", "rules pause": "--all", "config show": "--running", "complete": hostileToken, "extend": hostileToken, "fail": hostileToken, "release": hostileToken,
-	"dead forward": "7529572615950696448/0 --to x",
-	"top":          "--once --every 100ms", "work": "-- true", "watch": "7529572615950696448",
+	"cancel": "7529572615950696448", "dead forward": "7529572615950696448/0 --to x",
+	"top": "--once --every 100ms", "work": "-- true", "watch": "7529572615950696448",
 }
 
 var hostileToken = strings.Repeat("A", 43)

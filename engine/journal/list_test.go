@@ -357,7 +357,7 @@ func anyOps(t *rapid.T) (ops []any) {
 		case 2:
 			r := Returned{
 				Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t), Sequence: anyUint64(t, "sequence"),
-				Reason: rapid.SampledFrom([]ReturnReason{Failed, Expired, Lost, Dead, Skipped, Snoozed, Overdue}).Draw(t, "reason"), Attempts: rapid.Uint16().Draw(t, "attempts"),
+				Reason: rapid.SampledFrom([]ReturnReason{Failed, Expired, Lost, Dead, Skipped, Snoozed, Overdue, Cancelled}).Draw(t, "reason"), Attempts: rapid.Uint16().Draw(t, "attempts"),
 				Expiries: rapid.Uint8().Draw(t, "expiries"), NotBefore: anyTime(t, "not before"), Error: anyText(t, "error"),
 				Held: anyUint32(t, "held"), Consumer: anyText(t, "consumer"),
 			}

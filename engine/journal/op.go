@@ -93,8 +93,9 @@ type ReturnReason uint8
 
 // The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up.
 // Snoozed is a release with a delay. Overdue is the passing of the submission's dead_deadline or, with
-// an error, the end of another submission that it waited for; after it the chunk is Dead. Neither
-// counts a try: no consumer had its chance. Redriven and Forwarded are not
+// an error, the end of another submission that it waited for; after it the chunk is Dead. Cancelled is an
+// order to give the chunk up; after it the chunk is Skipped. None of the three counts a try: no consumer
+// had its chance. Redriven and Forwarded are not
 // written in a Return: they are what a chunk's history says after a Redrive, and after it
 // went on to another queue, which ends it here. The others offer the chunk again, at once or later.
 const (
@@ -107,6 +108,7 @@ const (
 	Forwarded
 	Snoozed
 	Overdue
+	Cancelled
 )
 
 // Returned is a chunk that came back undone with a try counted, unless it was Snoozed. The counts are the new
@@ -182,7 +184,7 @@ func (r *Returned) fields(c *coder) {
 	octet(c, &reason, math.MaxUint8)
 	r.Reason, r.Lost = reason&^lostFlag, reason&lostFlag != 0
 	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) ||
-		(r.Reason == Snoozed || r.Reason == Overdue) && !r.Lost)
+		r.Reason >= Snoozed && r.Reason <= Cancelled && !r.Lost)
 	unsigned(c, &r.Attempts)
 	unsigned(c, &r.Expiries)
 	signed(c, &r.NotBefore)

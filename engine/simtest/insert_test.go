@@ -220,6 +220,27 @@ func (s *sim) cancel() {
 	s.equal("answer of the cancel", got, s.m.info(x))
 }
 
+// cancelChunk gives up one chunk of a submission.
+func (s *sim) cancelChunk() {
+	if len(s.m.subs) == 0 {
+		return
+	}
+	x := s.m.subs[s.r.IntN(len(s.m.subs))]
+	index := s.r.IntN(len(x.chunks))
+	s.log.add("cancel chunk %d of %s", index, x.id)
+	got, err := s.shard.Submissions.CancelChunk(ctx, x.id, uint32(index))
+	failed, written := s.commitFailed("cancel of a chunk", err)
+	effects := []func(){func() {
+		if x.state == queue.Open {
+			s.m.cancelChunk(x, x.chunks[index], s.now)
+		}
+	}}
+	if s.takeEffect(effects, failed, written); failed {
+		return
+	}
+	s.equal("answer of the cancel of a chunk", got, x.chunk(index))
+}
+
 // reprioritise changes a submission's priority; views of order CustomPriority are to see it from the next reserve on.
 func (s *sim) reprioritise() {
 	if len(s.m.subs) == 0 {

@@ -616,6 +616,24 @@ func (m *model) endOverdue(x *modelSub, now queue.Time) {
 	m.endIfOver(x, now)
 }
 
+// cancelChunk gives a chunk up, if it is not over yet.
+func (m *model) cancelChunk(x *modelSub, c *modelChunk, now queue.Time) {
+	switch c.state {
+	case queue.ChunkReserved:
+		c.tried = c.hold.token
+		m.tally.add("a chunk is cancelled under its holder", 1)
+	case queue.ChunkWaiting:
+		m.tally.add("a chunk is cancelled that waits", 1)
+	case queue.ChunkReady:
+		m.tally.add("a chunk is cancelled that is ready", 1)
+	default:
+		return
+	}
+	c.ended(queue.Attempt{Error: "the chunk was cancelled"}, now)
+	c.state, c.expired, c.shelved, c.notBefore = queue.ChunkSkipped, false, false, 0
+	m.endIfOver(x, now)
+}
+
 // promote offers what waited until now.
 func (m *model) promote(now queue.Time) {
 	for _, x := range m.subs {

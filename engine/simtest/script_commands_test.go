@@ -28,11 +28,12 @@ var commands = map[string]struct {
 	"extend":   {"TOKEN... [as=CONSUMER] [timeout=DURATION]", command.extend},
 	"tick":     {"DURATION", command.tick},
 
-	"submission": {"SUBMISSION", command.submission},
-	"cancel":     {"SUBMISSION", command.cancel},
-	"chunks":     {"SUBMISSION", command.listChunks},
-	"attempts":   {"SUBMISSION CHUNK", command.attempts},
-	"stats":      {"", command.stats},
+	"submission":  {"SUBMISSION", command.submission},
+	"cancel":      {"SUBMISSION", command.cancel},
+	"cancelchunk": {"SUBMISSION CHUNK", command.cancelChunk},
+	"chunks":      {"SUBMISSION", command.listChunks},
+	"attempts":    {"SUBMISSION CHUNK", command.attempts},
+	"stats":       {"", command.stats},
 
 	"letters":   {"", command.listLetters},
 	"groups":    {"", command.groups},

@@ -63,6 +63,14 @@ func (c command) cancel() {
 	}
 }
 
+func (c command) cancelChunk() {
+	id := c.subNamed(c.words[0])
+	chunk, err := c.shard.Submissions.CancelChunk(ctx, id, uint32(c.parse(c.words[1])))
+	if !c.refused(err) {
+		c.say("%s/%d is %s", c.words[0], chunk.Index, chunk.State)
+	}
+}
+
 func (c command) listChunks() {
 	for _, chunk := range c.chunks(c.subNamed(c.words[0])) {
 		text := fmt.Sprintf("%d %s", chunk.Index, chunk.State)

@@ -146,7 +146,7 @@ func (s *sim) step() {
 		do     func()
 	}{
 		{20, s.insert}, {5, s.insertMany}, {22, s.reserve}, {12, s.completeSome}, {10, s.failSome}, {4, s.extendSome}, {3, s.releaseSome}, {9, s.wait},
-		{1, s.cancel}, {3, s.redriveSome}, {2, s.deleteSome}, {2, s.forwardSome}, {2, s.post}, {2, s.stick}, {1, s.age}, {2, s.readLetters}, {2, s.reprioritise},
+		{1, s.cancel}, {1, s.cancelChunk}, {3, s.redriveSome}, {2, s.deleteSome}, {2, s.forwardSome}, {2, s.post}, {2, s.stick}, {1, s.age}, {2, s.readLetters}, {2, s.reprioritise},
 		{1, s.list}, {1, s.readChunks}, {1, s.readOutputs}, {1, s.readValues}, {2, s.repeatKey},
 		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {1, s.changeSettings}, {2, s.setValue},
 		{3, s.setRule}, {3, s.liftRule}, {2, s.ask}, {9, s.consumers}, {10, s.bulkSome}, {2, s.retain},

@@ -52,6 +52,13 @@ func (c *Client) Cancel(ctx context.Context, id string) (*api.Submission, error)
 	return fetch[api.Submission](ctx, c, "cancel", &request{method: http.MethodPost, path: submissionPath(id, "/cancel"), safe: true})
 }
 
+// CancelChunk gives up one chunk of a submission, which counts as skipped: a consumer that holds it gets StatusGone. A
+// chunk that is done, dead or skipped does not change. It returns the chunk in its present state.
+func (c *Client) CancelChunk(ctx context.Context, submission string, index uint32) (*api.Chunk, error) {
+	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/cancel")
+	return fetch[api.Chunk](ctx, c, "cancel chunk", &request{method: http.MethodPost, path: path, safe: true})
+}
+
 // DeleteSubmission removes an ended submission with its contents, outputs, attempts and dead letters. With cancel, it
 // ends an open submission first; without it, an open submission is a conflict (api.CodeConflict).
 // api.CodeUnavailable: the server has recorded the deletion and will finish it by itself. It makes one attempt,

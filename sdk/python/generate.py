@@ -29,7 +29,7 @@ HAND = {
 # Operations that may be made twice beside GET, and PUT without a condition: they ask, or name a token, or say how something is to be.
 SAFE = {
     "preview", "explain", "compare", "validate-strategy", "why", "preview-schedule", "reserve", "complete", "fail", "extend", "release", "exchange",
-    "cancel-submission", "change-submission", "drain-consumer", "quiet-consumer", "resume-consumer", "cancel-bulk-operation", "lift-rule", "revoke-token",
+    "cancel-chunk", "cancel-submission", "change-submission", "drain-consumer", "quiet-consumer", "resume-consumer", "cancel-bulk-operation", "lift-rule", "revoke-token",
     "dry-run-plugin", "wait-submissions",
 }  # fmt: skip
 

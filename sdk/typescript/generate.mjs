@@ -12,7 +12,7 @@ const left = new Set(['dashboard', 'dashboard-asset', 'docs', 'openapi', 'open-s
 
 /** POSTs that may be made twice: they change nothing, name what they change, or answer the second time as the first. Others are tried once. */
 const repeatable = new Set([
-  'cancel-bulk-operation', 'cancel-submission', 'compare', 'complete', 'drain-consumer', 'dry-run-plugin', 'exchange', 'explain', 'extend', 'fail',
+  'cancel-bulk-operation', 'cancel-chunk', 'cancel-submission', 'compare', 'complete', 'drain-consumer', 'dry-run-plugin', 'exchange', 'explain', 'extend', 'fail',
   'pause-schedule', 'preview', 'preview-schedule', 'quiet-consumer', 'release', 'reserve', 'resume-consumer', 'resume-schedule', 'retry-lifecycle',
   'set-rule', 'upload-plugin', 'validate-strategy', 'wait-submissions', 'why',
 ])

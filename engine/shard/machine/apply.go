@@ -202,7 +202,7 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 			}
 			m.timed(r, slot)
 		case reserver.Expiring, reserver.Dying:
-			if op.Reason == journal.Overdue {
+			if op.Reason == journal.Overdue || op.Reason == journal.Cancelled {
 				m.Revoked(r.ID, slot, queue.RevokedEnded)
 				break
 			}
@@ -234,13 +234,18 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	}
 	m.Delays.end(r, op.Index, t)
 	m.Suspects.acquit(r, t)
-	overdue := op.Reason == journal.Overdue
-	if overdue {
+	ordered := true // no consumer had a word in it
+	switch op.Reason {
+	case journal.Overdue:
 		op.Reason, op.Error = journal.Dead, cmp.Or(op.Error, errorOverdue)
+	case journal.Cancelled:
+		op.Reason = journal.Skipped
+	default:
+		ordered = false
 	}
 	if n := len(t.Past); op.Reason == journal.Snoozed {
 		marks.Hit("a released chunk waits, and no try is counted")
-	} else if n > 0 && !overdue && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
+	} else if n > 0 && !ordered && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
 		marks.Hit("what a consumer says is added to a counted attempt")
 		t.Past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
 	} else {
@@ -267,7 +272,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	default:
 		m.PutBack(r, op.Index)
 	}
-	if op.Reason == journal.Failed || t.Gone() && !overdue {
+	if op.Reason == journal.Failed || t.Gone() && !ordered {
 		m.Stats.Failed++
 	} else if op.Reason == journal.Snoozed {
 		m.Stats.Released++

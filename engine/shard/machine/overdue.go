@@ -89,7 +89,7 @@ func (p *tries) endOverdue(r *Record, why string, most int, now queue.Time) (n i
 	n = p.endHeld(r, of, most, now)
 	for _, index := range r.Delays.From(0, most-n, nil) {
 		if !m.IsHeld(r, index) {
-			p.endFree(r, index, of, waiting, now)
+			p.dies(r, p.takeFree(r, index, waiting, journal.Overdue, of.why, now), now)
 			n++
 		}
 	}
@@ -98,7 +98,7 @@ func (p *tries) endOverdue(r *Record, why string, most int, now queue.Time) (n i
 			of.at = 0 // what came back since is before it
 		}
 		if r.Sub.IsAvailable(of.at) {
-			p.endFree(r, of.at, of, free, now)
+			p.dies(r, p.takeFree(r, of.at, free, journal.Overdue, of.why, now), now)
 			n++
 		}
 		of.at++
@@ -113,14 +113,7 @@ func (p *tries) endHeld(r *Record, of *lastSlices, most int, now queue.Time) (n 
 	m := p.m
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {
 		if h.State == reserver.Held {
-			h.State = reserver.Dying
-			m.Batch.Mark(slot, h.Sequence)
-			op := journal.Returned{Seq: r.Seq, Index: h.Index, Reason: journal.Overdue, Error: of.why,
-				Epoch: h.Epoch, Sequence: h.Sequence, Consumer: m.Holds.Consumer(h), Held: heldFor(h, now)}
-			if t := r.Tries[h.Index]; t != nil {
-				op.Attempts, op.Expiries = t.Attempts, t.Expiries
-			}
-			p.dies(r, op, now)
+			p.dies(r, p.takeHeld(r, slot, journal.Overdue, of.why, now), now)
 			n++
 		}
 		return n < most
@@ -128,10 +121,26 @@ func (p *tries) endHeld(r *Record, of *lastSlices, most int, now queue.Time) (n 
 	return n
 }
 
-// endFree is endOverdue for a chunk that no one holds. From now on no one can finish it.
-func (p *tries) endFree(r *Record, index uint32, of *lastSlices, s standing, now queue.Time) {
+// takeHeld takes a chunk from its holder for good. It returns the op that says so: no try is counted.
+func (p *tries) takeHeld(r *Record, slot uint32, reason journal.ReturnReason, why string,
+	now queue.Time) journal.Returned {
 	m := p.m
-	op := journal.Returned{Seq: r.Seq, Index: index, Reason: journal.Overdue, Error: of.why}
+	h := m.Holds.At(slot)
+	h.State = reserver.Dying
+	m.Batch.Mark(slot, h.Sequence)
+	op := journal.Returned{Seq: r.Seq, Index: h.Index, Reason: reason, Error: why,
+		Epoch: h.Epoch, Sequence: h.Sequence, Consumer: m.Holds.Consumer(h), Held: heldFor(h, now)}
+	if t := r.Tries[h.Index]; t != nil {
+		op.Attempts, op.Expiries = t.Attempts, t.Expiries
+	}
+	return op
+}
+
+// takeFree is takeHeld for a chunk that no one holds. From now on no one can finish it.
+func (p *tries) takeFree(r *Record, index uint32, s standing, reason journal.ReturnReason, why string,
+	now queue.Time) journal.Returned {
+	m := p.m
+	op := journal.Returned{Seq: r.Seq, Index: index, Reason: reason, Error: why}
 	if t := r.Tries[index]; t != nil {
 		op.Epoch, op.Sequence, op.Attempts, op.Expiries = t.epoch, t.sequence, t.Attempts, t.Expiries
 	}
@@ -142,7 +151,7 @@ func (p *tries) endFree(r *Record, index uint32, of *lastSlices, s standing, now
 	token := queue.Token{Submission: r.ID, Index: index, Epoch: op.Epoch, Sequence: sequence}
 	slot, _ := m.Tokens.claim(r, &token, waiting, now)
 	m.Batch.Mark(slot, sequence)
-	p.dies(r, op, now)
+	return op
 }
 
 // dies encodes that a chunk becomes a dead letter while its submission goes on.

@@ -156,7 +156,8 @@ func Answer(s standing) queue.Result {
 		return queue.Result{Outcome: queue.OutcomeAlready}
 	case Ended:
 		return queue.Result{Outcome: queue.OutcomeGone, Code: "submission_ended",
-			Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts: drop this work"}
+			Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts or " +
+				"cancelled: drop this work"}
 	case unknown:
 		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_token",
 			Detail: "this is not a token of this server for a chunk that exists"}

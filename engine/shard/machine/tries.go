@@ -145,6 +145,34 @@ func (p *tries) GiveUp(id queue.SubmissionID, indexes []uint32, dry bool, now qu
 	return n
 }
 
+// errorCancelled is what the history of a chunk says that was cancelled.
+const errorCancelled = "the chunk was cancelled"
+
+// CancelChunk encodes that a chunk of an open submission is given up: no try is counted, and its consumer
+// loses it. What is done, dead or skipped stays as it is. tryAgain says that something about the chunk is on
+// its way to the disk: what becomes of it is known when that is there.
+func (p *tries) CancelChunk(r *Record, index uint32, now queue.Time) (cancelled, tryAgain bool) {
+	m := p.m
+	var op journal.Returned
+	t := r.Tries[index]
+	switch slot, held := m.Holds.Find(r.Seq, index); {
+	case held && m.Holds.At(slot).State != reserver.Held:
+		return false, true
+	case held:
+		op = p.takeHeld(r, slot, journal.Cancelled, errorCancelled, now)
+	case r.Sub.IsAvailable(index):
+		op = p.takeFree(r, index, free, journal.Cancelled, errorCancelled, now)
+	case t != nil && t.Waiting:
+		op = p.takeFree(r, index, waiting, journal.Cancelled, errorCancelled, now)
+	default:
+		return false, false
+	}
+	m.Encode(now).Return(op)
+	m.Batch.Dies(r)
+	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
+	return true, false
+}
+
 // snooze encodes that a consumer gives a chunk back until then. What is known of its tries stays.
 func (p *tries) snooze(r *Record, t *queue.Token, until, now queue.Time) {
 	op := journal.Returned{

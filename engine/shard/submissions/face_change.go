@@ -59,3 +59,32 @@ func (s *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ..
 	}
 	return s.Get(ctx, id)
 }
+
+// CancelChunk gives up a chunk of an open submission, which counts as skipped. A consumer that holds it learns of this
+// with its next call. A chunk that is done, dead or skipped, or of a submission that has ended, stays as it is. The
+// answer is the chunk as it is then.
+func (s *Submissions) CancelChunk(ctx context.Context, id queue.SubmissionID, index uint32,
+	acts ...queue.Act) (queue.Chunk, error) {
+	before, err := s.Chunk(ctx, id, index)
+	if err != nil {
+		return queue.Chunk{}, err
+	}
+	for again := true; again; {
+		err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
+			cancelled := false
+			if r := m.Live(id); r != nil && !r.Ending {
+				cancelled, again = m.Tries.CancelChunk(r, index, now)
+			} else {
+				again = false
+			}
+			if cancelled {
+				m.ActLog.Tell(now, acts, map[string]string{"state": before.State.String()}, nil)
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return queue.Chunk{}, err
+		}
+	}
+	return s.Chunk(ctx, id, index)
+}

@@ -55,6 +55,7 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'strategy.create': ['created', 'create'],
   'strategy.delete': ['deleted', 'delete'],
   'strategy.set': ['set', 'set'],
+  'chunk.cancel': ['cancelled', 'cancel'],
   'submission.cancel': ['cancelled', 'cancel'],
   'submission.delete': ['deleted', 'delete'],
   'submission.change': ['gave', 'change the priority of', (is) => (is['priority'] === undefined ? '' : `priority ${is['priority']}`)],

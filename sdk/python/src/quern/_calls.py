@@ -86,6 +86,13 @@ class Calls:
         found: types.BulkOperation = self._fetch(_request("cancel bulk operation", "POST", query(path("/v1/bulk-operations/{}/cancel", id), {"actor": actor}), safe=True))
         return found
 
+    def cancel_chunk(self, id: Union[str, int], index: Union[str, int]) -> types.Chunk:
+        """Cancel one chunk. Skips the chunk: it is not handed out again, no attempt is counted, and its consumer loses it. The other
+        chunks go on. A chunk that is done, dead or skipped does not change. The answer is the chunk in its present state.
+        """
+        found: types.Chunk = self._fetch(_request("cancel chunk", "POST", path("/v1/submissions/{}/chunks/{}/cancel", id, index), safe=True))
+        return found
+
     def cancel_submission(self, id: Union[str, int]) -> types.Submission:
         """Cancel a submission. Skips unfinished chunks and ends their reservations. Cancelling an ended submission changes nothing
         and answers with its present state.
@@ -1041,6 +1048,13 @@ class AsyncCalls:
     async def cancel_bulk_operation(self, id: Union[str, int], *, actor: Optional[str] = None) -> types.BulkOperation:
         """Stop a bulk operation. The changes that it has made stay. Cancelling an operation that has ended changes nothing."""
         found: types.BulkOperation = await self._fetch(_request("cancel bulk operation", "POST", query(path("/v1/bulk-operations/{}/cancel", id), {"actor": actor}), safe=True))
+        return found
+
+    async def cancel_chunk(self, id: Union[str, int], index: Union[str, int]) -> types.Chunk:
+        """Cancel one chunk. Skips the chunk: it is not handed out again, no attempt is counted, and its consumer loses it. The other
+        chunks go on. A chunk that is done, dead or skipped does not change. The answer is the chunk in its present state.
+        """
+        found: types.Chunk = await self._fetch(_request("cancel chunk", "POST", path("/v1/submissions/{}/chunks/{}/cancel", id, index), safe=True))
         return found
 
     async def cancel_submission(self, id: Union[str, int]) -> types.Submission:

@@ -907,6 +907,11 @@ export class Calls {
     return pages(() => this.connection.json<PageAttempt>({ what: "list chunk attempts", method: "GET", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/attempts`, safe: true, signal: options.signal }))
   }
 
+  /** Cancel one chunk. Skips the chunk: it is not handed out again, no attempt is counted, and its consumer loses it. The other chunks go on. A chunk that is done, dead or skipped does not change. The answer is the chunk in its present state. Needs the scope operate. */
+  cancelChunk(id: string, index: number, options: CallOptions = {}): Promise<Chunk> {
+    return this.connection.json<Chunk>({ what: "cancel chunk", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/cancel`, safe: true, signal: options.signal })
+  }
+
   /** Take a chunk back from its consumer. The server offers the chunk again at once, without counting an attempt; the answer names the chunk and its consumer. An attached consumer gets the event `revoked`. The consumer may still work on the chunk: its completion counts until the chunk is handed out again. The answer is 409 if no consumer holds the chunk. The audit log keeps the consumer and the reason. Needs the scope operate. */
   releaseChunk(id: string, index: number, options: CallOptions & {
     /** Name of the caller on an open server, for the audit log */

@@ -57,7 +57,14 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {c.not_before && Date.parse(c.not_before) > Date.now() && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
           </dl>
-          {c.state === 'reserved' && <Gate scope="operate"><p class="foot row"><Release h={{ submission: id, index: at, consumer: c.consumer ?? '' }} look="plain" done={() => { chunk.again(); sub.again() }} /></p></Gate>}
+          {s?.state === 'open' && ['ready', 'waiting', 'reserved'].includes(c.state) && (
+            <Gate scope="operate">
+              <p class="foot row">
+                {c.state === 'reserved' && <Release h={{ submission: id, index: at, consumer: c.consumer ?? '' }} look="plain" done={() => { chunk.again(); sub.again() }} />}
+                <Cancel path={path} index={index} consumer={c.consumer} done={() => { chunk.again(); sub.again() }} />
+              </p>
+            </Gate>
+          )}
           {c.output !== undefined && <div class="foot stack"><b>Output</b><pre class="wrap" tabIndex={0}>{text(c.output)}</pre></div>}
           {dead && s && <Gate scope="operate"><Dead of={s} index={index} done={() => { chunk.again(); sub.again() }} /></Gate>}
         </section>
@@ -66,6 +73,20 @@ export function Chunk({ id, index }: { id: string; index: string }) {
       {waits && <Says read={diagnosis} letters={{ submission: id }} of="Its submission:" />}
       {c && <Tries path={`${path}/attempts`} state={c.state} />}
     </>
+  )
+}
+
+/** Gives the chunk up. */
+function Cancel({ path, index, consumer, done }: { path: string; index: string; consumer: string | undefined; done: () => void }) {
+  const run = async () => {
+    await call('POST', `${path}/cancel`)
+    say(`chunk ${index} cancelled`)
+    done()
+  }
+  return (
+    <Confirm name="Cancel" danger look="plain" question={`Cancel chunk ${index}?`} run={run}>
+      The chunk becomes skipped and is not handed out again. The other chunks of its submission go on.{consumer !== undefined && <> {consumer} loses it.</>}
+    </Confirm>
   )
 }
 
