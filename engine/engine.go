@@ -243,6 +243,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
+// Moved does at once what became due when the clock of Options.Now was moved. Run looks many times a second, but
+// someone who has moved the clock of a test wants it done when the call returns.
+func Moved(e *Engine) {
+	for _, q := range e.all() {
+		q.shard.Worker.Tick()
+	}
+}
+
 // every calls fn at a pace until ctx ends.
 func every(ctx context.Context, pace time.Duration, fn func()) {
 	ticker := time.NewTicker(pace)

@@ -82,7 +82,9 @@ type Options struct {
 	Version     api.Version           // what /version says
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
 
-	Node api.Node // this server, without its queues
+	Node  api.Node               // this server, without its queues
+	Moved func(by time.Duration) // moves the clock of Now forward, for tests; nil: it cannot be moved
+
 	// the nodes of the cluster, with their queues; nil: the server is alone
 	Nodes func(context.Context) ([]api.Node, error)
 }
@@ -165,8 +167,8 @@ func New(o Options) (*Server, error) {
 	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.streams.count, &s.auth.answers); err != nil {
 		return nil, err
 	}
-	now := func() time.Time { return s.clock.now() }
-	if s.connections, err = newConnections(o.Registerer, o.Connections, now); err != nil {
+	wall := func() time.Time { return s.clock.wall() }
+	if s.connections, err = newConnections(o.Registerer, o.Connections, wall); err != nil {
 		return nil, err
 	}
 	s.echo.Use(s.observe)
@@ -177,6 +179,9 @@ func New(o Options) (*Server, error) {
 		pluginBreakersRoute(s.echo, o.Plugins, s.auth.hops)
 		freshActsRoute(s.echo, o.Engine, s.auth.hops)
 		farSessionsRoute(s.echo, s.auth)
+	}
+	if o.Moved != nil {
+		testClockRoute(s.echo, s.clock, o.Moved)
 	}
 	if err := s.routes(&o); err != nil {
 		return nil, err

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine"
 )
 
 // devCommand runs a server whose data is thrown away.
@@ -18,16 +22,25 @@ func devCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDev(cmd.Context(), a, o, func(url string) {
-				say(a.out, "quern: serving %s with data that is removed at the end\n", url)
+				clock := ""
+				if o.testClock {
+					clock = "; POST /dev/clock moves its clock"
+				}
+				say(a.out, "quern: serving %s with data that is removed at the end%s\n", url, clock)
 			})
 		},
 	}
 	o.flags(c)
+	c.Flags().BoolVar(&o.testClock, "test-clock", false, "let POST /dev/clock with {\"advance_ms\": 60000} move the "+
+		"server's clock forward, for tests")
 	return c
 }
 
 // devOptions are the few options of a server for trying things out.
-type devOptions struct{ listen, logLevel string }
+type devOptions struct {
+	listen, logLevel string
+	testClock        bool // only of the command dev
+}
 
 func (o *devOptions) flags(c *cobra.Command) {
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7700", "address to serve HTTP on; loopback only; port 0 "+
@@ -43,7 +56,11 @@ func runDev(ctx context.Context, a *app, o devOptions, ready func(url string)) e
 	}
 	config, err := o.config(dir)
 	if err == nil {
-		err = runServer(ctx, a, config, ready)
+		var clock *testClock
+		if o.testClock {
+			clock = new(testClock)
+		}
+		err = runServer(ctx, a, config, clock, ready)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }
@@ -68,4 +85,34 @@ func (o *devOptions) config(dir string) (Config, error) {
 			"only, such as 127.0.0.1:7700: use `quern serve` for others", given["listen"])}
 	}
 	return config, nil
+}
+
+// testClock is the machine's clock, and what a test has moved it forward by. Deadlines, delays, rates and
+// schedules obey it. Paces, such as how long a call waits for work, are still real. nil: it cannot be moved.
+type testClock struct{ ahead atomic.Int64 }
+
+func (c *testClock) now() time.Time {
+	if c == nil {
+		return wallClock()
+	}
+	return wallClock().Add(time.Duration(c.ahead.Load()))
+}
+
+// clockSteps is in how many steps of a second or more a test moves the clock.
+const clockSteps = 10_000
+
+// mover is what moves it and has the engine do what becomes due; nil: nothing does. It moves the clock in steps, because
+// one thing follows from another: a reservation times out, then its chunk waits for a back-off, and a schedule is due
+// many times.
+func (c *testClock) mover(core *engine.Engine) func(by time.Duration) {
+	if c == nil {
+		return nil
+	}
+	return func(by time.Duration) {
+		engine.Moved(core)
+		for step := max(time.Second, by/clockSteps); by > 0; by -= step {
+			c.ahead.Add(int64(min(step, by)))
+			engine.Moved(core)
+		}
+	}
 }

@@ -41,7 +41,7 @@ func serveCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runServer(cmd.Context(), a, config, func(url string) {
+			return runServer(cmd.Context(), a, config, nil, func(url string) {
 				where := "data in " + config.Data
 				if config.Cluster.URL != "" {
 					where = "data in the cluster of " + withoutPassword(config.Cluster.URL)
@@ -55,8 +55,8 @@ func serveCommand(a *app) *cobra.Command {
 }
 
 // runServer builds the server's parts in order, runs them until ctx ends and takes them down in the reverse order. ready is
-// called once with the server's address, when it answers.
-func runServer(ctx context.Context, a *app, config Config, ready func(url string)) error {
+// called once with the server's address, when it answers. clock is nil but for tests of other programs.
+func runServer(ctx context.Context, a *app, config Config, clock *testClock, ready func(url string)) error {
 	// 1. The log.
 	logger := newLogger(a, config)
 
@@ -72,7 +72,7 @@ func runServer(ctx context.Context, a *app, config Config, ready func(url string
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	// 4. The place in the cluster, if there is one.
-	on := founded{logger, listeners, registry, nil, nil}
+	on := founded{logger, listeners, registry, clock, nil, nil}
 	if config.Cluster.URL == "" {
 		return runEngine(ctx, a, config, on, ready)
 	}
@@ -92,6 +92,7 @@ type founded struct {
 	logger    *slog.Logger
 	listeners listeners
 	registry  *prometheus.Registry
+	clock     *testClock      // nil: the machine's
 	cluster   *engine.Cluster // nil: the server is alone
 	place     *joined         // in the cluster
 }
@@ -115,7 +116,7 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 	// 7. The engine: opens the data directory, refuses one that is in use, and recovers.
 	opened := time.Now()
 	options := config.engine()
-	options.Now, options.Seed, options.Registerer, options.Logger = wallClock, rand.Uint64, registry, logger
+	options.Now, options.Seed, options.Registerer, options.Logger = on.clock.now, rand.Uint64, registry, logger
 	options.Cluster, options.Changed = on.cluster, catalogue.Reload
 	options.Fatal, options.Scorers, options.Spans = func(err error) { endAtOnce(logger, err) }, catalogue, web.OwnSpans(tracer)
 	core, err := engine.Open(ctx, options)
@@ -146,7 +147,7 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 
 	// 11. The HTTP server.
 	server, err := web.New(web.Options{
-		Engine: core, Plugins: catalogue, Now: wallClock, Wall: time.Now, Seed: rand.Uint64, Logger: logger,
+		Engine: core, Plugins: catalogue, Now: on.clock.now, Moved: on.clock.mover(core), Wall: time.Now, Seed: rand.Uint64, Logger: logger,
 		Registerer: registry, Gatherer: registry,
 		Node: config.self(listeners), Nodes: on.place.nodes(core), Tracer: tracer, Certificate: cert, Limits: config.tokenLimits(),
 		Connections: mostConnections(fileLimit()), Hosts: config.hosts(), Version: webVersion(), Config: config.shown(),

@@ -170,6 +170,7 @@ var mayImport = map[string][]string{
 	"sdk/terminal":               {},
 	"sdk/wire":                   {"sdk/api"},
 	"sdk/client":                 {"sdk/api", "sdk/wire"},
+	"sdk/client/clienttest":      {"sdk/client"}, // for tests
 	"sdk/conformance":            {"sdk/api", "sdk/wire"},
 	"sdk/conformance/goclient":   {"sdk/api", "sdk/client"},
 	"sdk/abi":                    {},
@@ -207,7 +208,7 @@ var mayImport = map[string][]string{
 
 // testMayImport is what the tests of a package may import beyond mayImport.
 var testMayImport = map[string][]string{
-	"engine/shard/deletions":   {"engine/shard/shell/shelltest"},
+	"engine/shard/deletions":   {"engine/shard/shell/shelltest", "sdk/client/clienttest"},
 	"engine/shard/retention":   {"engine/shard/deadletters", "engine/shard/submissions"},
 	"engine/shard/bulks":       {"engine/shard/deadletters", "engine/shard/submissions", "engine/locks"},
 	"engine/journal/sqlitelog": {"engine/journal/journaltest"},
@@ -217,14 +218,14 @@ var testMayImport = map[string][]string{
 	"engine/store":             {"engine/blobs/blobtest", "engine/journal/sqlitelog"},
 	"engine/shard/deadletters": {"engine/marks", "engine/reserver"},
 	"engine/shard/answers":     {"engine/shard/rules", "engine/shard/trouble"},
-	"engine/shard/audit":       {"engine/shard/shell/shelltest"},
+	"engine/shard/audit":       {"engine/shard/shell/shelltest", "sdk/client/clienttest"},
 	"engine/shard/consumers":   {"engine/journal"},
 	"engine/shard/cuts":        {"engine/journal/sqlitelog"},
 	"engine/shard/scoring":     {"engine/shard/views", "engine/reserver"},
-	"engine/shard/snapshots":   {"engine/queue", "engine/shard/shell", "engine/shard/shell/shelltest"},
-	"engine/shard/stops":       {"engine/shard/audit", "engine/shard/consumers/roster", "engine/shard/shell", "engine/shard/shell/shelltest"},
-	"engine/shard/stored":      {"engine/shard/shell/shelltest"},
-	"engine/shard/survey":      {"engine/shard/shell/shelltest"},
+	"engine/shard/snapshots":   {"engine/queue", "engine/shard/shell", "engine/shard/shell/shelltest", "sdk/client/clienttest"},
+	"engine/shard/stops":       {"engine/shard/audit", "engine/shard/consumers/roster", "engine/shard/shell", "engine/shard/shell/shelltest", "sdk/client/clienttest"},
+	"engine/shard/stored":      {"engine/shard/shell/shelltest", "sdk/client/clienttest"},
+	"engine/shard/survey":      {"engine/shard/shell/shelltest", "sdk/client/clienttest"},
 	"engine/shard/inspect":     {"engine/shard/views", "engine/shard/rules", "engine/journal"},
 	"engine/shard":             {"sdk/api", "engine/journal/sqlitelog"},
 	"internal/archtest":        {"engine/strategy"},
@@ -237,6 +238,7 @@ var testMayImport = map[string][]string{
 	"wasm/compile":             {"wasm/wasmtest"},
 	"wasm/host":                {"wasm/scan", "wasm/wasmtest", "engine/strategy"},
 	"sdk/client":               {"all"},
+	"sdk/client/clienttest":    {"sdk/api"},
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
 	"engine":                   {"sdk/api", "engine/blobs/blobtest", "engine/cluster/clustertest", "engine/locks", "engine/sqlitedb"},
 	"engine/backups":           {"engine/queue"},
@@ -274,9 +276,9 @@ var homes = map[string][]string{
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for reading files that may be damaged
 	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples", "internal/fixtures"},
-	"os/exec":      {"cmd", "engine/cluster/pg/pgtest", "examples", "sdk/conformance", "wasm/compile", "internal/fixtures", "internal/guarantees", "internal/mutate"},
+	"os/exec":      {"cmd", "engine/cluster/pg/pgtest", "examples", "sdk/client/clienttest", "sdk/conformance", "wasm/compile", "internal/fixtures", "internal/guarantees", "internal/mutate"},
 	"C":            {"engine/sqlitedb", "engine/powerloss/disktest"},
-	"testing":      {"engine/blobs/blobtest", "engine/cluster/clustertest", "engine/cluster/pg/pgtest", "engine/journal/journaltest", "engine/shard/shell/shelltest"},
+	"testing":      {"engine/blobs/blobtest", "engine/cluster/clustertest", "engine/cluster/pg/pgtest", "engine/journal/journaltest", "engine/shard/shell/shelltest", "sdk/client/clienttest"},
 }
 
 // exactHomes are homes whose sub-packages are not meant: `engine` is the facade, not everything below it.

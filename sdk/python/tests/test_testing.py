@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import pathlib
 import subprocess
@@ -27,6 +28,29 @@ class Testing(unittest.TestCase):
                     self.assertEqual([client.get_stats("default")["ready"], other.get_stats("default")["ready"]], [1, 0])
             self.assertIn("serving " + one.address, one.log)
             self.assertEqual([one._process.returncode, two._process.returncode], [0, 0])
+
+    def test_a_clock_that_the_test_moves(self) -> None:
+        """A reservation times out, and a delay is over, when the clock has moved that far and not before."""
+        with mock.patch.dict(os.environ, {"QUERN": PROGRAM}), quern.testing.Server() as server, quern.Client(server.address) as client:
+
+            def taken() -> list[str]:
+                return [r["submission"] for r in client.reserve("default", {"max": 5, "consumer": "ana", "timeout_ms": 3_600_000})["reservations"]]
+
+            held = client.insert(["a"])["id"]
+            self.assertEqual(taken(), [held])
+            server.advance(datetime.timedelta(minutes=59))
+            self.assertEqual(taken(), [])
+            now = server.advance(90)  # after a timeout, a chunk waits for its back-off of up to a second
+            self.assertEqual(taken(), [held])
+            later = client.insert(["b"], run_at=now + datetime.timedelta(minutes=30))["id"]
+            server.advance(29 * 60)
+            self.assertEqual(taken(), [])
+            server.advance(60)
+            self.assertEqual(taken(), [later])
+            with self.assertRaisesRegex(ValueError, "the clock only goes forward"):
+                server.advance(-1)
+            with self.assertRaisesRegex(ValueError, "the clock only goes forward"):
+                server.advance(datetime.timedelta(days=36_500))
 
     def test_the_program_is_in_the_path(self) -> None:
         path = os.pathsep.join([str(pathlib.Path(PROGRAM).parent), os.environ["PATH"]])

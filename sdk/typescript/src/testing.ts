@@ -10,17 +10,25 @@ const killAll = () => servers.forEach((child) => child.kill('SIGKILL'))
 /** A server for a test. */
 export interface Server {
   readonly address: string
+  /**
+   * Moves the server's clock forward by milliseconds, and gives its new time. The server has then done what became due: reservations have
+   * timed out, and delays, back-offs, rates, schedules and deadlines are over.
+   *
+   * Only the server's clock moves. How long a reserve waits for work is real time, and so is everything in the client: a worker whose
+   * reservation has timed out hears of it with its next call.
+   */
+  advance(ms: number): Promise<Date>
   /** Stops the server and removes its data. */
   stop(): Promise<void>
 }
 
 /**
  * Starts a server with data of its own on a free port. It runs until stop, or until the program ends. It needs the program quern in the
- * PATH, or its path in the environment variable QUERN. Tests cannot move its clock.
+ * PATH, or its path in the environment variable QUERN.
  */
 export async function startServer(): Promise<Server> {
   // In a process group of its own: Ctrl-C ends it after the test has, not under its hands.
-  const child = spawn(process.env.QUERN || 'quern', ['dev', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const child = spawn(process.env.QUERN || 'quern', ['dev', '--listen', '127.0.0.1:0', '--test-clock'], { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   if (servers.size === 0) process.on('exit', killAll)
   servers.add(child)
   const forget = () => {
@@ -55,5 +63,11 @@ export async function startServer(): Promise<Server> {
     child.kill('SIGTERM')
     await ended
   }
-  return { address, stop }
+  const advance = async (ms: number) => {
+    const answer = await fetch(`${address}/dev/clock`, { method: 'POST', body: JSON.stringify({ advance_ms: Math.ceil(ms) }) })
+    const said = await answer.text()
+    if (!answer.ok) throw new Error(`quern: the server's clock was not moved by ${ms} ms: ${answer.status} ${said}`)
+    return new Date((JSON.parse(said) as { now: string }).now)
+  }
+  return { address, advance, stop }
 }

@@ -27,6 +27,27 @@ test('two servers have work of their own, and end when they are told', async (t)
   await servers[0].stop() // once more does nothing
 })
 
+test('the test moves the clock: a reservation times out and a delay is over, and not before', async (t) => {
+  environment(t, { QUERN: program })
+  const server = await startServer()
+  const client = new Client(server.address)
+  t.after(async () => { client.close(); await server.stop() })
+  const minutes = 60_000
+  const taken = async () => (await client.reserve('default', { max: 5, consumer: 'ana', timeout_ms: 60 * minutes })).reservations.map((r) => r.submission)
+  const held = (await client.insert('default', { chunks: { inline: ['a'] } })).id
+  assert.deepEqual(await taken(), [held])
+  await server.advance(59 * minutes)
+  assert.deepEqual(await taken(), [])
+  const now = await server.advance(1.5 * minutes) // after a timeout, a chunk waits for its back-off of up to a second
+  assert.deepEqual(await taken(), [held])
+  const later = (await client.insert('default', { chunks: { inline: ['b'] }, run_at: new Date(+now + 30 * minutes).toISOString() })).id
+  await server.advance(29 * minutes)
+  assert.deepEqual(await taken(), [])
+  await server.advance(minutes)
+  assert.deepEqual(await taken(), [later])
+  await assert.rejects(server.advance(-1), /the clock only goes forward/)
+})
+
 test('the program is in the PATH, or the error says what to do', async (t) => {
   environment(t, { QUERN: undefined, PATH: join(program, '..') })
   await (await startServer()).stop()
