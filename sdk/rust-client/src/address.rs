@@ -119,7 +119,7 @@ impl Addresses {
 /// The queue that a path is about, as the path spells it; `""` if there is none.
 fn queue_of(path: &str) -> &str {
     let rest = path.strip_prefix("/v1/queues/").unwrap_or("");
-    rest.split(|c| c == '/' || c == '?').next().unwrap_or("")
+    rest.split(['/', '?']).next().unwrap_or("")
 }
 
 /// A name as a path has it. The names `.` and `..` would change the path.

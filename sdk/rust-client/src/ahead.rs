@@ -10,6 +10,7 @@ const LARGE_ANSWER: usize = 1 << 20; // with this many bytes it is not the numbe
 /// more, because no one else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it
 /// begins with none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was
 /// left.
+#[derive(Default)]
 pub(crate) struct Ahead {
     concurrency: usize,
     fixed: bool,

@@ -158,3 +158,119 @@ impl Caller {
 pub(crate) fn read_json(what: &str, body: &[u8]) -> Result<Json, Error> {
     Json::parse(body).map_err(|fault| Error::BadAnswer(format!("{what}: the answer is not what the server's interface says: {fault}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Client, ClientOptions};
+    use crate::submission::NewSubmission;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// A server that answers as it is told: per connection, one answer to each request, in small pieces; then it closes the connection.
+    /// What it was asked comes back when all is said.
+    fn scripted(connections: &[&[&str]]) -> (Client, std::thread::JoinHandle<Vec<String>>) {
+        let connections: Vec<Vec<String>> =
+            connections.iter().map(|answers| answers.iter().map(|answer| answer.to_string()).collect()).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let mut asked = vec![];
+            for answers in connections {
+                let (mut stream, _) = listener.accept().unwrap();
+                for answer in answers {
+                    let mut request = String::new();
+                    while !request.ends_with("\r\n\r\n") && !request.ends_with('}') {
+                        let mut byte = [0];
+                        stream.read_exact(&mut byte).unwrap();
+                        request.push(byte[0] as char);
+                    }
+                    asked.push(request);
+                    for piece in answer.as_bytes().chunks(7) {
+                        stream.write_all(piece).unwrap();
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                }
+            }
+            asked
+        });
+        let options = ClientOptions { addresses: vec![address], retries: 1, timeout: Duration::from_secs(5), ..Default::default() };
+        (Client::with(options).unwrap(), server)
+    }
+
+    fn get(client: &Client) -> Result<Json, Error> {
+        client.call("GET", "/v1/x", None)
+    }
+
+    #[test]
+    fn answers_are_read_in_every_framing() {
+        let (client, server) = scripted(&[&[
+            "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{\"a\":1}",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n{\"a\r\n4\r\n\":2}\r\n0\r\nT: x\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n{\"a\":3}",
+        ]]);
+        let got: Vec<Json> = (0..4).map(|_| get(&client).unwrap()).collect();
+        let a = |n: i64| Json::object([("a", n.into())]);
+        assert_eq!(got, [a(1), a(2), Json::Null, a(3)]);
+        assert_eq!(server.join().unwrap().len(), 4, "one connection had all of them");
+    }
+
+    #[test]
+    fn what_breaks_off_is_asked_for_again() {
+        let (client, server) = scripted(&[
+            &["HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"a\":1}"],
+            &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{\"a\":1}\r\n"],
+        ]);
+        let error = get(&client).unwrap_err();
+        assert!(matches!(&error, Error::NoAnswer(text) if text.contains("in the middle")), "{error}");
+        assert_eq!(server.join().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_kept_connection_that_was_closed_costs_no_try() {
+        const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+        const BUSY: &str = "HTTP/1.1 503 x\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+        let (client, server) = scripted(&[&[OK], &[BUSY], &[OK]]);
+        get(&client).unwrap();
+        std::thread::sleep(Duration::from_millis(50)); // until the server has closed it
+        let began = Instant::now();
+        get(&client).unwrap();
+        assert!(began.elapsed() >= Duration::from_secs(1), "it came before the Retry-After was over");
+        assert_eq!(server.join().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_may_not_be_made_twice_is_made_once() {
+        let (client, server) = scripted(&[&["HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n"]]);
+        let error = client.call("POST", "/v1/x", Some(&Json::object([("a", 1.into())]))).unwrap_err();
+        assert_eq!(error.refused().unwrap().status, 503);
+        assert_eq!(server.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_insert_is_made_again_under_its_key() {
+        let (client, server) =
+            scripted(&[&["HTTP/1.1 200 OK\r\n"], &["HTTP/1.1 201 x\r\nContent-Length: 27\r\n\r\n{\"id\":\"77\",\"state\":\"open\"}\r\n"]]);
+        assert_eq!(client.insert("default", &NewSubmission::inline(["a"])).unwrap().id, "77");
+        let asked = server.join().unwrap();
+        assert!(asked[0] == asked[1] && asked[0].contains("\r\nIdempotency-Key: "), "{asked:?}");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        for (answer, want) in [
+            ("SSH-2.0-x\r\n", "HTTP/1.1"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n", "Content-Length"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "Transfer-Encoding"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "size"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n", "longer"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "interface"),
+        ] {
+            let (client, server) = scripted(&[&[answer]]);
+            let error = get(&client).unwrap_err();
+            assert!(matches!(&error, Error::BadAnswer(text) if text.contains(want)), "{error}, want {want}");
+            server.join().unwrap();
+        }
+    }
+}

@@ -83,7 +83,7 @@ pub struct Chunk {
     pub content: Vec<u8>,
     /// the key of the content in object storage
     pub key: Option<String>,
-    /// all that the server said of the reservation
+    /// all that the server said of the reservation, but for its content
     pub json: Json,
     pub(crate) token: String,
     inbox: Arc<Queue<News>>,
@@ -103,14 +103,14 @@ pub(crate) struct State {
 }
 
 impl Chunk {
-    pub(crate) fn of(json: &Json, inbox: Arc<Queue<News>>) -> Result<Chunk, Error> {
+    pub(crate) fn of(mut json: Json, inbox: Arc<Queue<News>>) -> Result<Chunk, Error> {
+        let mut content = json.take("content");
         let wrong = || Error::BadAnswer(format!("this is no reservation: {:.200}", json.to_string()));
         let number = |name| json.get(name).int().and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong);
-        let key = match json.get("content").get("key") {
-            Json::Text(key) => Some(key.clone()),
-            _ => None,
+        let (key, content) = match content.take("key") {
+            Json::Text(key) => (Some(key), vec![]),
+            _ => (None, content.into_bytes().ok_or_else(wrong)?),
         };
-        let content = if key.is_some() { vec![] } else { json.get("content").to_bytes().ok_or_else(wrong)? };
         Ok(Chunk {
             submission: json.get("submission").text().to_string(),
             index: number("index")?,
@@ -118,7 +118,7 @@ impl Chunk {
             content,
             key,
             token: Some(json.get("token").text()).filter(|token| !token.is_empty()).ok_or_else(wrong)?.to_string(),
-            json: json.clone(),
+            json,
             inbox,
             state: Mutex::default(),
             changed: Condvar::new(),

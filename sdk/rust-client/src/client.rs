@@ -236,9 +236,9 @@ impl Iterator for Outputs {
 
     fn next(&mut self) -> Option<Result<Output, Error>> {
         let read = self.line().and_then(|line| line.map(|line| read_json("outputs", &line)).transpose());
-        let output = read.transpose()?.and_then(|found| {
+        let output = read.transpose()?.and_then(|mut found| {
             let index = found.get("index").int().and_then(|index| u32::try_from(index).ok());
-            let both = index.and_then(|index| Some(Output { index, data: found.get("output").to_bytes()? }));
+            let both = index.and_then(|index| Some(Output { index, data: found.take("output").into_bytes()? }));
             both.ok_or_else(|| Error::BadAnswer("outputs: a line of the answer is no output".to_string()))
         });
         if output.is_err() {

@@ -42,14 +42,14 @@ pub(crate) enum News {
 }
 
 /// What carries out the decisions.
-pub(crate) struct Hands<'a> {
+#[derive(Clone, Default)]
+pub(crate) struct Hands {
     pub(crate) ready: Arc<Queue<Arc<Chunk>>>,
     pub(crate) calls: Arc<Queue<Exchange>>,
     pub(crate) polls: Arc<Queue<Poll>>,
     /// of the poll that is under way
     pub(crate) polling: Arc<Scope>,
     pub(crate) inbox: Arc<Queue<News>>,
-    pub(crate) report: Box<dyn Fn(&Error) + 'a>,
 }
 
 struct Held {
@@ -64,10 +64,11 @@ struct Held {
 }
 
 /// One run of a worker.
-pub(crate) struct Core<'a> {
+#[derive(Default)]
+pub(crate) struct Core {
     concurrency: usize,
     ahead: Ahead,
-    hands: Hands<'a>,
+    hands: Hands,
     held: HashMap<String, Held>, // by token
     reports: Vec<Report>,        // finished, to be reported
     extends: Vec<String>,
@@ -92,6 +93,8 @@ pub(crate) struct Core<'a> {
     draining: bool,
     /// all is settled
     pub(crate) over: bool,
+    /// what the program is to hear of
+    pub(crate) told: Vec<Error>,
     fatal: Option<Error>, // why the worker ends by itself
     undelivered: usize,
     reached: bool,       // a call succeeded
@@ -104,37 +107,10 @@ pub(crate) fn may_pass(error: &Error) -> bool {
     error.may_pass() || matches!(error, Error::BadAnswer(_))
 }
 
-impl<'a> Core<'a> {
-    pub(crate) fn new(concurrency: usize, prefetch: Option<usize>, attach: bool, hands: Hands<'a>) -> Core<'a> {
-        Core {
-            concurrency,
-            ahead: Ahead::new(concurrency, prefetch),
-            hands,
-            held: HashMap::new(),
-            reports: vec![],
-            extends: vec![],
-            releases: vec![],
-            unsent: vec![],
-            due: None,
-            sent: None,
-            early: HashMap::new(),
-            calling: false,
-            asked: 0,
-            polling: 0,
-            budget: BATCH_BYTES,
-            failures: 0,
-            poll_failures: 0,
-            hellos: 0,
-            awaited: attach,
-            unknown: false,
-            draining: false,
-            over: false,
-            fatal: None,
-            undelivered: 0,
-            reached: false,
-            away: None,
-            warned: vec![],
-        }
+impl Core {
+    pub(crate) fn new(concurrency: usize, prefetch: Option<usize>, attach: bool, hands: Hands) -> Core {
+        let ahead = Ahead::new(concurrency, prefetch);
+        Core { concurrency, ahead, hands, budget: BATCH_BYTES, awaited: attach, ..Core::default() }
     }
 
     // What happened.
@@ -156,7 +132,7 @@ impl<'a> Core<'a> {
             News::Drain => self.leave(),
             News::Revoked(items) => items.into_iter().for_each(|(token, reason)| self.revoke(token, Lost::taken(&reason))),
             News::Trouble(error) => {
-                (self.hands.report)(&error);
+                self.told.push(error.clone());
                 self.away = Some(error).filter(may_pass).or_else(|| self.away.take());
             }
             News::NoStream => (self.awaited, self.unknown) = (false, true),
@@ -182,7 +158,7 @@ impl<'a> Core<'a> {
             Err(Failure::Cancelled) => ("the handler returned Failure::Cancelled".to_string(), false, None),
         };
         self.reports.push(Report::failure(chunk.clone(), &text, fatal, pause));
-        (self.hands.report)(&Error::HandlerFailed { submission: chunk.submission.clone(), index: chunk.index, text });
+        self.told.push(Error::HandlerFailed { submission: chunk.submission.clone(), index: chunk.index, text });
     }
 
     fn called(&mut self, mut call: Exchange, result: Result<Json, Error>) {
@@ -197,7 +173,7 @@ impl<'a> Core<'a> {
                 }
                 let hellos = call.hellos;
                 self.settle(call, &answer);
-                return self.accept(&answer, hellos);
+                return self.accept(answer, hellos);
             }
             Err(error) => error,
         };
@@ -228,7 +204,7 @@ impl<'a> Core<'a> {
             self.failures += 1;
             self.put_back(&mut call);
         }
-        (self.hands.report)(&error);
+        self.told.push(error);
     }
 
     fn polled(&mut self, poll: Poll, result: Result<Json, Error>) {
@@ -237,13 +213,13 @@ impl<'a> Core<'a> {
             Ok(answer) => {
                 (self.poll_failures, self.reached) = (0, true);
                 self.warn(&answer);
-                self.accept(&answer, poll.hellos);
+                self.accept(answer, poll.hellos);
             }
             Err(_) if self.draining => {}
             Err(error) if !may_pass(&error) => self.stop(error),
             Err(error) => {
                 self.poll_failures += 1;
-                (self.hands.report)(&error);
+                self.told.push(error.clone());
                 self.away = Some(error);
             }
         }
@@ -300,7 +276,7 @@ impl<'a> Core<'a> {
     /// An operator told us to leave.
     fn leave(&mut self) {
         if !self.draining {
-            (self.hands.report)(&Error::Drained);
+            self.told.push(Error::Drained);
             self.drain();
         }
     }
@@ -330,7 +306,8 @@ impl<'a> Core<'a> {
         if self.asked == 0 && self.polling == 0 {
             self.early.clear();
         }
-        if !self.calling && !(self.reports.is_empty() && self.extends.is_empty() && self.releases.is_empty()) {
+        let settled = self.reports.is_empty() && self.extends.is_empty() && self.releases.is_empty();
+        if !self.calling && !settled {
             self.start_call();
         }
         let room = self.room(0);
@@ -392,15 +369,15 @@ impl<'a> Core<'a> {
 
     /// Takes new reservations; after the beginning of the drain they go back at once. If the server took some of them back, the stream may
     /// have said so first.
-    fn accept(&mut self, answer: &Json, hellos: u64) {
+    fn accept(&mut self, mut answer: Json, hellos: u64) {
         if answer.get("reason").text() == "draining" {
             self.leave();
         }
-        for json in answer.get("reservations").items() {
+        for json in answer.take("reservations").into_items() {
             let chunk = match Chunk::of(json, self.hands.inbox.clone()) {
                 Ok(chunk) => Arc::new(chunk),
                 Err(error) => {
-                    (self.hands.report)(&error);
+                    self.told.push(error);
                     continue;
                 }
             };
@@ -423,7 +400,7 @@ impl<'a> Core<'a> {
         let warnings = answer.get("warnings").items();
         for warning in warnings.iter().filter(|warning| !self.warned.contains(warning)) {
             let text = |name| warning.get(name).text().to_string();
-            (self.hands.report)(&Error::StrategyWithoutEffect { pointer: text("pointer"), detail: text("detail") });
+            self.told.push(Error::StrategyWithoutEffect { pointer: text("pointer"), detail: text("detail") });
         }
         self.warned = warnings.to_vec();
     }
@@ -501,7 +478,7 @@ impl<'a> Core<'a> {
         }
         if call.reports[0].failed {
             self.undelivered += 1;
-            (self.hands.report)(&error);
+            self.told.push(error);
             call.reports.clear();
             return self.put_back(&mut call);
         }
@@ -551,9 +528,9 @@ impl<'a> Core<'a> {
     }
 
     /// Reports a result that does not count.
-    fn report_lost(&self, chunk: &Chunk, Lost { status, code, detail }: Lost) {
+    fn report_lost(&mut self, chunk: &Chunk, Lost { status, code, detail }: Lost) {
         let (submission, index) = (chunk.submission.clone(), chunk.index);
-        (self.hands.report)(&Error::ReservationLost { submission, index, status, code, detail });
+        self.told.push(Error::ReservationLost { submission, index, status, code, detail });
     }
 }
 
@@ -567,4 +544,100 @@ fn lose(held: &mut Held, lost: Lost) {
 fn first<T>(list: &mut Vec<T>, most: usize) -> Vec<T> {
     let n = list.len().min(most);
     list.drain(..n).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    /// A worker whose first poll brought chunks with these tokens.
+    fn working(tokens: &[&str]) -> Core {
+        let mut core = Core::new(tokens.len(), Some(0), true, Hands::default());
+        core.start();
+        assert!(core.hands.polls.take_back().is_empty(), "it reserves before the first hello");
+        core.take(News::Hello);
+        core.start();
+        let poll = core.hands.polls.take_back().remove(0);
+        core.take(News::Polled(poll, Ok(reservations(tokens))));
+        core
+    }
+
+    fn reservations(tokens: &[&str]) -> Json {
+        let one = |token: &&str| json(&format!(r#"{{"token":"{token}","submission":"7","index":3,"attempt":1,"content":"x"}}"#));
+        Json::object([("reservations", Json::List(tokens.iter().map(one).collect()))])
+    }
+
+    fn done(core: &mut Core) {
+        let chunk = core.hands.ready.take_back().remove(0);
+        core.take(News::Finished(chunk, Ok(().into())));
+    }
+
+    #[test]
+    fn a_result_is_reported_and_brings_the_next_chunk() {
+        let mut core = working(&["a"]);
+        done(&mut core);
+        core.start();
+        let call = core.hands.calls.take_back().remove(0);
+        assert_eq!(call.body(1000, "c", "\"consumer\":\"c\""), r#"{"complete":[{"token":"a"}],"reserve":{"max":1,"consumer":"c"}}"#);
+        let mut answer = reservations(&["b"]);
+        answer.set("complete", vec![json(r#"{"status":"lost","code":"reservation_lost"}"#)]);
+        core.take(News::Called(call, Ok(answer)));
+        assert!(matches!(&core.told[..], [Error::ReservationLost { index: 3, status, .. }] if status == "lost"), "{:?}", core.told);
+        assert_eq!(core.hands.ready.take_back()[0].token, "b");
+    }
+
+    #[test]
+    fn what_is_revoked_before_it_comes_does_not_begin() {
+        let mut core = working(&["a"]);
+        done(&mut core);
+        core.start();
+        core.take(News::Revoked(vec![("b".to_string(), "ordered".to_string())]));
+        let call = core.hands.calls.take_back().remove(0);
+        let mut answer = reservations(&["b"]);
+        answer.set("complete", vec![json(r#"{"status":"ok"}"#)]);
+        core.take(News::Called(call, Ok(answer)));
+        assert!(core.hands.ready.take_back()[0].cancelled());
+    }
+
+    #[test]
+    fn what_came_from_a_server_that_was_started_since_is_extended() {
+        let mut core = working(&["a", "b"]);
+        done(&mut core);
+        core.start();
+        let call = core.hands.calls.take_back().remove(0);
+        core.take(News::Hello);
+        let mut answer = reservations(&["c"]);
+        answer.set("complete", vec![json(r#"{"status":"ok"}"#)]);
+        core.take(News::Called(call, Ok(answer)));
+        core.start();
+        let mut tokens = core.hands.calls.take_back()[0].extends.iter().map(|chunk| chunk.token.clone()).collect::<Vec<_>>();
+        tokens.sort();
+        assert_eq!(tokens, ["b", "c"]);
+    }
+
+    #[test]
+    fn a_drain_gives_back_what_has_not_begun() {
+        let mut core = working(&["a", "b"]);
+        let running = core.hands.ready.next().unwrap();
+        core.take(News::Drain);
+        core.start();
+        let call = core.hands.calls.take_back().remove(0);
+        assert_eq!((call.release_body(), call.asked), (r#"{"items":[{"token":"b"}]}"#.to_string(), 0));
+        core.take(News::Called(call, Ok(Json::Null)));
+        core.take(News::Finished(running, Err(Failure::failed("no"))));
+        core.start();
+        assert!(!core.over);
+        let mut call = core.hands.calls.take_back().remove(0);
+        let gone = Error::NoAnswer("away".to_string());
+        core.take(News::Called(call, Err(gone.clone())));
+        core.start();
+        call = core.hands.calls.take_back().remove(0);
+        core.take(News::Called(call, Err(gone)));
+        core.start();
+        assert!(core.over && matches!(core.outcome(), Err(Error::Undelivered(1))));
+    }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
     /// bytes of the buffer that were taken
     taken: usize,
+    /// something of the answer came
+    heard: bool,
     /// when its last call ended; `None` before the first one did
     pub(crate) since: Option<Instant>,
 }
@@ -79,7 +81,7 @@ impl Connection {
             match TcpStream::connect_timeout(&address, CONNECT) {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(failed)?;
-                    return Ok(Connection { stream: Arc::new(stream), buffer: vec![], taken: 0, since: None });
+                    return Ok(Connection { stream: Arc::new(stream), buffer: vec![], taken: 0, heard: false, since: None });
                 }
                 Err(fault) => last = fault,
             }
@@ -103,6 +105,7 @@ impl Connection {
         pieces: Option<&mut dyn Iterator<Item = Vec<u8>>>,
         (patience, until, guard): (Duration, Instant, Guard),
     ) -> Result<Answer, Failed> {
+        self.heard = false;
         let mut sent = self.send(&request.encode(endpoint, token), patience);
         for data in pieces.into_iter().flatten() {
             if sent.is_err() {
@@ -119,7 +122,7 @@ impl Connection {
             Ok((status, headers, keep)) => Answer::new(self, guard, status, headers, keep && sent.is_ok()),
             Err(error) => {
                 // A kept connection may have been closed by the server, which shows only when it is used.
-                let stale = used && self.buffer.is_empty() && !matches!(error, Error::TimedOut(_));
+                let stale = used && !self.heard && !matches!(error, Error::TimedOut(_));
                 return Err(Failed { stale, error: sent.err().unwrap_or(error) });
             }
         }
@@ -144,7 +147,10 @@ impl Connection {
         };
         self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
         match read {
-            Ok(n) => Ok(n > 0),
+            Ok(n) => {
+                self.heard |= n > 0;
+                Ok(n > 0)
+            }
             Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 Err(Error::TimedOut("no answer in time".to_string()))
             }
@@ -165,7 +171,7 @@ impl Connection {
                 return Err(Error::BadAnswer(format!("a line of the answer's head is longer than {MAX_HEAD} bytes")));
             }
             if !self.fill(until)? {
-                let place = if self.buffer.is_empty() { "before an answer" } else { "in the middle of the answer" };
+                let place = if !self.heard { "before an answer" } else { "in the middle of the answer" };
                 return Err(Error::NoAnswer(format!("the connection ended {place}")));
             }
         }

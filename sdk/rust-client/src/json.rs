@@ -6,9 +6,10 @@ use crate::base64;
 const MAX_DEPTH: usize = 100;
 
 /// A JSON value. Objects keep the order of their fields.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Json {
     /// `null`, also what [`Json::get`] returns for a field that is not there
+    #[default]
     Null,
     /// `true` or `false`
     Bool(bool),
@@ -49,10 +50,10 @@ impl Json {
     }
 
     /// The bytes of `"text"`, `{"text": "..."}` or `{"base64": "..."}`; `None` when it is not one of these.
-    pub fn to_bytes(&self) -> Option<Vec<u8>> {
-        match (self, self.get("text"), self.get("base64")) {
-            (Json::Text(text), _, _) | (_, Json::Text(text), _) => Some(text.clone().into_bytes()),
-            (_, _, Json::Text(text)) => base64::decode(text),
+    pub fn into_bytes(mut self) -> Option<Vec<u8>> {
+        match (self.take("text"), self.take("base64"), self) {
+            (Json::Text(text), _, _) | (_, _, Json::Text(text)) => Some(text.into_bytes()),
+            (_, Json::Text(text), _) => base64::decode(&text),
             _ => None,
         }
     }
@@ -62,6 +63,14 @@ impl Json {
         match self {
             Json::Object(fields) => fields.iter().find(|(key, _)| key == name).map_or(&Json::Null, |(_, value)| value),
             _ => &Json::Null,
+        }
+    }
+
+    /// Takes a field out of an object; `Null` stays in its place.
+    pub(crate) fn take(&mut self, name: &str) -> Json {
+        match self {
+            Json::Object(fields) => fields.iter_mut().find(|(key, _)| key == name).map_or(Json::Null, |(_, value)| std::mem::take(value)),
+            _ => Json::Null,
         }
     }
 
@@ -78,6 +87,13 @@ impl Json {
         match self {
             Json::List(items) => items,
             _ => &[],
+        }
+    }
+
+    pub(crate) fn into_items(self) -> Vec<Json> {
+        match self {
+            Json::List(items) => items,
+            _ => vec![],
         }
     }
 
@@ -337,9 +353,9 @@ mod tests {
     fn bytes_are_text_or_base64() {
         for (data, text) in [(&b"a\"b"[..], r#""a\"b""#), (&b"\xff\x00"[..], r#"{"base64":"/wA="}"#)] {
             assert_eq!(Json::bytes(data).to_string(), text);
-            assert_eq!(Json::bytes(data).to_bytes().unwrap(), data);
+            assert_eq!(Json::bytes(data).into_bytes().unwrap(), data);
         }
-        assert_eq!(Json::object([("text", "x".into())]).to_bytes().unwrap(), b"x");
-        assert!(Json::Int(1).to_bytes().is_none() && Json::object([("base64", "?".into())]).to_bytes().is_none());
+        assert_eq!(Json::object([("text", "x".into())]).into_bytes().unwrap(), b"x");
+        assert!(Json::Int(1).into_bytes().is_none() && Json::object([("base64", "?".into())]).into_bytes().is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Once;
 
 thread_local! {
     /// In a handler: where it panicked, once it did.
-    static PLACE: RefCell<Option<String>> = RefCell::new(None);
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 static HOOK: Once = Once::new();

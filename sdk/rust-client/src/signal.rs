@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT, which ask a worker to end in order.
 
-/// Has the first signal call `stop`. A second one, more than a second later, ends the process at once. When what this returns is dropped,
-/// signals do what they did before.
+/// Has the first signal call `stop`. A second one, more than a second later, does what it did before; so do all when what this returns is
+/// dropped.
 #[cfg(unix)]
 pub(crate) use unix::listen;
 
@@ -25,11 +25,10 @@ mod unix {
 
     const SIGINT: i32 = 2;
     const SIGTERM: i32 = 15;
-    const DEFAULT: usize = 0; // SIG_DFL
     const REPEAT: Duration = Duration::from_secs(1); // in which a second SIGTERM is the same one: timeout(1) sends two at once
 
     static WAKE: AtomicI32 = AtomicI32::new(-1); // file on which the handler writes
-    static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { stops: Vec::new(), before: [DEFAULT; 2] });
+    static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { stops: Vec::new(), before: [0; 2] });
 
     struct Listeners {
         stops: Vec<(u64, Box<dyn Fn() + Send>)>,
@@ -71,7 +70,7 @@ mod unix {
             std::thread::sleep(REPEAT);
             let listeners = LISTENERS.lock().unwrap();
             if !listeners.stops.is_empty() {
-                set([DEFAULT; 2]);
+                set(listeners.before);
             }
         }
     }

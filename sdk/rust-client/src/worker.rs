@@ -103,26 +103,32 @@ impl WorkOptions {
 
 /// Ends workers in order: handlers finish, what none has begun goes back, results are reported. Clones end the same workers.
 #[derive(Clone, Default)]
-pub struct Stop(Arc<Mutex<(bool, Vec<Arc<Queue<News>>>)>>);
+pub struct Stop(Arc<Mutex<Stops>>);
+
+#[derive(Default)]
+struct Stops {
+    stopped: bool,
+    inboxes: Vec<Arc<Queue<News>>>,
+}
 
 impl Stop {
     /// Ends the workers that have it among their options, also those that begin later. It does not wait for the end.
     pub fn stop(&self) {
         let mut state = self.0.lock().unwrap();
-        state.0 = true;
-        state.1.iter().for_each(|inbox| inbox.push(News::Stop));
+        state.stopped = true;
+        state.inboxes.iter().for_each(|inbox| inbox.push(News::Stop));
     }
 
     fn tell(&self, inbox: &Arc<Queue<News>>) {
         let mut state = self.0.lock().unwrap();
-        if state.0 {
+        if state.stopped {
             inbox.push(News::Stop);
         }
-        state.1.push(inbox.clone());
+        state.inboxes.push(inbox.clone());
     }
 
     fn forget(&self, inbox: &Arc<Queue<News>>) {
-        self.0.lock().unwrap().1.retain(|one| !Arc::ptr_eq(one, inbox));
+        self.0.lock().unwrap().inboxes.retain(|one| !Arc::ptr_eq(one, inbox));
     }
 }
 
@@ -138,14 +144,9 @@ struct Shared<'a> {
     reserve: String,
     /// a worker that had to begin without a hello does not say any more which process it is
     unheard: AtomicBool,
-    inbox: Arc<Queue<News>>,
-    ready: Arc<Queue<Arc<Chunk>>>,
-    calls: Arc<Queue<Exchange>>,
-    polls: Arc<Queue<Poll>>,
+    hands: Hands,
     /// of calls and the stream
     scope: Arc<Scope>,
-    /// of polls
-    polling: Arc<Scope>,
 }
 
 impl Client {
@@ -173,14 +174,10 @@ impl Client {
             wait: options.wait,
             reserve: options.reserve(),
             unheard: AtomicBool::new(false),
-            inbox: Arc::default(),
-            ready: Arc::default(),
-            calls: Arc::default(),
-            polls: Arc::default(),
+            hands: Hands::default(),
             scope: Arc::default(),
-            polling: Arc::default(),
         };
-        options.stop.tell(&shared.inbox);
+        options.stop.tell(&shared.hands.inbox);
         let stop = options.stop.clone();
         let _listening = options.signals.then(|| signal::listen(Box::new(move || stop.stop())));
         let result = std::thread::scope(|threads| {
@@ -193,11 +190,11 @@ impl Client {
             if options.attach {
                 let path = format!("{}/consumers/{}/attach", shared.queue, escape(&options.consumer)?);
                 let shared = &shared;
-                threads.spawn(move || stream::attach(shared.caller, &shared.scope, &shared.inbox, || shared.incarnation(&path)));
+                threads.spawn(move || stream::attach(shared.caller, &shared.scope, &shared.hands.inbox, || shared.incarnation(&path)));
             }
             shared.decide(&mut options)
         });
-        options.stop.forget(&shared.inbox);
+        options.stop.forget(&shared.hands.inbox);
         result
     }
 }
@@ -208,10 +205,10 @@ struct End<'a>(&'a Shared<'a>);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.scope.end();
-        self.0.polling.end();
-        self.0.ready.close();
-        self.0.calls.close();
-        self.0.polls.close();
+        self.0.hands.polling.end();
+        self.0.hands.ready.close();
+        self.0.hands.calls.close();
+        self.0.hands.polls.close();
     }
 }
 
@@ -220,30 +217,23 @@ impl Shared<'_> {
     fn decide(&self, options: &mut WorkOptions) -> Result<(), Error> {
         let about = format!("the worker {} of the queue {}", options.consumer, options.queue);
         let (on_error, notices) = (options.on_error.take(), &self.caller.notices);
-        let report = move |error: &Error| match &on_error {
-            Some(hear) => hear(error),
-            None => notices.warn(&about, error),
+        let report = |error: Error| match &on_error {
+            Some(hear) => hear(&error),
+            None => notices.warn(&about, &error),
         };
-        let hands = Hands {
-            ready: self.ready.clone(),
-            calls: self.calls.clone(),
-            polls: self.polls.clone(),
-            polling: self.polling.clone(),
-            inbox: self.inbox.clone(),
-            report: Box::new(report),
-        };
-        let mut core = Core::new(options.concurrency, options.prefetch, options.attach, hands);
+        let mut core = Core::new(options.concurrency, options.prefetch, options.attach, self.hands.clone());
         let quarter = options.timeout / 4;
         let hello = Instant::now() + HELLO;
         let mut tick = Instant::now() + quarter;
         let mut end: Option<Instant> = None; // of the grace period
         loop {
             core.start();
+            core.told.drain(..).for_each(report);
             if core.over {
                 break;
             }
             let moments = [Some(tick), end, core.due, Some(hello).filter(|_| core.awaited)];
-            for news in self.inbox.all(moments.into_iter().flatten().min().unwrap_or(tick)) {
+            for news in self.hands.inbox.all(moments.into_iter().flatten().min().unwrap_or(tick)) {
                 if let (News::Stop, None) = (&news, end) {
                     end = options.grace.map(|grace| Instant::now() + grace);
                 }
@@ -274,28 +264,28 @@ impl Shared<'_> {
 
     /// One handler's thread.
     fn handle<R: Into<Returned>>(&self, handler: &(impl Fn(&Chunk) -> Result<R, Failure> + Sync)) {
-        while let Some(chunk) = self.ready.next() {
+        while let Some(chunk) = self.hands.ready.next() {
             let result = match chunk.cancelled() {
                 true => Err(Failure::Cancelled), // it was revoked before it came
                 false => panics::catch(|| handler(&chunk)).unwrap_or_else(|text| Err(Failure::Failed(text))),
             };
-            self.inbox.push(News::Finished(chunk, result.map(Into::into)));
+            self.hands.inbox.push(News::Finished(chunk, result.map(Into::into)));
         }
     }
 
     fn make_calls(&self) {
-        while let Some(mut call) = self.calls.next() {
+        while let Some(mut call) = self.hands.calls.next() {
             let result = self.exchange(&mut call);
             self.rest(&self.scope, call.failures, &result);
-            self.inbox.push(News::Called(call, result));
+            self.hands.inbox.push(News::Called(call, result));
         }
     }
 
     fn make_polls(&self) {
-        while let Some(poll) = self.polls.next() {
+        while let Some(poll) = self.hands.polls.next() {
             let result = self.poll(&poll);
-            self.rest(&self.polling, poll.failures, &result);
-            self.inbox.push(News::Polled(poll, result));
+            self.rest(&self.hands.polling, poll.failures, &result);
+            self.hands.inbox.push(News::Polled(poll, result));
         }
     }
 
@@ -335,10 +325,10 @@ impl Shared<'_> {
         let body = format!("{{\"max\":{},\"wait_ms\":{},{}}}", poll.room, self.wait.as_millis(), self.reserve);
         let mut request = Request::json("reserve", format!("{}/reservations", self.queue), body);
         request.wait = self.wait;
-        let answer = self.caller.fetch(&request, &self.polling)?;
+        let answer = self.caller.fetch(&request, &self.hands.polling)?;
         if answer.get("reservations").items().is_empty() {
             let asked = answer.get("retry_after_ms").int().unwrap_or(0).clamp(0, 1000) as u64;
-            self.polling.pause(Duration::from_millis(asked + random::below(100)));
+            self.hands.polling.pause(Duration::from_millis(asked + random::below(100)));
         }
         Ok(answer)
     }

@@ -198,3 +198,27 @@ fn the_program_of_the_readme() {
     let done = Command::new(program).arg(format!("http://{}", server.listen)).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&done.stdout), "completed\n0 ASH\n1 BEECH\n2 CEDAR\n", "{}", String::from_utf8_lossy(&done.stderr));
 }
+
+/// The first SIGTERM waits for the handler, the second ends the process.
+#[cfg(unix)]
+#[test]
+fn a_second_signal_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    let server = Server::start("signals");
+    let client = server.client();
+    client.insert("default", &NewSubmission::inline(["wait /no/such/file"])).unwrap();
+    let options = format!(
+        r#"{{"role":"work","addresses":["http://{}"],"consumer":"c","concurrency":1,"timeout_ms":60000,"wait_ms":1000}}"#,
+        server.listen
+    );
+    let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/conform");
+    let mut working = Command::new(program).arg(options).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(working.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begin 0");
+    let terminate = || assert!(Command::new("kill").arg(working.id().to_string()).status().unwrap().success());
+    terminate();
+    terminate(); // timeout(1) sends two at once
+    std::thread::sleep(Duration::from_millis(1500));
+    terminate();
+    assert_eq!((lines.count(), working.wait().unwrap().signal()), (0, Some(15)));
+}

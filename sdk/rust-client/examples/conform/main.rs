@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 fn main() {
-    let argument = std::env::args().last().unwrap_or_default();
+    let argument = std::env::args().nth(1).unwrap_or_default();
     let options = Json::parse(argument.as_bytes()).expect("the argument is JSON");
     if let Err(error) = run(&options) {
         match error.refused() {
