@@ -144,7 +144,7 @@ impl Client {
     pub fn outputs(&self, submission: &str) -> Result<Outputs, Error> {
         let request = Request::new("outputs", "GET", format!("/v1/submissions/{}/outputs", escape(submission)?));
         let answer = self.caller.open(&request, &self.scope)?;
-        Ok(Outputs { answer: Some(answer), rest: vec![], timeout: self.caller.timeout })
+        Ok(Outputs { answer: Some(answer), rest: vec![], at: 0, timeout: self.caller.timeout })
     }
 
     /// Makes any other call of the HTTP API, such as `call("PUT", "/v1/queues/nightly", Some(&settings))`. The client repeats it after a
@@ -206,18 +206,21 @@ impl<I: Iterator<Item = Json>> Iterator for Pieces<I> {
 pub struct Outputs {
     answer: Option<Answer>, // until its end, or an error
     rest: Vec<u8>,
+    at: usize, // where the next line begins
     timeout: Duration,
 }
 
 impl Outputs {
     fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let mut seen = 0;
+        let mut seen = self.at;
         loop {
             if let Some(end) = self.rest[seen..].iter().position(|byte| *byte == b'\n') {
-                let line = self.rest.drain(..=seen + end).collect::<Vec<_>>();
+                let line = self.rest[self.at..seen + end].to_vec();
+                self.at = seen + end + 1;
                 return Ok(Some(line));
             }
-            seen = self.rest.len();
+            self.rest.drain(..self.at);
+            (self.at, seen) = (0, self.rest.len());
             let data = match &mut self.answer {
                 Some(answer) => answer.read(Instant::now() + self.timeout)?,
                 None => vec![],
@@ -242,7 +245,7 @@ impl Iterator for Outputs {
             both.ok_or_else(|| Error::BadAnswer("outputs: a line of the answer is no output".to_string()))
         });
         if output.is_err() {
-            (self.answer, self.rest) = (None, vec![]);
+            (self.answer, self.rest, self.at) = (None, vec![], 0);
         }
         Some(output)
     }
