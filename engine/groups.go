@@ -25,7 +25,8 @@ type GroupSettings struct {
 func groupSettings(set *journal.Set) GroupSettings {
 	s := GroupSettings{Description: set.Text, Limits: set.Quota, Version: set.Version, Changed: set.Changed}
 	if s.Version > 0 {
-		s.ETag = queue.ETag(s.Version, fmt.Appendf(nil, "%d %d %s", s.Limits.Waiting, s.Limits.Submissions, s.Description))
+		s.ETag = queue.ETag(s.Version, fmt.Appendf(nil, "%d %d %d %s", s.Limits.Waiting, s.Limits.Submissions, s.Limits.Bytes,
+			s.Description))
 	}
 	return s
 }
@@ -157,7 +158,8 @@ func (s *GroupSettings) state() any {
 		return nil
 	}
 	state := map[string]any{}
-	for name, value := range map[string]uint64{"waiting": s.Limits.Waiting, "submissions": s.Limits.Submissions} {
+	for name, value := range map[string]uint64{"waiting": s.Limits.Waiting, "submissions": s.Limits.Submissions,
+		"bytes": s.Limits.Bytes} {
 		if value > 0 {
 			state[name] = value
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ var quotaScopes = map[string]func(*testing.T, *Engine, queue.Quota){
 	"queue": func(t *testing.T, e *Engine, quota queue.Quota) {
 		settings := queue.DefaultSettings()
 		settings.MaxWaitingChunks, settings.MaxOpenSubmissions = int64(quota.Waiting), int64(quota.Submissions)
+		settings.MaxOpenBytes = int64(quota.Bytes)
 		if _, _, err := e.PutQueue(t.Context(), shardedName, settings); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +41,9 @@ var acme = queue.MetaEntry{Key: "company", Value: queue.StringValue("acme")}
 
 // tryCompany inserts a submission of acme, and says why that was refused.
 func tryCompany(t *testing.T, w Work, n queue.NewSubmission) (queue.Submission, error) {
-	n.Meta, n.OperationsPerChunk, n.Chunks.Prefix = queue.Meta{acme}, 1, "x/"
+	if n.Meta, n.OperationsPerChunk = (queue.Meta{acme}), 1; n.Chunks.Inline == nil {
+		n.Chunks.Prefix = "x/"
+	}
 	list := []queue.Insertion{{New: &n}}
 	err := errors.Join(w.InsertMany(t.Context(), list, false), list[0].Err)
 	return list[0].Submission, err
@@ -149,6 +153,85 @@ func TestQuotasCountWhatIsHidden(t *testing.T) {
 			}
 			_, err = tryCompany(t, w, chunksOf(1))
 			reached(t, err, 6, 6)
+		})
+	}
+}
+
+// heavy is a submission of two chunks and an attachment, of this many bytes together.
+func heavy(bytes int) queue.NewSubmission {
+	return queue.NewSubmission{
+		Chunks: queue.Chunks{Count: 2, Inline: [][]byte{make([]byte, bytes-bytes/2-1), {1}}}, Attachment: make([]byte, bytes/2),
+	}
+}
+
+// A quota of bytes counts contents and attachments of what is open, also of what came before it was set, and after a
+// restart. Work without bytes goes on.
+func TestQuotasOfBytes(t *testing.T) {
+	t.Parallel()
+	scopes := maps.Clone(quotaScopes)
+	scopes["group"] = func(t *testing.T, e *Engine, quota queue.Quota) { limit(t, e, "g", quota) }
+	for name, set := range scopes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			insert := func(w Work, n queue.NewSubmission) (queue.Submission, error) {
+				if name == "group" {
+					n.Group = "g"
+				}
+				return tryCompany(t, w, n)
+			}
+			dir := t.TempDir()
+			e, w := openSharded(t, dir, 1)
+			one, err := insert(w, heavy(600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			set(t, e, queue.Quota{Bytes: 2000})
+			var all sync.WaitGroup
+			var taken atomic.Int64
+			for range 10 {
+				all.Go(func() {
+					if _, err := insert(w, heavy(400)); err == nil {
+						taken.Add(1)
+					} else if queue.CodeOf(err) != queue.CodeLimitReached {
+						t.Error(err)
+					}
+				})
+			}
+			if all.Wait(); taken.Load() != 3 {
+				t.Errorf("%d submissions of 400 bytes were taken beside 600 of 2000, want 3", taken.Load())
+			}
+			refused := func(when string, bytes int, current, most uint64) {
+				t.Helper()
+				if _, err := insert(w, heavy(bytes)); err == nil {
+					t.Errorf("%s: %d bytes more were taken", when, bytes)
+				} else {
+					reached(t, err, current, most)
+				}
+			}
+			refused("when it is nearly full", 201, 1800, 2000)
+			if _, err := insert(w, chunksOf(1000)); err != nil {
+				t.Errorf("chunks that bring no bytes: %v", err)
+			}
+			closed(t, e)
+			e, w = reopened(t, dir)
+			refused("after a restart", 201, 1800, 2000)
+			closedWhole(t, e)
+			e, w = reopened(t, dir)
+			defer closed(t, e)
+			refused("after a restart from the store", 201, 1800, 2000)
+			if _, err := queueAt(e, shardedName).Submissions.Cancel(t.Context(), one.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := insert(w, heavy(800)); err != nil {
+				t.Errorf("in the place of what was cancelled: %v", err)
+			}
+			refused("when it is full", 10, 2000, 2000)
+			set(t, e, queue.Quota{Submissions: 1_000_000})
+			if _, err := insert(w, heavy(5000)); err != nil {
+				t.Errorf("without a quota: %v", err)
+			}
+			set(t, e, queue.Quota{Bytes: 7001})
+			refused("when a quota is set again", 2, 7000, 7001)
 		})
 	}
 }

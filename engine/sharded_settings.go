@@ -48,8 +48,8 @@ func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Setti
 }
 
 // errQuotaOfShards refuses what no shard alone could keep to.
-var errQuotaOfShards = queue.Invalid("/shards", "is more than 1, and max_waiting_chunks and max_open_submissions need a "+
-	"queue with one shard: each shard would count for itself. Set limits for groups instead")
+var errQuotaOfShards = queue.Invalid("/shards", "is more than 1, and max_waiting_chunks, max_open_submissions and "+
+	"max_open_bytes need a queue with one shard: each shard would count for itself. Set limits for groups instead")
 
 // splittable says why a queue cannot have this many shards.
 func (x *Sharding) splittable(q *Queue, settings *queue.Settings) error {

@@ -114,7 +114,7 @@ func (v *values) set(of queue.ValueTarget, s ValueSettings) {
 		is = fmt.Appendf(is, " %d/%d", s.Rate.Max, s.Rate.Per)
 	}
 	if s.Quota != (queue.Quota{}) {
-		is = fmt.Appendf(is, " q%d/%d", s.Quota.Waiting, s.Quota.Submissions)
+		is = fmt.Appendf(is, " q%d/%d/%d", s.Quota.Waiting, s.Quota.Submissions, s.Quota.Bytes)
 	}
 	s.ETag = queue.ETag(s.Version, is)
 	if of.All {

@@ -115,7 +115,8 @@ func quotaOf(pointer string, in *api.GroupLimits) (q queue.Quota, err error) {
 		name string
 		in   *uint64
 		to   *uint64
-	}{{"/waiting", in.Waiting, &q.Waiting}, {"/submissions", in.Submissions, &q.Submissions}} {
+	}{{"/waiting", in.Waiting, &q.Waiting}, {"/submissions", in.Submissions, &q.Submissions},
+		{"/bytes", in.Bytes, &q.Bytes}} {
 		if of.in == nil {
 			continue
 		}

@@ -32,7 +32,8 @@ func groupsCommand(a *app) *cobra.Command {
 		fields: func(g api.Group) [][2]string {
 			return [][2]string{{"group", g.Group}, {"shard", number(g.Shard)}, {"submissions", number(g.Submissions)},
 				{"most submissions", ifAny(g.Limits.Submissions, number)}, {"waiting", number(g.Waiting)},
-				{"most waiting", ifAny(g.Limits.Waiting, number)}, {"in flight", number(g.InFlight)}, {"description", g.Description},
+				{"most waiting", ifAny(g.Limits.Waiting, number)}, {"most bytes", ifAny(g.Limits.Bytes, number)},
+				{"in flight", number(g.InFlight)}, {"description", g.Description},
 				{"changed", moment(g.ChangedAt)}}
 		},
 		offer: func(g api.Group) (word, note string) { return g.Group, number(g.Waiting) + " waiting" },
@@ -58,13 +59,14 @@ type groupFlags struct {
 
 // quotaFlags say how much may be open of a group, or of a value of a meta key.
 type quotaFlags struct {
-	waiting, submissions string
-	given                func(name string) bool
+	waiting, submissions, bytes string
+	given                       func(name string) bool
 }
 
 func (f *quotaFlags) flags(c *cobra.Command) {
 	f.given = c.Flags().Changed
 	c.Flags().StringVar(&f.waiting, "most-waiting", "", "most chunks that may wait for a consumer: `N` from 1, or none")
+	c.Flags().StringVar(&f.bytes, "most-bytes", "", "most bytes of contents and attachments of open submissions: `N` from 1, or none")
 	c.Flags().StringVar(&f.submissions, "most-submissions", "", "most submissions that may be open: `N` from 1, or none")
 }
 
@@ -76,7 +78,12 @@ func (f *quotaFlags) change(quota *api.GroupLimits) (err error) {
 		}
 	}
 	if f.given("most-submissions") {
-		quota.Submissions, err = groupLimit("--most-submissions", f.submissions)
+		if quota.Submissions, err = groupLimit("--most-submissions", f.submissions); err != nil {
+			return err
+		}
+	}
+	if f.given("most-bytes") {
+		quota.Bytes, err = groupLimit("--most-bytes", f.bytes)
 	}
 	return err
 }

@@ -101,8 +101,9 @@ func keysSetCommand(a *app) *cobra.Command {
 			"  quern keys set company acme --most-waiting 10000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
-			if !slices.ContainsFunc([]string{"limit", "weight", "rate", "most-waiting", "most-submissions"}, given) {
-				return usageError{errors.New("nothing is to be set: give --limit, --weight, --rate, --most-waiting or --most-submissions")}
+			if !slices.ContainsFunc([]string{"limit", "weight", "rate", "most-waiting", "most-submissions", "most-bytes"}, given) {
+				return usageError{errors.New("nothing is to be set: " +
+					"give --limit, --weight, --rate, --most-waiting, --most-submissions or --most-bytes")}
 			}
 			change := func(s *api.ValueSettings) (err error) {
 				if given("limit") {
@@ -278,6 +279,9 @@ func quotaText(q api.GroupLimits) string {
 	}
 	if q.Submissions != nil {
 		parts = append(parts, number(*q.Submissions)+" open submissions")
+	}
+	if q.Bytes != nil {
+		parts = append(parts, number(*q.Bytes)+" bytes")
 	}
 	return "at most " + strings.Join(parts, ", ")
 }

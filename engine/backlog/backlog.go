@@ -74,7 +74,7 @@ func (b *Backlog) check(spec *Spec) error {
 
 func (b *Backlog) enter(spec *Spec) *Submission {
 	s := &Submission{
-		id: spec.ID, seq: spec.Seq, priority: spec.Priority, chunks: spec.Chunks, key: spec.Key,
+		id: spec.ID, seq: spec.Seq, priority: spec.Priority, chunks: spec.Chunks, key: spec.Key, Bytes: spec.Bytes,
 		home: &b.Values, shownAt: none, oldestAt: none,
 	}
 	b.subs.add(s)

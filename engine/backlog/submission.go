@@ -14,6 +14,7 @@ type Spec struct {
 	Priority int64
 	Meta     queue.Meta // sorted by key, each key once
 	Key      uint64     // of the order in which Random visits the chunks: from OrderKey
+	Bytes    uint32     // the caller's own
 }
 
 // Check reports what is wrong with a spec from outside, or nil.
@@ -59,6 +60,7 @@ type Submission struct {
 
 	own    queue.Ruling    // of rules about this very submission
 	ruling [2]queue.Ruling // while shown: of these, and of those about its values; by book
+	Bytes  uint32          // the caller's own
 
 	members  []member // one per frame it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID

@@ -41,6 +41,7 @@ const (
 	hasRetryBackoff
 	hasAfter
 	hasAttemptTimeout
+	hasBytes
 	endOfFlags
 )
 
@@ -59,6 +60,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
 		{s.Blobs != nil, hasBlobs}, {s.Unique != nil, hasUnique}, {s.RetryBackoff != nil, hasRetryBackoff},
 		{s.After != nil, hasAfter}, {s.AttemptTimeout != 0, hasAttemptTimeout},
+		{s.Bytes != 0, hasBytes},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -149,7 +151,7 @@ func (s *Insert) optional(c *coder, flags uint64) {
 }
 
 // later are the optional fields of what producers demanded last: of whom the submission may repeat, when its chunks
-// are tried again, what it waits for, and how long an attempt may take.
+// are tried again, what it waits for, how long an attempt may take, and what it takes of a quota.
 func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasUnique != 0 {
 		if c.reading {
@@ -172,6 +174,10 @@ func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasAttemptTimeout != 0 {
 		span(c, &s.AttemptTimeout, queue.MaxReservation)
 		c.must(s.AttemptTimeout > 0)
+	}
+	// The op has the size of the bytes that came with it, so that a start can count quotas without reading contents.
+	if flags&hasBytes != 0 {
+		unsigned(c, &s.Bytes)
 	}
 }
 

@@ -196,6 +196,7 @@ func anyInsert(t *rapid.T) *Insert {
 	if rapid.Bool().Draw(t, "retry_backoff") {
 		s.RetryBackoff = new(anyBackoff(t))
 	}
+	s.Bytes = anyUint32(t, "bytes")
 	s.AttemptTimeout = time.Duration(rapid.Int64Range(0, queue.MaxReservation.Milliseconds()).Draw(t, "timeout")) * time.Millisecond
 	if rapid.Bool().Draw(t, "unique") {
 		window := rapid.Int64Range(0, queue.MaxUniqueWindow.Milliseconds()).Draw(t, "window")
@@ -295,6 +296,7 @@ func anySet(t *rapid.T) *Set {
 			s.Text = anyText(t, "text")
 			s.Quota.Waiting = rapid.Uint64Range(0, queue.MaxQuota).Draw(t, "waiting")
 			s.Quota.Submissions = rapid.Uint64Range(0, queue.MaxQuota).Draw(t, "submissions")
+			s.Quota.Bytes = rapid.Uint64Range(0, queue.MaxQuota).Draw(t, "bytes")
 		}
 	}
 	return s

@@ -76,6 +76,7 @@ type Insert struct {
 	RetryBackoff       *queue.Backoff // nil: the queue's
 	Unique             *queue.Unique  // nil: it has no unique key. Not in the journal: Replace
 	After              *queue.After   // nil: it waits for no other submission
+	Bytes              uint32         // of its contents and its attachment
 	AttemptTimeout     time.Duration  // whole milliseconds; 0: as the queue says
 }
 

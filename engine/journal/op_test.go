@@ -151,7 +151,7 @@ func TestHugeNumbers(t *testing.T) {
 		&Insert{Seq: 1, Chunks: math.MaxUint32, Key: math.MaxUint64, OperationsPerChunk: 1},
 		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, 0, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, &Blobs{math.MaxUint32, []uint32{0, math.MaxUint32}, math.MaxUint64, [32]byte{31: 1}}, "", [16]byte{}, "s", math.MinInt64,
 			&queue.Origin{Source: math.MaxUint64, Number: math.MaxUint64, Queue: "q", First: math.MaxUint32, Attempts: math.MaxUint32, Died: math.MinInt64}, &queue.Backoff{Kind: queue.Listed, Jitter: queue.NoJitter, Base: 30 * queue.MaxReservation, Cap: 30 * queue.MaxReservation, Factor: 100, Delays: queue.NewDelays([]uint32{0, math.MaxUint32})}, &queue.Unique{Key: "k", Scope: "s", For: queue.MaxUniqueWindow},
-			&queue.After{IDs: []queue.SubmissionID{0, math.MaxUint64}, Ended: true, Run: true}, queue.MaxReservation},
+			&queue.After{IDs: []queue.SubmissionID{0, math.MaxUint64}, Ended: true, Run: true}, math.MaxUint32, queue.MaxReservation},
 		&Insert{Seq: 1, Chunks: 1, Key: 1, OperationsPerChunk: 1, After: &queue.After{IDs: []queue.SubmissionID{1}, DeadLetter: true}},
 		&Awaited{math.MaxUint32, math.MaxUint64},
 	}

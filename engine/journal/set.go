@@ -88,6 +88,7 @@ const (
 func quota(c *coder, q *queue.Quota) {
 	atMost(c, &q.Waiting, queue.MaxQuota)
 	atMost(c, &q.Submissions, queue.MaxQuota)
+	atMost(c, &q.Bytes, queue.MaxQuota)
 }
 
 func (s *Set) demandFields(c *coder) {

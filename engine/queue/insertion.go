@@ -53,6 +53,15 @@ func RefuseAll(list []Insertion) bool {
 	return false
 }
 
+// ContentBytes is the size of the contents and the attachment that come with the insert.
+func (n *NewSubmission) ContentBytes() uint64 {
+	size := len(n.Attachment)
+	for _, content := range n.Chunks.Inline {
+		size += len(content)
+	}
+	return uint64(size)
+}
+
 // journalBytes is about what the journal is to hold of it.
 func (n *NewSubmission) journalBytes() int {
 	size := len(n.Chunks.Prefix) + len(n.Chunks.Template) + len(n.Group) + len(n.Trace) + len(n.IdempotencyKey) + 64

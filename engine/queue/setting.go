@@ -110,12 +110,17 @@ var settings = []*Setting{
 		Name: "max_open_submissions", Range: numbers(0, MaxQuota, "any number"), sparse: true,
 		field:    fieldOf(func(s *Settings) *int64 { return &s.MaxOpenSubmissions }, 0),
 		Sentence: "How many submissions may be open; the queue refuses inserts that would exceed it",
+	}, {
+		Name: "max_open_bytes", Range: numbers(0, MaxQuota, "any number"), sparse: true,
+		field: fieldOf(func(s *Settings) *int64 { return &s.MaxOpenBytes }, 0),
+		Sentence: "How many bytes of contents and attachments open submissions may have; the queue refuses inserts that would " +
+			"exceed it",
 	},
 }
 
 // Quota is what the settings allow to be open of the queue.
 func (s *Settings) Quota() Quota {
-	return Quota{Waiting: uint64(s.MaxWaitingChunks), Submissions: uint64(s.MaxOpenSubmissions)}
+	return Quota{Waiting: uint64(s.MaxWaitingChunks), Submissions: uint64(s.MaxOpenSubmissions), Bytes: uint64(s.MaxOpenBytes)}
 }
 
 // AllSettings lists the settings of a queue.
@@ -195,6 +200,7 @@ const (
 type Quota struct {
 	Waiting     uint64 // chunks that no consumer holds, except those that wait for a retry
 	Submissions uint64 // open ones
+	Bytes       uint64 // of the contents and attachments of open submissions, as they were inserted
 }
 
 // MaxQuota is the largest number of a Quota.
@@ -207,6 +213,8 @@ func (q *Quota) Valid(pointer string) error {
 		return Invalid(pointer+"/waiting", "is %d; 1 to %d are allowed, or null for none", q.Waiting, uint64(MaxQuota))
 	case q.Submissions > MaxQuota:
 		return Invalid(pointer+"/submissions", "is %d; 1 to %d are allowed, or null for none", q.Submissions, uint64(MaxQuota))
+	case q.Bytes > MaxQuota:
+		return Invalid(pointer+"/bytes", "is %d; 1 to %d are allowed, or null for none", q.Bytes, uint64(MaxQuota))
 	}
 	return nil
 }
@@ -218,6 +226,9 @@ func (q Quota) API() (limits api.GroupLimits) {
 	}
 	if q.Submissions > 0 {
 		limits.Submissions = &q.Submissions
+	}
+	if q.Bytes > 0 {
+		limits.Bytes = &q.Bytes
 	}
 	return limits
 }
@@ -233,6 +244,7 @@ func (s ValueSettings) Or(byDefault ValueSettings) ValueSettings {
 	s.Weight, s.Rate = cmp.Or(s.Weight, byDefault.Weight), cmp.Or(s.Rate, byDefault.Rate)
 	s.Quota.Waiting = cmp.Or(s.Quota.Waiting, byDefault.Quota.Waiting)
 	s.Quota.Submissions = cmp.Or(s.Quota.Submissions, byDefault.Quota.Submissions)
+	s.Quota.Bytes = cmp.Or(s.Quota.Bytes, byDefault.Quota.Bytes)
 	return s
 }
 

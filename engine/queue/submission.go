@@ -320,6 +320,7 @@ type Settings struct {
 	GroupMustExist     bool
 	MaxWaitingChunks   int64 // 0: any number
 	MaxOpenSubmissions int64 // 0: any number
+	MaxOpenBytes       int64 // 0: any number
 }
 
 // OnDeadline says what happens to the unfinished chunks of a submission when its dead_deadline passes.

@@ -80,6 +80,8 @@ type QueueSettings struct {
 	MaxWaitingChunks int64 `json:"max_waiting_chunks"`
 	// Most submissions that may be open; 0: any number
 	MaxOpenSubmissions int64 `json:"max_open_submissions"`
+	// Most bytes of contents and attachments of open submissions; 0: any number
+	MaxOpenBytes int64 `json:"max_open_bytes"`
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -156,6 +158,8 @@ type GroupLimits struct {
 	// Most chunks that no consumer has, without those that wait for a retry; null: any number
 	Waiting     *uint64 `json:"waiting,omitempty" limit:"1..MaxGroupLimit"`
 	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Most open submissions; null: any number
+	// Most bytes of contents and attachments of open submissions; null: any number
+	Bytes *uint64 `json:"bytes,omitempty" limit:"1..MaxGroupLimit"`
 }
 
 // PutGroupRequest is the body of PUT /v1/queues/{queue}/groups/{group}. It replaces all that is set.
@@ -200,6 +204,7 @@ type QueueSettingsInput struct {
 	GroupMustExist       *bool    `json:"group_must_exist,omitempty"`
 	MaxWaitingChunks     *int64   `json:"max_waiting_chunks,omitempty"`
 	MaxOpenSubmissions   *int64   `json:"max_open_submissions,omitempty"`
+	MaxOpenBytes         *int64   `json:"max_open_bytes,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

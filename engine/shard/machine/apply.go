@@ -74,13 +74,15 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 
 // The backlog knows nothing of the journal, so it gets the fields that views and terms are made of.
 func specOf(s *journal.Insert) backlog.Spec {
-	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key}
+	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key,
+		Bytes: s.Bytes}
 }
 
 // adopt joins a record with its chunks and offers them.
 // NextSeq and LastID only grow, whatever order ops come in: a number that was given out must never be again.
 func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	r.Sub, sub.Data = sub, r
+	m.Quotas.opened(r)
 	m.NextSeq = max(m.NextSeq, r.Seq)
 	m.Asides.Changed(AsideSeq, 0)
 	m.LastID = max(m.LastID, r.ID)

@@ -91,6 +91,7 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	r.Ended = &ending{
 		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: meta, reason: reason, spec: r.Spec(meta),
 	}
+	m.Quotas.closed(r)
 	r.Ended.Left = m.Backlog.RemoveKeeping(r.Sub)
 	if r.Holds.Len() > 0 { // the first ones go at once, the others in later slices
 		m.Stats.Orphaned += uint64(r.Holds.Len())

@@ -35,7 +35,7 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: deadline,
 		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks,
-		RetryBackoff: n.RetryBackoff, AttemptTimeout: n.AttemptTimeout,
+		RetryBackoff: n.RetryBackoff, Bytes: uint32(n.ContentBytes()), AttemptTimeout: n.AttemptTimeout,
 		Inline:     len(n.Chunks.Inline) > 0,
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
 		Origin:   n.Origin,

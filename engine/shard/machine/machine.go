@@ -90,7 +90,7 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 	m.parts.of(m)
 	m.Tokens.key = key
 	m.Joined.Rules = noRules{}
-	m.Quotas.Watch(settings.Quota())
+	m.Quotas.Watch("", settings.Quota())
 	m.Backlog.Rules.OnChange(m.Stats.Ruled)
 	m.Rnd = rand.New(&m.source)
 	return m

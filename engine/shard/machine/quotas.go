@@ -43,6 +43,7 @@ type quotas struct {
 	watched bool // the queue or a value may have a quota: inserts on their way count for all their scopes
 	pending map[scope]queue.Quota
 	parked  map[scope]uint64 // chunks of hidden submissions
+	bytes   openBytes
 }
 
 // Set creates a group, or changes its quota.
@@ -51,20 +52,30 @@ func (p *quotas) Set(group string, quota queue.Quota) {
 		p.of = map[string]queue.Quota{}
 	}
 	p.of[group] = quota
+	if quota.Bytes > 0 {
+		p.bytes.watch(p.m, queue.GroupKey)
+	}
 }
 
 // Remove forgets a group that someone created.
 func (p *quotas) Remove(group string) { delete(p.of, group) }
 
-// Watch is called before a quota of the queue or of a value holds. From then on inserts on their way count for it,
-// and those before are applied when it holds. It is not ended: who set a quota once may do so again.
-func (p *quotas) Watch(quota queue.Quota) { p.watched = p.watched || quota != queue.Quota{} }
+// Watch is called before a quota of the queue (without a key) or of values of a key holds. From then on
+// inserts on their way count for it, and those before are applied when it holds. It is not ended: who set a
+// quota once may do so again.
+func (p *quotas) Watch(key queue.MetaKey, quota queue.Quota) {
+	p.watched = p.watched || quota != queue.Quota{}
+	if quota.Bytes > 0 {
+		p.bytes.watch(p.m, key)
+	}
+}
 
 // Use is the open work of a group: applied, and on its way.
 func (p *quotas) Use(group string) queue.Quota { return p.use(groupScope(group)) }
 
 func (p *quotas) use(of scope) queue.Quota {
 	use := p.pending[of]
+	use.Bytes += p.bytes.of[of]
 	switch of.Key {
 	case "":
 		use.Waiting += p.m.Backlog.Available() + p.m.Stats.Parked
@@ -119,12 +130,19 @@ func (p *quotas) room(of scope, quota queue.Quota, n *queue.NewSubmission, leavi
 	if leaving != nil && hasScope(leaving.Meta(), of) {
 		use.Submissions--
 		use.Waiting -= uint64(leaving.Sub.Available())
+		use.Bytes -= min(use.Bytes, uint64(leaving.Sub.Bytes))
+	}
+	brings := uint64(0)
+	if quota.Bytes > 0 {
+		brings = n.ContentBytes()
 	}
 	switch {
 	case quota.Submissions > 0 && use.Submissions >= quota.Submissions:
 		return full(of, "open submissions", use.Submissions, 1, quota.Submissions)
 	case quota.Waiting > 0 && use.Waiting+uint64(n.Chunks.Count) > quota.Waiting:
 		return full(of, "waiting chunks", use.Waiting, uint64(n.Chunks.Count), quota.Waiting)
+	case brings > 0 && use.Bytes+brings > quota.Bytes:
+		return full(of, "bytes of open submissions", use.Bytes, brings, quota.Bytes)
 	}
 	return nil
 }
@@ -160,6 +178,7 @@ func scopeName(of scope) string {
 type OnItsWay struct {
 	meta   queue.Meta
 	chunks uint64
+	bytes  uint64
 	all    bool // it counts for the queue and for all values; else only for its group
 }
 
@@ -177,7 +196,7 @@ func (w *OnItsWay) scopes(do func(scope)) {
 
 // Claim counts an insert that was decided on; nil: no quota can be meant.
 func (p *quotas) Claim(op *journal.Insert) *OnItsWay {
-	w := &OnItsWay{meta: op.Meta, chunks: uint64(op.Chunks), all: p.watched}
+	w := &OnItsWay{meta: op.Meta, chunks: uint64(op.Chunks), bytes: uint64(op.Bytes), all: p.watched}
 	if !w.all && op.Meta.GroupOf() == "" {
 		return nil
 	}
@@ -186,7 +205,8 @@ func (p *quotas) Claim(op *journal.Insert) *OnItsWay {
 	}
 	w.scopes(func(of scope) {
 		now := p.pending[of]
-		p.pending[of] = queue.Quota{Waiting: now.Waiting + w.chunks, Submissions: now.Submissions + 1}
+		p.pending[of] = queue.Quota{Waiting: now.Waiting + w.chunks, Submissions: now.Submissions + 1,
+			Bytes: now.Bytes + w.bytes}
 	})
 	return w
 }
@@ -195,7 +215,8 @@ func (p *quotas) Claim(op *journal.Insert) *OnItsWay {
 func (p *quotas) Forget(w *OnItsWay) {
 	w.scopes(func(of scope) {
 		now := p.pending[of]
-		if now.Waiting, now.Submissions = now.Waiting-w.chunks, now.Submissions-1; now.Submissions > 0 {
+		now.Waiting, now.Bytes = now.Waiting-w.chunks, now.Bytes-w.bytes
+		if now.Submissions--; now.Submissions > 0 {
 			p.pending[of] = now
 		} else {
 			delete(p.pending, of)

@@ -194,6 +194,7 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
 		Origin: d.origin, RetryBackoff: d.retry, Unique: d.Unique, After: d.After, AttemptTimeout: d.timeout,
+		Bytes: r.Sub.Bytes,
 	}
 	if d.Blobs != nil {
 		insert.Blobs = &d.Blobs.Blobs

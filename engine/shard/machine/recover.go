@@ -62,6 +62,7 @@ func (p *recovery) restored(spec, state []byte) (*Record, error) {
 		return nil, err
 	}
 	r.Sub, sub.Data = sub, r
+	m.Quotas.opened(r)
 	m.Order.Add(r)
 	return r, nil
 }

@@ -45,14 +45,14 @@ func (s *Settings) put(set *journal.Set, before, after any, acts []queue.Act,
 		if err := allow(m); err != nil {
 			return err
 		}
-		m.Quotas.Watch(set.Demand.Quota)
+		m.Quotas.Watch(set.Entry.Key, set.Demand.Quota)
 		if set.Kind == journal.SetQueue {
 			set.Version = s.Part().Queue() + 1
 			settings, err := queue.SettingsOf(set.Settings)
 			if err != nil {
 				return err
 			}
-			m.Quotas.Watch(settings.Quota())
+			m.Quotas.Watch("", settings.Quota())
 		}
 		m.Encode(now).Set(set)
 		m.ActLog.Tell(now, acts, before, after)

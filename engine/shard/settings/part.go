@@ -71,7 +71,7 @@ func (p *Part) create(set *journal.Set) {
 
 // demand has the machine go by what is set for a value or a key.
 func (p *Part) demand(set *journal.Set) {
-	p.m.Quotas.Watch(set.Demand.Quota)
+	p.m.Quotas.Watch(set.Entry.Key, set.Demand.Quota)
 	p.m.ValueLimits.Set(set.Target(), set.Demand)
 }
 
@@ -166,7 +166,7 @@ func (p *Part) takeEffect(set *journal.Set) error {
 			return fmt.Errorf("settings of the queue cannot be read: %w", err)
 		}
 		p.m.Settings = settings
-		p.m.Quotas.Watch(settings.Quota())
+		p.m.Quotas.Watch("", settings.Quota())
 		p.m.ValueLimits.Shorten(settings.RestartGrace)
 	}
 	if p.m.Replay {

@@ -1250,6 +1250,8 @@ class Group(_GroupRequired, total=False):
 
 class GroupLimits(TypedDict, total=False):
     """GroupLimits: see the server's OpenAPI document."""
+    #: Most bytes of contents and attachments of open submissions; null: any number
+    bytes: int
     #: Most open submissions; null: any number
     submissions: int
     #: Most chunks that no consumer has, without those that wait for a retry; null: any number
@@ -2778,6 +2780,9 @@ class _QueueSettingsRequired(TypedDict):
     max_attempts: int
     #: How many attempts of a chunk may end by their deadline; 0: no limit
     max_expiries: int
+    #: How many bytes of contents and attachments open submissions may have; the queue refuses inserts that would exceed it; 0: any
+    #: number
+    max_open_bytes: int
     #: How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number
     max_open_submissions: int
     #: The longest time that a consumer may hold a chunk, with all its extensions
@@ -2837,6 +2842,9 @@ class QueueSettingsInput(TypedDict, total=False):
     max_attempts: int
     #: How many attempts of a chunk may end by their deadline; 0: no limit
     max_expiries: int
+    #: How many bytes of contents and attachments open submissions may have; the queue refuses inserts that would exceed it; 0: any
+    #: number
+    max_open_bytes: int
     #: How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number
     max_open_submissions: int
     #: The longest time that a consumer may hold a chunk, with all its extensions

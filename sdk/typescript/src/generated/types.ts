@@ -832,6 +832,8 @@ export type Group = {
 }
 
 export type GroupLimits = {
+  /** Most bytes of contents and attachments of open submissions; null: any number */
+  bytes?: number
   /** Most open submissions; null: any number */
   submissions?: number
   /** Most chunks that no consumer has, without those that wait for a retry; null: any number */
@@ -2086,6 +2088,8 @@ export type QueueSettings = {
   max_attempts: number
   /** How many attempts of a chunk may end by their deadline; 0: no limit */
   max_expiries: number
+  /** How many bytes of contents and attachments open submissions may have; the queue refuses inserts that would exceed it; 0: any number */
+  max_open_bytes: number
   /** How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number */
   max_open_submissions: number
   /** The longest time that a consumer may hold a chunk, with all its extensions */
@@ -2135,6 +2139,8 @@ export type QueueSettingsInput = {
   max_attempts?: number
   /** How many attempts of a chunk may end by their deadline; 0: no limit */
   max_expiries?: number
+  /** How many bytes of contents and attachments open submissions may have; the queue refuses inserts that would exceed it; 0: any number */
+  max_open_bytes?: number
   /** How many submissions may be open; the queue refuses inserts that would exceed it; 0: any number */
   max_open_submissions?: number
   /** The longest time that a consumer may hold a chunk, with all its extensions */

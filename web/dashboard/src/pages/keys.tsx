@@ -141,17 +141,17 @@ export function AtLimit({ v }: { v: ValueCount }) {
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
-type Settings = { limit: number | null; weight: number | null; rate: string | null; waiting: number | null; submissions: number | null }
+type Settings = { limit: number | null; weight: number | null; rate: string | null; waiting: number | null; submissions: number | null; bytes: number | null }
 
-const none: Settings = { limit: null, weight: null, rate: null, waiting: null, submissions: null }
+const none: Settings = { limit: null, weight: null, rate: null, waiting: null, submissions: null, bytes: null }
 /** What is set for a value: its counts have some of the same names. */
-export const settingsOf = (v: ValueCount): Settings => ({ limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null, waiting: v.quota?.waiting ?? null, submissions: v.quota?.submissions ?? null })
+export const settingsOf = (v: ValueCount): Settings => ({ limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null, waiting: v.quota?.waiting ?? null, submissions: v.quota?.submissions ?? null, bytes: v.quota?.bytes ?? null })
 const version = (v: ValueCount): Version => ({ fields: { ...settingsOf(v) }, etag: v.etag })
-const body = ({ limit, weight, rate, waiting, submissions }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }), ...(waiting === null && submissions === null ? {} : { quota: { waiting, submissions } }) })
+const body = ({ limit, weight, rate, waiting, submissions, bytes }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }), ...(waiting === null && submissions === null && bytes === null ? {} : { quota: { waiting, submissions, bytes } }) })
 const empty = (s: Settings) => Object.values(s).every((field) => field === null)
 
 /** What is set for a value, in words. */
-export const inWords = ({ limit, weight, rate, waiting, submissions }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${exact(weight ?? 1)}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${amount(waiting, 'waiting chunk')}` : ''}${submissions ? `, at most ${amount(submissions, 'open submission')}` : ''}`
+export const inWords = ({ limit, weight, rate, waiting, submissions, bytes }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${exact(weight ?? 1)}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${amount(waiting, 'waiting chunk')}` : ''}${submissions ? `, at most ${amount(submissions, 'open submission')}` : ''}${bytes ? `, at most ${amount(bytes, 'byte')}` : ''}`
 
 /** Limit, weight, rate and quota of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
 export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {
@@ -174,7 +174,7 @@ export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v:
     },
   })
   const set = { ...none, ...edit.fields } as Settings
-  const { limit, weight, rate, waiting, submissions } = set
+  const { limit, weight, rate, waiting, submissions, bytes } = set
   const number = (text: string) => (text === '' ? null : Number(text))
   return (
     <form class="stack" onSubmit={(e) => { e.preventDefault(); void edit.save() }} onKeyDown={(e) => { if (e.key === 'Escape') close(false) }}>
@@ -184,10 +184,11 @@ export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v:
         <label class="field">Rate <input type="text" size={8} pattern="[1-9][0-9]*/[1-9][0-9]*(ms|s|m|h|d)" title="a number and a time, as in 50/1m" placeholder="50/1m" value={rate ?? ''} onInput={(e) => setChanges({ ...changes, rate: e.currentTarget.value || null })} /></label>
         <label class="field">Most waiting <input type="number" min="1" max="1000000000000" step="1" placeholder="any" value={waiting ?? ''} onInput={(e) => setChanges({ ...changes, waiting: number(e.currentTarget.value) })} /></label>
         <label class="field">Most submissions <input type="number" min="1" max="1000000000000" step="1" placeholder="any" value={submissions ?? ''} onInput={(e) => setChanges({ ...changes, submissions: number(e.currentTarget.value) })} /></label>
+        <label class="field">Most bytes <input type="number" min="1" max="1000000000000" step="1" placeholder="any" value={bytes ?? ''} onInput={(e) => setChanges({ ...changes, bytes: number(e.currentTarget.value) })} /></label>
         <button class="main" disabled={edit.busy}>Save</button>
         <button type="button" onClick={() => close(false)}>Leave as it is</button>
-        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]), ...(rate === null ? [] : ['--rate', rate]), ...(waiting === null ? [] : ['--most-waiting', waiting]), ...(submissions === null ? [] : ['--most-submissions', submissions]))} curl={curl('PUT', path, body(set))} />
-        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair. The rate takes the place of the number in MaxRate. The server refuses inserts that would exceed the most waiting chunks or open submissions.</small>
+        <CopyAs cli={quern('keys', 'set', of, valueText(value), '--queue', queue.value, '--limit', limit ?? 'none', ...(weight === null ? [] : ['--weight', weight]), ...(rate === null ? [] : ['--rate', rate]), ...(waiting === null ? [] : ['--most-waiting', waiting]), ...(submissions === null ? [] : ['--most-submissions', submissions]), ...(bytes === null ? [] : ['--most-bytes', bytes]))} curl={curl('PUT', path, body(set))} />
+        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair. The rate takes the place of the number in MaxRate. The server refuses inserts that would exceed the most waiting chunks, open submissions or bytes of contents.</small>
       </div>
       <Outcome edit={edit} />
     </form>
