@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +112,14 @@ func checkMissing(t *testing.T, e *Engine, id queue.SubmissionID, names string, 
 	} else if err != nil {
 		t.Errorf("outputs: %v", err)
 	}
+	for _, limit := range []int{1, 2, 100} { // the outputs are on several pages, or all on one
+		switch _, err := manyOutputs(t.Context(), e, ListRequest{Limit: limit}); {
+		case names == "" && err != nil:
+			t.Errorf("outputs of all submissions, %d a page: %v", limit, err)
+		case names != "" && (err == nil || !strings.Contains(err.Error(), names) || !strings.Contains(err.Error(), id.String())):
+			t.Errorf("outputs of all submissions, %d a page: %v; want %q in it", limit, err, names)
+		}
+	}
 	for _, index := range bad {
 		_, err := queueOf(e, id).Submissions.Chunk(t.Context(), id, index)
 		wrong(fmt.Sprint("chunk ", index), err)
@@ -133,5 +143,96 @@ func loseRows(t *testing.T, path, which string) {
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// manyOutputs walks over all pages of outputs of the queue default, and gives each as "submission/index".
+func manyOutputs(ctx context.Context, e *Engine, r ListRequest) (all []string, err error) {
+	for {
+		page, err := queueAt(e, "default").Submissions.ManyOutputs(ctx, r)
+		if err != nil {
+			return all, err
+		}
+		for _, o := range page.Items {
+			all = append(all, fmt.Sprintf("%s/%d/%s", o.Submission, o.Index, strings.TrimSpace(string(o.Output))))
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			return all, nil
+		}
+		if len(page.Items) > max(r.Limit, 1) || len(all) > 1000 {
+			return all, fmt.Errorf("a page has %d items, and all %d; at most %d and 1000 were asked for", len(page.Items), len(all), r.Limit)
+		}
+	}
+}
+
+// The outputs of many submissions come once each, the newest submission's first and by index, whatever fits on a page. A filter takes those
+// of some. A submission that is deleted between two pages is left out, and nothing else.
+func TestManyOutputs(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, filepath.Join(t.TempDir(), "data"))
+	defer closed(t, e)
+	q := queueAt(e, "default")
+	var want, ended []string
+	var subs []queue.SubmissionID
+	for batch := range 5 {
+		n := queue.NewSubmission{Meta: queue.Meta{{Key: "batch", Value: queue.IntValue(int64(batch % 2))}}}
+		n.Chunks.Inline = make([][]byte, 7)
+		sub, _, err := q.Insert(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs = append(subs, sub.ID)
+		var outputs []string
+		for _, r := range reserveNewest(t, e, "default", 7-batch%3) { // some stay open
+			item := queue.CompleteItem{Token: r.Token}
+			if r.Token.Index != 2 {
+				item.Output = fmt.Appendf(nil, "%d of %d", r.Token.Index, batch)
+				outputs = append(outputs, fmt.Sprintf("%s/%d/%s", sub.ID, r.Token.Index, item.Output))
+			}
+			if results, err := q.Complete(t.Context(), []queue.CompleteItem{item}, nil); err != nil || results[0].Outcome != queue.OutcomeOK {
+				t.Fatalf("complete: %+v, %v", results, err)
+			}
+		}
+		for len(reserveNewest(t, e, "default", 7)) > 0 { // held, so that the next ones are of the next submission
+		}
+		slices.Sort(outputs)
+		want = append(outputs, want...)
+		if batch%2 == 1 {
+			ended = append(outputs, ended...)
+		}
+	}
+	for _, limit := range []int{1, 2, 3, 7, 100, 0} {
+		if got, err := manyOutputs(t.Context(), e, ListRequest{Limit: limit}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d a page: %v %v, want %v", limit, got, err, want)
+		}
+	}
+	got, err := manyOutputs(t.Context(), e, ListRequest{Limit: 2, Meta: queue.Meta{{Key: "batch", Value: queue.IntValue(1)}}})
+	if err != nil || !slices.Equal(got, ended) {
+		t.Errorf("of one batch: %v %v, want %v", got, err, ended)
+	}
+
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if page, err := q.Submissions.ManyOutputs(gone, ListRequest{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("for someone who has hung up: %d outputs, %v", len(page.Items), err)
+	}
+
+	first, err := q.Submissions.ManyOutputs(t.Context(), ListRequest{Limit: 2})
+	if err != nil || first.Next == "" {
+		t.Fatalf("the first page: %+v %v", first, err)
+	}
+	newest := subs[len(subs)-1].String()
+	if err := q.Submissions.Delete(t.Context(), subs[len(subs)-1], true); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := manyOutputs(t.Context(), e, ListRequest{Limit: 2, Cursor: first.Next})
+	left := slices.DeleteFunc(slices.Clone(want), func(o string) bool { return strings.HasPrefix(o, newest) })
+	if err != nil || !slices.Equal(rest, left) {
+		t.Errorf("after a deletion: %v %v, want %v", rest, err, left)
+	}
+	for _, cursor := range []string{"o", "o1", "o1.2.3.4.5.zzzzzzzz", "s1", first.Next + ".1"} {
+		if _, err := q.Submissions.ManyOutputs(t.Context(), ListRequest{Cursor: cursor}); queue.CodeOf(err) != queue.CodeInvalid {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/submissions"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -79,6 +80,12 @@ type ListRequest struct {
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
 
+func (r *ListRequest) filter() machine.Filter {
+	return machine.Filter{
+		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
+	}
+}
+
 // firstID is the smallest id that is drawn at a time; 0 for none. Ids grow with time.
 func firstID(at queue.Time) queue.SubmissionID {
 	if at == 0 {
@@ -101,9 +108,7 @@ func (p Submissions) List(ctx context.Context, r ListRequest) (page Page[queue.S
 	if err != nil {
 		return page, err
 	}
-	filter := machine.Filter{
-		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
-	}
+	filter := r.filter()
 	if r.Largest {
 		if r.Cursor != "" || slices.ContainsFunc(r.States, func(s queue.SubmissionState) bool { return s != queue.Open }) {
 			return page, queue.Invalid("/query/sort", "largest lists open submissions, and has one page: ask for a limit of up to %d, "+
@@ -148,6 +153,28 @@ func (p Submissions) Retries(ctx context.Context, r RetryRequest) (page Page[api
 		queue.ChunkID{Submission: queue.SubmissionID(from[0]), Index: uint32(from[1])}, limit)
 	if next.Submission != 0 {
 		page.Next = cursor("t", uint64(next.Submission), uint64(next.Index))
+	}
+	return page, err
+}
+
+// ManyOutputs lists the outputs of the submissions that match a request: those of the newest submission first, and of one by
+// index. A page may be short, or empty, before the end: go on while Next is not empty.
+func (p Submissions) ManyOutputs(ctx context.Context, r ListRequest) (page Page[api.SubmissionOutput], err error) {
+	limit, err := validLimit(r.Limit)
+	if err != nil {
+		return page, err
+	}
+	n, err := readCursorOf("o", r.Cursor, 63, 32, 32, 32, 32, 32)
+	if err != nil {
+		return page, err
+	}
+	from := submissions.OutputsFrom{Before: queue.SubmissionID(n[0]), Index: uint32(n[1]),
+		Found:   machine.OutputCount{Chunks: uint32(n[2]), Sum: uint32(n[3])},
+		Counted: machine.OutputCount{Chunks: uint32(n[4]), Sum: uint32(n[5])}}
+	list, next, err := p.q.shard.Submissions.ManyOutputs(ctx, r.filter(), from, limit)
+	if page.Items = list; next != nil {
+		page.Next = cursor("o", uint64(next.Before), uint64(next.Index), uint64(next.Found.Chunks), uint64(next.Found.Sum),
+			uint64(next.Counted.Chunks), uint64(next.Counted.Sum))
 	}
 	return page, err
 }

@@ -28,7 +28,7 @@ const mostBounded = maxAnswers
 var cutInBytes = []string{
 	"list-rules", "list-tokens", "list-bulk-operations", "list-dead-letter-groups", "list-views", "list-ledgers", "list-strategies-in-use",
 	"list-plugins", "get-plugin-logs", // by pageOf
-	"list-submissions", "list-chunks", "list-dead-letters", "list-retries", "list-reservations", "list-schedules", "list-strategies", "list-audit",
+	"list-submissions", "list-chunks", "list-queue-outputs", "list-dead-letters", "list-retries", "list-reservations", "list-schedules", "list-strategies", "list-audit",
 	"explain", "get-ledger", // by pageOf, without a next page: they have the first of them
 	"insert-batch",                                            // only counted, before anything is inserted
 	"get-consumer", "reserve", "exchange", "wait-submissions", // where they are gathered

@@ -94,6 +94,10 @@ func (x submissions) routes(r *router) {
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
 			"Only the end of the body marks the last line: an answer that breaks off is incomplete."}, outputsShape,
 		x.outputs)
+	registerIn(r, operation{id: "list-queue-outputs", method: "GET", path: "/v1/queues/{queue}/outputs",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "List the outputs of many submissions", about: manyOutputsAbout,
+		params: manyOutputsList().document()}, x.manyOutputs)
 	registerIn(r, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true,
 		summary: "Count a submission's chunks by state, in ranges of indexes", about: mapAbout}, x.chunkMap)
@@ -297,22 +301,52 @@ func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	}
 }
 
-// submissionList are the parameters of a list of submissions.
-// They are made for each call: a table holds functions into the request that it reads, and making it is cheap
-// beside a list.
-func submissionList() parameters[engine.ListRequest] {
+// createdParameters say when the submissions that are meant were inserted.
+func createdParameters() parameters[engine.ListRequest] {
 	at := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
-	return slices.Concat(parameters[engine.ListRequest]{
+	return parameters[engine.ListRequest]{
 		timeParameter("created_before", "Only submissions that were inserted before this time", at,
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedBefore }),
 		timeParameter("created_after", "Only submissions that were inserted at this time or later", at,
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedAfter }),
+	}
+}
+
+// submissionList are the parameters of a list of submissions.
+// They are made for each call: a table holds functions into the request that it reads, and making it is cheap
+// beside a list.
+func submissionList() parameters[engine.ListRequest] {
+	return slices.Concat(createdParameters(), parameters[engine.ListRequest]{
 		choiceParameter("sort", "newest first (default), or largest: open submissions with the most chunks left first",
 			[]string{"newest", "largest"},
 			func(r *engine.ListRequest, chosen string) { r.Largest = chosen == "largest" }),
 	}, submissionFilter(queue.SubmissionStateNames()...),
 		pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
 			func(r *engine.ListRequest) *int { return &r.Limit }))
+}
+
+const manyOutputsAbout = "Outputs of the newest submission come first, and within a submission they are in the order " +
+	"of their indexes. The filters are those of the list of submissions, such as `meta.batch=7` and " +
+	"`state=completed`. Each item names its submission and chunk. If an answer was lost, ask for the same page " +
+	"again. The list is complete when a page has no `next`. Outputs of a submission that you insert meanwhile are " +
+	"not in it. If an output is lost, its page answers 500; `created_before` leaves its submission out. " + shortPages
+
+// manyOutputsList are the parameters of a list of outputs: those of a list of submissions, but for its order.
+func manyOutputsList() parameters[engine.ListRequest] {
+	return slices.Concat(createdParameters(), submissionFilter(queue.SubmissionStateNames()...),
+		pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
+			func(r *engine.ListRequest) *int { return &r.Limit }))
+}
+
+func (x submissions) manyOutputs(ctx context.Context, q *engine.Queue,
+	in *queueQuery) (*output[api.Page[api.SubmissionOutput]], error) {
+	var request engine.ListRequest
+	if err := manyOutputsList().read(in.raw, &request); err != nil {
+		return nil, err
+	}
+	request.Meta = ownMeta(ctx, request.Meta)
+	page, err := q.Submissions.ManyOutputs(ctx, request)
+	return answeredPage(page, err, asIs)
 }
 
 // metaKeyOf takes the key out of a parameter's name: meta.KEY, or meta[KEY], as generated

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,36 +128,51 @@ func priorityCommand(a *app) *cobra.Command {
 	return c
 }
 
-// outputsCommand prints what the chunks of a submission came to.
+// outputsCommand prints what the chunks of submissions came to.
 func outputsCommand(a *app) *cobra.Command {
 	var null, joined bool
+	var o listOptions
 	c := &cobra.Command{
-		Use:   "outputs ID",
-		Short: "Print the outputs of a submission's chunks in the order of their indexes",
+		Use:   "outputs [ID]",
+		Short: "Print the outputs of one submission's chunks, or of many submissions",
 		Long: "Print the outputs of a submission's chunks in the order of their indexes. Leave out chunks without an output.\n" +
+			"Without an ID, print those of all submissions of the queue that match the flags, such as --meta batch=7, the newest\n" +
+			"submission first.\n" +
 			"raw prints one output per line, and adds a missing newline. -0 ends each with a NUL instead, for outputs that\n" +
 			"contain newlines (xargs -0). --joined adds nothing, for the parts of one file. jsonl prints one\n" +
-			"{\"index\":...,\"output\":...} per line. On a terminal, it escapes control characters.",
-		Args: cobra.ExactArgs(1),
+			"{\"index\":...,\"output\":...} per line, without an ID also with the submission. On a terminal, it escapes control\n" +
+			"characters.",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (null || joined) && a.format == formatJSONL || null && joined {
 				return usageError{errors.New("--null, --joined and -o jsonl exclude each other")}
 			}
+			print := outputPrinter{a, func(output []byte) []byte {
+				switch {
+				case null:
+					return append(output, 0)
+				case joined || bytes.HasSuffix(output, []byte("\n")):
+					return output
+				}
+				return append(output, '\n')
+			}}
+			named := slices.ContainsFunc([]string{"queue", "meta", "state", "schedule", "created-before", "created-after"},
+				cmd.Flags().Changed)
+			switch {
+			case named == (len(args) == 1):
+				return usageError{errors.New("give the ID of a submission, or flags such as --meta that say which submissions, " +
+					"and not both")}
+			case named:
+				return print.many(cmd.Context(), o)
+			}
 			return withSubmission(a, args[0], func(c *client.Client, id string) error {
-				return writeOutputs(cmd.Context(), a, c, id, func(output []byte) []byte {
-					switch {
-					case null:
-						return append(output, 0)
-					case joined || bytes.HasSuffix(output, []byte("\n")):
-						return output
-					}
-					return append(output, '\n')
-				})
+				return print.one(cmd.Context(), c, id)
 			})
 		},
 	}
-	a.clientFlags(c)
+	a.queueFlags(c)
 	a.formatFlag(c, formatRaw, formatJSONL)
+	o.filterFlags(c)
 	c.Flags().BoolVarP(&null, "null", "0", false, "write a NUL after each output, and leave the output unchanged")
 	c.Flags().BoolVar(&joined, "joined", false, "write the outputs one after another, unchanged")
 	return c
@@ -193,14 +210,41 @@ func listCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return listSubmissions(cmd.Context(), a, o) },
 	})
+	o.filterFlags(c)
+	c.Flags().BoolVar(&o.largest, "largest", false, "only open submissions, the ones with the most chunks left first, at most 1,000")
+	o.limit.flags(c, 100, "submissions")
+	return c
+}
+
+// filterFlags are those that say which submissions.
+func (o *listOptions) filterFlags(c *cobra.Command) {
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only submissions of this schedule")
 	c.Flags().StringVar(&o.before, "created-before", "", "only submissions inserted before this time, or longer ago than this (24h)")
 	c.Flags().StringVar(&o.after, "created-after", "", "only submissions inserted after this time, or within this duration (1h)")
-	c.Flags().BoolVar(&o.largest, "largest", false, "only open submissions, the ones with the most chunks left first, at most 1,000")
-	o.limit.flags(c, 100, "submissions")
-	return c
+}
+
+// filter is the list as the client is asked for it.
+func (o *listOptions) filter() (filter client.ListOptions, err error) {
+	filter = client.ListOptions{States: o.states, Schedule: o.schedule, Largest: o.largest}
+	if filter.Meta, err = parseMeta(o.meta); err != nil {
+		return filter, err
+	}
+	if err := checkStates(o.states); err != nil {
+		return filter, err
+	}
+	for _, at := range []struct {
+		flag, text string
+		to         *time.Time
+	}{{"--created-before", o.before, &filter.CreatedBefore}, {"--created-after", o.after, &filter.CreatedAfter}} {
+		past, err := parsePast(at.flag, at.text, time.Now())
+		if err != nil {
+			return filter, err
+		}
+		*at.to = past.Time
+	}
+	return filter, nil
 }
 
 // checkStates refuses what is not a state of a submission.
@@ -215,23 +259,9 @@ func checkStates(states []string) error {
 }
 
 func listSubmissions(ctx context.Context, a *app, o listOptions) error {
-	meta, err := parseMeta(o.meta)
+	filter, err := o.filter()
 	if err != nil {
 		return err
-	}
-	if err := checkStates(o.states); err != nil {
-		return err
-	}
-	filter := client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule, Largest: o.largest}
-	for _, at := range []struct {
-		flag, text string
-		to         *time.Time
-	}{{"--created-before", o.before, &filter.CreatedBefore}, {"--created-after", o.after, &filter.CreatedAfter}} {
-		past, err := parsePast(at.flag, at.text, time.Now())
-		if err != nil {
-			return err
-		}
-		*at.to = past.Time
 	}
 	c, err := a.client()
 	if err != nil {
@@ -239,7 +269,7 @@ func listSubmissions(ctx context.Context, a *app, o listOptions) error {
 	}
 	filter.Limit = o.limit.page()
 	open := len(o.states) == 1 && o.states[0] == api.StateOpen
-	if all := len(o.states) == 0; (all || open) && len(meta) == 0 && o.schedule+o.before+o.after == "" {
+	if all := len(o.states) == 0; (all || open) && len(o.meta) == 0 && o.schedule+o.before+o.after == "" {
 		o.limit.total = a.counted(ctx, c, func(s *api.Stats) uint64 { return s.SubmissionsOpen })
 		o.limit.least = all // those that have ended are counted nowhere
 	}
@@ -382,15 +412,40 @@ func submissionNote(s api.Submission) string {
 	return strings.Join(parts, ", ")
 }
 
-func writeOutputs(ctx context.Context, a *app, c *client.Client, id string, record func(output []byte) []byte) error {
-	for out, err := range c.Outputs(ctx, id) {
+// outputPrinter prints outputs as they come.
+type outputPrinter struct {
+	*app
+	record func(output []byte) []byte // what raw prints of an output
+}
+
+// one prints the outputs of a submission.
+func (p outputPrinter) one(ctx context.Context, c *client.Client, id string) error {
+	return printOutputs(p, c.Outputs(ctx, id), func(o *api.Output) []byte { return o.Output })
+}
+
+// many prints the outputs of the submissions that a filter matches.
+func (p outputPrinter) many(ctx context.Context, o listOptions) error {
+	filter, err := o.filter()
+	if err != nil {
+		return err
+	}
+	c, err := p.client()
+	if err != nil {
+		return err
+	}
+	filter.Limit = queue.MaxListLimit
+	return printOutputs(p, c.OutputsOf(ctx, p.queueName(), filter), func(o *api.SubmissionOutput) []byte { return o.Output })
+}
+
+func printOutputs[T any](p outputPrinter, all iter.Seq2[T, error], output func(*T) []byte) error {
+	for out, err := range all {
 		if err != nil {
 			return err
 		}
-		if a.format == formatJSONL {
-			err = printJSON(a.out, out, "")
+		if p.format == formatJSONL {
+			err = printJSON(p.out, out, "")
 		} else {
-			_, err = a.raw().Write(record(out.Output))
+			_, err = p.raw().Write(p.record(output(&out)))
 		}
 		if err != nil {
 			return err

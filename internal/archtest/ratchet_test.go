@@ -20,7 +20,7 @@ var tooLarge = map[string]sizes{
 	"sdk/api.Submission":      {methods: 0, fields: 40},
 	"sdk/wire.Submission":     {methods: 2, fields: 39},
 	// One method for each operation of the API, so that a caller finds all of them in one place.
-	"sdk/client.Client": {methods: 139, fields: 10},
+	"sdk/client.Client": {methods: 140, fields: 10},
 }
 
 // sizes count a type's methods, the struct's fields, and the methods that an interface asks for.

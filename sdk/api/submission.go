@@ -244,6 +244,13 @@ type Output struct {
 	Output Bytes  `json:"output"` // Output from the consumer
 }
 
+// SubmissionOutput is an output in GET /v1/queues/{queue}/outputs.
+type SubmissionOutput struct {
+	Submission string `json:"submission"` // Id of the submission
+	Index      uint32 `json:"index"`      // Index of the chunk
+	Output     Bytes  `json:"output"`     // Output from the consumer
+}
+
 // Page is one page of a list, newest first unless said otherwise. Next is the cursor of the next page, "" on the last.
 type Page[T any] struct {
 	Items []T    `json:"items"`

@@ -90,12 +90,17 @@ type ListOptions struct {
 	// Largest lists open submissions, those with the most chunks left first: one page
 	Largest bool
 
-	Limit int // submissions per page, 1 to 1,000; 0 is the server's default
+	Limit int // items per page, 1 to 1,000; 0 is the server's default
 }
 
 // List returns a queue's submissions, the newest first, or with o.Largest the largest first. It ends after the first
 // error.
 func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq2[api.Submission, error] {
+	return pages[api.Submission](ctx, c, "list", queuePath(queue, "/submissions"), o.query())
+}
+
+// query is the list as the server is asked for it.
+func (o *ListOptions) query() url.Values {
 	query := given("schedule", o.Schedule, "limit", positive(o.Limit))
 	query["state"] = o.States
 	if o.Largest {
@@ -107,7 +112,13 @@ func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq
 			query.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	return pages[api.Submission](ctx, c, "list", queuePath(queue, "/submissions"), query)
+	return query
+}
+
+// OutputsOf returns the outputs of the submissions that List would return, page by page: those of the newest
+// submission first, and of one in the order of the indexes of its chunks. It ends after the first error.
+func (c *Client) OutputsOf(ctx context.Context, queue string, o ListOptions) iter.Seq2[api.SubmissionOutput, error] {
+	return pages[api.SubmissionOutput](ctx, c, "outputs", queuePath(queue, "/outputs"), o.query())
 }
 
 // addMeta adds a filter by meta to a query.

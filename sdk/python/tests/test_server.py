@@ -112,6 +112,10 @@ class Whole(unittest.TestCase):
             self.assertEqual(times, {ended["created_at"]})  # the first attempt waits since the insert
             outputs = {output.index: output.data for output in client.outputs(submission)}
             self.assertEqual(outputs, {0: b"aa", 1: b"\xff\x00\xff\x00", 2: ("é\u2028" * 2).encode()})
+            client.insert(["open"], meta={"company": 8})
+            many = [(output.submission, output.index, output.data) for output in client.outputs_of(meta={"company": 7}, state=["completed"])]
+            self.assertEqual(many, [(submission["id"], index, data) for index, data in sorted(outputs.items())])
+            self.assertEqual(list(client.outputs_of("default", meta={"company": 8})), [])
 
     def test_two_slow_workers(self) -> None:
         """A worker whose handler is slow holds no chunk that another one could work on."""
@@ -170,6 +174,7 @@ class Whole(unittest.TestCase):
                 self.assertEqual((ended["state"], ended["done"]), ("completed", 3000))
                 outputs = [output.text async for output in client.outputs(submission)]
                 self.assertEqual(outputs, [str(i) for i in range(3000)])
+                self.assertEqual([output.text async for output in client.outputs_of(meta={"company": "acme"})], outputs)  # three pages
                 many = await client.insert_many([dict(chunks=[str(i)], meta={"n": i}) for i in range(20)] + [dict(chunks=["x"], queue="none")])
                 self.assertEqual([one["meta"]["n"] for one in many[:20] if isinstance(one, dict)], list(range(20)))
                 self.assertIsInstance(many[20], quern.NotFound)

@@ -29,7 +29,8 @@ export interface InsertOptions extends CallOptions {
 
 /** The output of a chunk. */
 export class Output {
-  constructor(readonly index: number, readonly wire: WireBytes) {}
+  /** The submission is that of an output from outputsOf. */
+  constructor(readonly index: number, readonly wire: WireBytes, readonly submission = '') {}
   get bytes(): Uint8Array { return decode(this.wire) }
   /** The output as text; bytes that are not UTF-8 become U+FFFD. */
   get text(): string { return decodeText(this.wire) }
@@ -40,6 +41,9 @@ export type Ended = { id: string } & ({ submission: Submission; error?: undefine
 
 /** How many submissions one call waits for. */
 const mostWaitIds = 1000
+
+/** How many outputs one page has, of many submissions. */
+const outputsPage = 1000
 
 /** How long one call of wait asks the server to hold its answer. */
 const waitSeconds = 30
@@ -183,6 +187,14 @@ export class Client extends Calls {
     } finally {
       silence.end()
     }
+  }
+
+  /**
+   * The outputs of many submissions of a queue, page by page: those of the newest submission first, and of one in the order of the indexes
+   * of its chunks. Each has the id of its submission. The filters are those of listSubmissions.
+   */
+  async *outputsOf(queue: string, options: Omit<NonNullable<Parameters<Client['listQueueOutputs']>[1]>, 'limit'> = {}): AsyncIterableIterator<Output> {
+    for await (const { submission, index, output } of this.listQueueOutputs(queue, { ...options, limit: outputsPage })) yield new Output(index, output, submission)
   }
 
   /**

@@ -66,6 +66,9 @@ test('a producer inserts, a consumer works, and the outputs are as they were ret
   assert.deepEqual(outputs[0].bytes, odd[0])
   assert.equal(outputs[1].text, odd[1])
   assert.equal(outputs[2].text, 'half \ufffd', 'half a surrogate pair is no UTF-8')
+  const many = await all(client.outputsOf(name, { meta: { company: 7 }, state: ['completed'] }))
+  assert.deepEqual(many.map((o) => [o.submission, o.index, o.text]), outputs.map((o) => [id, o.index, o.text]))
+  assert.deepEqual(await all(client.outputsOf(name, { meta: { company: 8 } })), [])
 })
 
 test('a worker and its chunks survive kill -9 of the server', async () => {

@@ -179,6 +179,23 @@ class AsyncClient(AsyncCalls):
                 found = read_json("outputs", line)
                 yield Output(found["index"], from_wire(found["output"]))
 
+    async def outputs_of(
+        self,
+        queue: str = "default",
+        *,
+        meta: Optional[Mapping[str, Union[str, int]]] = None,
+        state: Optional[Sequence[str]] = None,
+        schedule: Optional[str] = None,
+        created_before: Optional[str] = None,
+        created_after: Optional[str] = None,
+    ) -> AsyncIterator[Output]:
+        """Yield the outputs of many submissions of a queue; see :meth:`quern.Client.outputs_of`."""
+        found = self.list_queue_outputs(
+            queue, meta=meta, state=state, schedule=schedule, created_before=created_before, created_after=created_after, limit=_produce.OUTPUTS_PAGE
+        )
+        async for item in found:
+            yield Output(item["index"], from_wire(item["output"]), item["submission"])
+
     async def events(self, queue: Optional[str] = None, *, topics: Sequence[Topic] = (), last_event_id: str = "") -> AsyncIterator[Event]:
         """Yield events of the server; see :meth:`quern.Client.events`."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}

@@ -604,6 +604,16 @@ class Calls:
         """
         return self._pages("list plugins", path("/v1/plugins"), {"limit": limit})
 
+    def list_queue_outputs(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.SubmissionOutput]:
+        """List the outputs of many submissions. Outputs of the newest submission come first, and within a submission they are in the
+        order of their indexes. The filters are those of the list of submissions, such as `meta.batch=7` and `state=completed`.
+        Each item names its submission and chunk. If an answer was lost, ask for the same page again. The list is complete when a
+        page has no `next`. Outputs of a submission that you insert meanwhile are not in it. If an output is lost, its page
+        answers 500; `created_before` leaves its submission out. A page with a `next` may have fewer items than its limit, or
+        none: the server limits how many items it examines per page, and the size of a page.
+        """
+        return self._pages("list queue outputs", path("/v1/queues/{}/outputs", queue), {"created_before": created_before, "created_after": created_after, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
+
     def list_queues(self) -> Iterator[types.Queue]:
         """List the queues."""
         return self._pages("list queues", path("/v1/queues"), {})
@@ -1567,6 +1577,16 @@ class AsyncCalls:
         attention most, and `breaker.node` names its node. A plugin is `active` when it scores on all nodes.
         """
         return self._pages("list plugins", path("/v1/plugins"), {"limit": limit})
+
+    def list_queue_outputs(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.SubmissionOutput]:
+        """List the outputs of many submissions. Outputs of the newest submission come first, and within a submission they are in the
+        order of their indexes. The filters are those of the list of submissions, such as `meta.batch=7` and `state=completed`.
+        Each item names its submission and chunk. If an answer was lost, ask for the same page again. The list is complete when a
+        page has no `next`. Outputs of a submission that you insert meanwhile are not in it. If an output is lost, its page
+        answers 500; `created_before` leaves its submission out. A page with a `next` may have fewer items than its limit, or
+        none: the server limits how many items it examines per page, and the size of a page.
+        """
+        return self._pages("list queue outputs", path("/v1/queues/{}/outputs", queue), {"created_before": created_before, "created_after": created_after, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
     def list_queues(self) -> AsyncIterator[types.Queue]:
         """List the queues."""

@@ -215,6 +215,24 @@ class Client(Calls):
             found = read_json("outputs", line)
             yield Output(found["index"], from_wire(found["output"]))
 
+    def outputs_of(
+        self,
+        queue: str = "default",
+        *,
+        meta: Optional[Mapping[str, Union[str, int]]] = None,
+        state: Optional[Sequence[str]] = None,
+        schedule: Optional[str] = None,
+        created_before: Optional[str] = None,
+        created_after: Optional[str] = None,
+    ) -> Iterator[Output]:
+        """Yield the outputs of many submissions of a queue, page by page: those of the newest submission first, and of one in the order
+        of the indexes of its chunks. Each has the id of its ``submission``. The filters are those of :meth:`list_submissions`."""
+        found = self.list_queue_outputs(
+            queue, meta=meta, state=state, schedule=schedule, created_before=created_before, created_after=created_after, limit=_produce.OUTPUTS_PAGE
+        )
+        for item in found:
+            yield Output(item["index"], from_wire(item["output"]), item["submission"])
+
     def events(self, queue: Optional[str] = None, *, topics: Sequence[Topic] = (), last_event_id: str = "") -> Iterator[Event]:
         """Yield events of the server until the stream or the loop ends. It does not reconnect: begin again with the ``id`` of the last
         event."""

@@ -16,6 +16,8 @@ from .errors import BadAnswer, Invalid, Refused
 Submission = Union[str, Mapping[str, Any]]  # its id, or what insert returned
 
 
+OUTPUTS_PAGE = 1000  # outputs of many submissions in one page
+
 Chunks = TypeVar("Chunks")
 
 

@@ -61,6 +61,7 @@ class Output:
 
     index: int
     data: bytes
+    submission: str = ""  # the id of its submission, from outputs_of
 
     @property
     def text(self) -> str:

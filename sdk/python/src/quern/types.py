@@ -124,6 +124,7 @@ __all__ = [
     "PageSchedule",
     "PageShard",
     "PageSubmission",
+    "PageSubmissionOutput",
     "PageToken",
     "PageValueCount",
     "ParkedAction",
@@ -220,6 +221,7 @@ __all__ = [
     "StrategyWarning",
     "Submission",
     "SubmissionChange",
+    "SubmissionOutput",
     "Suspects",
     "Tenant",
     "TenantLately",
@@ -2129,6 +2131,17 @@ class PageSubmission(_PageSubmissionRequired, total=False):
     next: str
 
 
+class _PageSubmissionOutputRequired(TypedDict):
+    #: The outputs
+    items: list[SubmissionOutput]
+
+
+class PageSubmissionOutput(_PageSubmissionOutputRequired, total=False):
+    """PageSubmissionOutput: see the server's OpenAPI document."""
+    #: Cursor of the next page; absent on the last
+    next: str
+
+
 class _PageTokenRequired(TypedDict):
     #: The tokens, the oldest first
     items: list[Token]
@@ -3849,6 +3862,16 @@ class SubmissionChange(TypedDict):
     """SubmissionChange: see the server's OpenAPI document."""
     #: Larger first under CustomPriority
     priority: Optional[int]
+
+
+class SubmissionOutput(TypedDict):
+    """SubmissionOutput: see the server's OpenAPI document."""
+    #: Index of the chunk
+    index: int
+    #: Output from the consumer
+    output: Bytes
+    #: Id of the submission
+    submission: str
 
 
 class Suspects(TypedDict):

@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, Bytes, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, Group, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageGroup, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageShard, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutGroupRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Shard, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, Bytes, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, Durations, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, Group, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageGroup, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRetry, PageRule, PageSchedule, PageShard, PageSubmission, PageSubmissionOutput, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutGroupRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, Retry, RetryGroups, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Shard, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, SubmissionOutput, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -560,6 +560,24 @@ export class Calls {
   /** Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue. Needs the scope operate. */
   moveQueue(queue: string, body: MoveRequest, options: CallOptions = {}): Promise<Moved> {
     return this.connection.json<Moved>({ what: "move queue", method: "POST", path: `/v1/queues/${part(queue)}/move`, safe: false, signal: options.signal, body: jsonBody(body) })
+  }
+
+  /** List the outputs of many submissions. Outputs of the newest submission come first, and within a submission they are in the order of their indexes. The filters are those of the list of submissions, such as `meta.batch=7` and `state=completed`. Each item names its submission and chunk. If an answer was lost, ask for the same page again. The list is complete when a page has no `next`. Outputs of a submission that you insert meanwhile are not in it. If an output is lost, its page answers 500; `created_before` leaves its submission out. A page with a `next` may have fewer items than its limit, or none: the server limits how many items it examines per page, and the size of a page. Needs the scope read. */
+  listQueueOutputs(queue: string, options: CallOptions & {
+    /** Only submissions that were inserted before this time */
+    created_before?: string | Date
+    /** Only submissions that were inserted at this time or later */
+    created_after?: string | Date
+    /** Only these states; repeated or comma-separated. Without it, all. */
+    state?: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired" | ("open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired")[]
+    /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
+    meta?: Meta
+    /** Only submissions of this schedule, even if it was deleted */
+    schedule?: string
+    /** Most items of one page */
+    limit?: number
+  } = {}): AsyncIterableIterator<SubmissionOutput> {
+    return pages((cursor) => this.connection.json<PageSubmissionOutput>({ what: "list queue outputs", method: "GET", path: `/v1/queues/${part(queue)}/outputs`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, state: options.state, meta: options.meta, schedule: options.schedule, cursor, limit: options.limit } }))
   }
 
   /** List the chunks that consumers hold. Each reservation with its consumer, its start and its deadline: the longest first, or with `sort=deadline` the next deadline first. Filters are `overdue=true` (held for longer than the queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must match. A page covers several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline`, a chunk that is extended between two pages may be in both. The list has no tokens. Needs the scope read. */

@@ -1532,6 +1532,13 @@ export type PageSubmission = {
   next?: string
 }
 
+export type PageSubmissionOutput = {
+  /** The outputs */
+  items: SubmissionOutput[]
+  /** Cursor of the next page; absent on the last */
+  next?: string
+}
+
 export type PageToken = {
   /** The tokens, the oldest first */
   items: Token[]
@@ -3023,6 +3030,15 @@ export type Submission = {
 export type SubmissionChange = {
   /** Larger first under CustomPriority */
   priority: number | null
+}
+
+export type SubmissionOutput = {
+  /** Index of the chunk */
+  index: number
+  /** Output from the consumer */
+  output: Bytes
+  /** Id of the submission */
+  submission: string
 }
 
 export type Suspects = {

@@ -1,0 +1,110 @@
+package submissions
+
+// Outputs of many submissions, in pages: those of the newest submission first, and of one by index.
+//
+// A submission can have more outputs than a page, and the counts that tell of a lost one are of all of them. So a
+// page that ends within a submission says in OutputsFrom what was found before, and what was counted when the first
+// of its pages began. The last of its pages compares the two, as the stream of one submission does.
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// OutputsFrom is where a page of outputs begins; zero: with the newest submission.
+type OutputsFrom struct {
+	Before  queue.SubmissionID  // submissions below this id; 0: all
+	Index   uint32              // of the first of them, the chunks from here on
+	Found   machine.OutputCount // outputs of that one on earlier pages
+	Counted machine.OutputCount // of all its outputs, when they began; zero: they begin now
+}
+
+// outputsLook is how many submissions a page of outputs asks for at once: one may fill it.
+const outputsLook = 100
+
+// ManyOutputs returns up to `limit` outputs of the submissions that a filter matches, and where to go on: nil when
+// there are no more. A page that would have to look at too many submissions ends before the limit, perhaps with no
+// output. It fails if a submission lacks an output that the journal tells of.
+func (s *Submissions) ManyOutputs(ctx context.Context, f machine.Filter, from OutputsFrom,
+	limit int) (list []api.SubmissionOutput, next *OutputsFrom, err error) {
+	page := outputsPage{limit: limit, answer: access.Gather(ctx)}
+	for looked, before := 0, from.Before; looked < limit; looked += outputsLook {
+		subs, to, err := s.List(ctx, f, before, outputsLook)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range subs {
+			at := OutputsFrom{Before: subs[i].ID + 1}
+			if at.Before == from.Before {
+				at = from // it began on an earlier page
+			}
+			err := page.add(ctx, s, subs[i].ID, at)
+			switch {
+			case queue.CodeOf(err) == queue.CodeUnknownSubmission: // it was removed meanwhile
+			case err != nil:
+				return nil, nil, err
+			case page.next != nil:
+				return page.list, page.next, nil
+			}
+		}
+		if to == 0 {
+			return page.list, nil, nil
+		}
+		if before = to; len(subs) < outputsLook {
+			looked = limit // it has looked at many
+		}
+		next = &OutputsFrom{Before: before}
+	}
+	return page.list, next, nil
+}
+
+// outputsPage is a page that is being made.
+type outputsPage struct {
+	limit  int
+	answer access.Gathering
+	list   []api.SubmissionOutput
+	next   *OutputsFrom // it is full: where the following one begins
+}
+
+var errPageFull = errors.New("the page is full")
+
+// add adds the outputs of a submission, from one on, until the page is full.
+func (p *outputsPage) add(ctx context.Context, s *Submissions, id queue.SubmissionID, at OutputsFrom) error {
+	o, err := s.outcome(ctx, id)
+	if err != nil {
+		return err
+	}
+	name := id.String()
+	_, counted := o.outputs()
+	if at.Counted == (machine.OutputCount{}) {
+		at.Counted = counted
+	}
+	err = s.Store().Outputs(ctx, o.seq, at.Index, func(index uint32, output []byte) error {
+		done, err := o.isDone(ctx, index)
+		if err != nil || !done {
+			return err // written, but its completion is not committed
+		}
+		if len(p.list) == p.limit || !p.answer.Fits(len(output)) && len(p.list) > 0 {
+			at.Index = index
+			p.next = &at
+			return errPageFull
+		}
+		at.Found.Add(index)
+		p.list = append(p.list, api.SubmissionOutput{Submission: name, Index: index,
+			Output: append([]byte{}, output...)})
+		return nil
+	})
+	if errors.Is(err, errPageFull) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, now := o.outputs()
+	return o.missed(ctx, at.Counted.Missing(at.Found, id, now == at.Counted))
+}
