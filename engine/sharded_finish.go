@@ -33,10 +33,7 @@ func (s *Sharded) complete(ctx context.Context, items []queue.CompleteItem, dst 
 			}
 		}
 	}
-	return spread(s, items, dst, func(i *queue.CompleteItem) *queue.Token { return &i.Token },
-		func(q *Queue, part []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
-			return q.complete(ctx, part, dst)
-		})
+	return spread(ctx, s, items, dst, func(i *queue.CompleteItem) *queue.Token { return &i.Token }, (*Queue).complete)
 }
 
 // brought checks what the completion of item i brings into a shard.
@@ -58,10 +55,7 @@ func (s *Sharded) Fail(ctx context.Context, items []queue.FailItem, dst []queue.
 }
 
 func (s *Sharded) fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
-	return spread(s, items, dst, func(i *queue.FailItem) *queue.Token { return &i.Token },
-		func(q *Queue, part []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
-			return q.fail(ctx, part, dst)
-		})
+	return spread(ctx, s, items, dst, func(i *queue.FailItem) *queue.Token { return &i.Token }, (*Queue).fail)
 }
 
 // Extend moves deadlines. One result per item is appended to dst, in order.
@@ -73,10 +67,7 @@ func (s *Sharded) Extend(ctx context.Context, items []queue.ExtendItem, dst []qu
 }
 
 func (s *Sharded) extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
-	return spread(s, items, dst, func(i *queue.ExtendItem) *queue.Token { return &i.Token },
-		func(q *Queue, part []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
-			return q.extend(ctx, part, dst)
-		})
+	return spread(ctx, s, items, dst, func(i *queue.ExtendItem) *queue.Token { return &i.Token }, (*Queue).extend)
 }
 
 // Release gives chunks back unworked. One result per item is appended to dst, in order.
@@ -84,10 +75,7 @@ func (s *Sharded) Release(ctx context.Context, items []queue.ReleaseItem, dst []
 	if err := validReleases(items); err != nil {
 		return dst, err
 	}
-	return spread(s, items, dst, func(i *queue.ReleaseItem) *queue.Token { return &i.Token },
-		func(q *Queue, part []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
-			return q.Release(ctx, part, dst)
-		})
+	return spread(ctx, s, items, dst, func(i *queue.ReleaseItem) *queue.Token { return &i.Token }, (*Queue).Release)
 }
 
 // Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does.
@@ -101,10 +89,10 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 
 // spread has each shard do its part of the items of a call, and puts the results together. A token of no shard of the
 // queue goes to the first one, which does not know it.
-func spread[T any](s *Sharded, items []T, dst []queue.Result, token func(*T) *queue.Token,
-	do func(q *Queue, part []T, dst []queue.Result) ([]queue.Result, error)) ([]queue.Result, error) {
+func spread[T any](ctx context.Context, s *Sharded, items []T, dst []queue.Result, token func(*T) *queue.Token,
+	do func(q *Queue, ctx context.Context, part []T, dst []queue.Result) ([]queue.Result, error)) ([]queue.Result, error) {
 	if q := onlyShard(s, items, token); q != nil {
-		return do(q, items, dst)
+		return do(q, ctx, items, dst)
 	}
 	parts, err := partsOf(s, items, token)
 	if err != nil {
@@ -117,7 +105,7 @@ func spread[T any](s *Sharded, items []T, dst []queue.Result, token func(*T) *qu
 	for n := range parts {
 		group.Go(func() {
 			p := &parts[n]
-			results, err := do(p.q, p.items, nil)
+			results, err := do(p.q, ctx, p.items, nil)
 			if failed[n] = err; err != nil {
 				return
 			}

@@ -228,7 +228,7 @@ func (m *merging) silent() bool { return !slices.Contains(m.mute, false) }
 
 // look asks a shard for the heads of all branches.
 func (m *merging) look(i int) {
-	heads, err := m.shards[i].shard.Heads(m.ctx, m.asked.Plan, nil, nil)
+	heads, err := m.shards[i].shard.Heads(m.ctx, m.asked.Plan, nil)
 	if err != nil {
 		m.mute[i], m.err = true, err
 	}
@@ -310,7 +310,7 @@ func (m *merging) wait(over <-chan time.Time) (again bool) {
 	listening := shard.Listening{Request: m.request(m.asked.Plan, m.asked.Max), Signs: make(chan []machine.Pick, len(m.shards))}
 	defer listening.Stop()
 	for _, q := range m.shards {
-		heads, err := q.shard.Heads(m.ctx, m.asked.Plan, nil, &listening)
+		heads, err := q.shard.Heads(m.ctx, m.asked.Plan, &listening)
 		if err == nil && slices.ContainsFunc(heads, func(h backlog.Head) bool { return h != backlog.Head{} }) {
 			return m.rest(over)
 		}

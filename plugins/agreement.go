@@ -69,7 +69,7 @@ func overlapOf(a, b []float64, want int) float64 {
 // top are the rows that would be taken first, at most this many.
 func top(scores []float64, want int) (rows []int) {
 	var r strategy.Ranking
-	r.Reset(scores, 0, 0)
+	r.Reset(scores)
 	for len(rows) < want {
 		row, ok := r.Next()
 		if !ok {

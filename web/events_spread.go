@@ -38,7 +38,7 @@ func (w watching) spread(c echo.Context) (bool, error) {
 	if err != nil || len(in.queues) < 2 {
 		return false, nil // the handler refuses it
 	}
-	about, parts, err := sharedOut(w.nodes, c, in.queues, w.nodes.nodes.Lookup().Queue)
+	about, parts, err := sharedOut(c, in.queues, w.nodes.nodes.Lookup().Queue)
 	if err != nil || parts == nil {
 		return false, err
 	}

@@ -218,7 +218,7 @@ func (f *forwarding) everywhere(c echo.Context) (parts []*part) {
 
 // sharedOut are the parts of a call about some queues, each with what it is to be about; nil: one node answers for
 // all, or refuses the call. It waits for queues that just move. of says where a thing is.
-func sharedOut(f *forwarding, c echo.Context, things []string, of func(string) *engine.Elsewhere) (
+func sharedOut(c echo.Context, things []string, of func(string) *engine.Elsewhere) (
 	map[string][]string, map[string]*part, error) {
 	for waited := time.Duration(0); ; waited += moveLook {
 		about, parts, moving := map[string][]string{}, map[string]*part{}, ""

@@ -130,7 +130,7 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 		}
 		return look.Submission(id)
 	}
-	if _, parts, err := sharedOut(w.nodes, c, looked.IDs, at); err != nil || parts == nil {
+	if _, parts, err := sharedOut(c, looked.IDs, at); err != nil || parts == nil {
 		return false, err
 	}
 	ids, in, err := w.read(c) // it is refused here, where all of it is seen
@@ -141,7 +141,7 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 	for i, id := range ids {
 		texts[i] = id.String()
 	}
-	about, parts, err := sharedOut(w.nodes, c, texts, at)
+	about, parts, err := sharedOut(c, texts, at)
 	if err != nil {
 		return true, err
 	}

@@ -259,15 +259,13 @@ func (l *Listening) Stop() {
 }
 
 // Heads are what the branches of a plan give next in this shard, in their order; the zero Head:
-// nothing. They are appended to dst. The branches are neither fair nor scored. If there is nothing
-// at all, the listening call waits in this shard from then on; nil: no call does.
-func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan, dst []backlog.Head,
-	listening *Listening) (heads []backlog.Head, err error) {
-	from, again := len(dst), true
-	for heads = dst; err == nil && again; {
+// nothing. The branches are neither fair nor scored. If there is nothing at all, the listening call
+// waits in this shard from then on; nil: no call does.
+func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan, listening *Listening) (heads []backlog.Head, err error) {
+	for again := true; err == nil && again; {
 		s.mu.held(func() {
-			heads, again, err = look(ctx, s, plan, heads[:from])
-			if listening != nil && err == nil && !again && nothingIn(heads[from:]) {
+			heads, again, err = look(ctx, s, plan)
+			if listening != nil && err == nil && !again && nothingIn(heads) {
 				listening.Request.Asks = true
 				w := s.waiters.ParkAt(&listening.Request, listening.Signs)
 				listening.parked = append(listening.parked, func() { s.mu.held(func() { s.waiters.Unpark(w) }) })
@@ -287,23 +285,22 @@ func nothingIn(heads []backlog.Head) bool {
 }
 
 // look is one hold of the mutex of Heads; again: it has to go on. The mutex is held.
-func look(ctx context.Context, s *Shard, plan *strategy.Plan,
-	dst []backlog.Head) (heads []backlog.Head, again bool, err error) {
+func look(ctx context.Context, s *Shard, plan *strategy.Plan) (heads []backlog.Head, again bool, err error) {
 	now := s.now()
 	if err := s.handsOut(now); err != nil {
-		return dst, false, err
+		return nil, false, err
 	}
 	if err := s.m.Backlog.Views.Admit(plan); err != nil {
-		return dst, false, err
+		return nil, false, err
 	}
 	views, unbuilt := s.m.Views(plan, s.views[:0])
 	if s.views = views; unbuilt != nil {
-		return dst, true, s.Views.Build(ctx, s.m.Backlog, unbuilt)
+		return nil, true, s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
 	if s.alarm.advance() {
 		s.waiters.Serve(now)
 	}
 	s.m.Seed(s.options.Seed())
-	heads, again = machine.Heads(s.m, views, dst)
+	heads, again = machine.Heads(s.m, views)
 	return heads, again, nil
 }

@@ -3,8 +3,15 @@ package strategy
 import "slices"
 
 var (
-	maxSimultaneousDefinition = hardLimitDefinition("MaxSimultaneous", "max_simultaneous", Simultaneous)
-	preferDistinctDefinition  = definition{
+	maxSimultaneousDefinition = definition{
+		name:  "MaxSimultaneous",
+		snake: "max_simultaneous",
+		parameters: []parameter{
+			ofKey, {kind: maxParameter, caption: "max", field: "max", percents: true}, ofMissing, underlying,
+		},
+		build: func(a []argument) block { return &hardLimit{limiting(a), "MaxSimultaneous"} },
+	}
+	preferDistinctDefinition = definition{
 		name:       "PreferDistinct",
 		snake:      "prefer_distinct",
 		parameters: []parameter{ofKey, {kind: maxParameter, caption: "max", field: "max", optional: true}, ofMissing, underlying},
@@ -12,7 +19,7 @@ var (
 			if a[1].max == 0 {
 				return &preferFewest{a[0].key, a[2].missing, a[3].blocks[0]}
 			}
-			return &preferDistinct{limiting(a, Simultaneous)}
+			return &preferDistinct{limiting(a)}
 		},
 	}
 )
@@ -24,8 +31,8 @@ type limited struct {
 	underlying block
 }
 
-func limiting(a []argument, of Measure) limited {
-	return limited{Limit{Key: a[0].key, Max: a[1].max, Percent: a[1].percent, Of: of}, a[2].missing, a[3].blocks[0]}
+func limiting(a []argument) limited {
+	return limited{Limit{Key: a[0].key, Max: a[1].max, Percent: a[1].percent, Of: Simultaneous}, a[2].missing, a[3].blocks[0]}
 }
 
 func (l *limited) arguments() []argument {
@@ -45,15 +52,6 @@ func (l *limited) note(n *Node) {
 type hardLimit struct {
 	limited
 	name string
-}
-
-// hardLimitDefinition is the definition of the block that limits what a measure counts.
-func hardLimitDefinition(name, snake string, of Measure) definition {
-	most := parameter{kind: maxParameter, caption: "max", field: "max", percents: of == Simultaneous}
-	return definition{
-		name: name, snake: snake, parameters: []parameter{ofKey, most, ofMissing, underlying},
-		build: func(a []argument) block { return &hardLimit{limiting(a, of), name} },
-	}
 }
 
 func (h *hardLimit) definition() *definition { return known[h.name] }

@@ -140,7 +140,7 @@ var refusalScenarios = []Scenario{
 			s.awaitLine("cancelled 0")
 			s.await("the other chunk is extended", func() bool { return s.chunks[1].extended > before })
 			s.do(func() { forbid(1) })
-			s.open("go")
+			s.open()
 			s.awaitLine("lost 1")
 			s.finish(1)
 		},

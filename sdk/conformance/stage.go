@@ -115,11 +115,7 @@ func play(ctx context.Context, sc *Scenario, tier Tier, patience time.Duration, 
 	defer func() { s.shut() }()
 	go s.sweep()
 	defer close(s.quit)
-	others, err := s.addresses(&o)
-	if err != nil {
-		return err
-	}
-	defer others()
+	defer s.addresses(&o)()
 	if err := s.start(command, &o); err != nil {
 		return err
 	}
@@ -161,7 +157,7 @@ const (
 )
 
 // addresses puts real addresses in the place of those of the scenario.
-func (s *stage) addresses(o *Options) (stop func(), err error) {
+func (s *stage) addresses(o *Options) (stop func()) {
 	if len(o.Addresses) == 0 {
 		o.Addresses = []string{here}
 	}
@@ -190,7 +186,7 @@ func (s *stage) addresses(o *Options) (stop func(), err error) {
 		for _, server := range []*httptest.Server{moved, strange, outdated, s.nodes[0].Server, s.nodes[1].Server} {
 			kill(server)
 		}
-	}, nil
+	}
 }
 
 // kill ends a server as a crash does.
@@ -333,10 +329,10 @@ func (s *stage) check(holds bool, format string, values ...any) {
 	}
 }
 
-// open lets chunks go on that wait for a file of this name.
-func (s *stage) open(name string) {
+// open lets chunks go on that wait for the file "go".
+func (s *stage) open() {
 	if s.err == nil {
-		s.err = os.WriteFile(filepath.Join(s.dir, name), nil, 0o600)
+		s.err = os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600)
 	}
 }
 

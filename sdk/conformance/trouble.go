@@ -81,7 +81,7 @@ var troubleScenarios = []Scenario{
 			s.await("a handler runs and the worker waits for more", func() bool { return s.running() == 1 && s.polls == 1 })
 			before := 0
 			s.do(func() { before = s.count("reserve") })
-			s.open("go")
+			s.open()
 			s.await("the result comes while the worker waits", func() bool { return s.chunks[0].state == done })
 			s.do(func() { s.check(s.count("reserve") == before, "the result came only after the poll") })
 			s.await("the worker waits once more", func() bool { return s.count("reserve") > before && s.polls == 1 })
@@ -131,7 +131,7 @@ var troubleScenarios = []Scenario{
 				s.err = s.listen()
 			})
 			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -156,7 +156,7 @@ var troubleScenarios = []Scenario{
 				s.err = s.listen()
 			})
 			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -179,7 +179,7 @@ var troubleScenarios = []Scenario{
 				}
 			})
 			s.await("it attaches again", func() bool { return s.attached == 2 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -282,7 +282,7 @@ var troubleScenarios = []Scenario{
 			s.await("the calls that were under way end", func() bool { return len(s.streams) == 0 && s.polls == 0 })
 			other.gate.Unlock()
 			s.await("it attaches and reserves again", func() bool { return s.attached == 2 && s.polls == 1 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -320,7 +320,7 @@ var troubleScenarios = []Scenario{
 				s.locked = true
 				before = len(s.calls)
 			})
-			s.open("go")
+			s.open()
 			s.awaitLine("error 401 unauthorized")
 			s.awaitExit(1)
 			s.do(func() {

@@ -92,7 +92,7 @@ var workScenarios = []Scenario{
 		Chunks:  repeated("wait {dir}/go %d", 6),
 		Play: func(s *stage) {
 			s.await("two handlers run and two chunks are held ahead", func() bool { return s.running() == 2 && s.heldNow() == 4 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -103,7 +103,7 @@ var workScenarios = []Scenario{
 		Play: func(s *stage) {
 			s.await("the chunk and the one that waits behind it are extended three times",
 				func() bool { return s.chunks[0].extended >= 3 && s.chunks[1].extended >= 3 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -136,7 +136,7 @@ var workScenarios = []Scenario{
 			})
 			s.await("the progress of both again, after the hello", sent)
 			s.do(func() { s.check(s.chunks[2].heard == 0, "a chunk whose handler said nothing has a progress") })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -154,7 +154,7 @@ var workScenarios = []Scenario{
 				}
 			})
 			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
-			s.open("go")
+			s.open()
 			s.finish(1)
 		},
 	},
@@ -188,7 +188,7 @@ var workScenarios = []Scenario{
 				s.orders["extend "+s.chunks[0].token] = lost
 				s.orders["complete "+s.chunks[1].token] = lost
 			})
-			s.open("go")
+			s.open()
 			s.awaitLine("cancelled 0")
 			s.awaitLine("lost 1")
 			s.awaitDone()
@@ -211,7 +211,7 @@ var workScenarios = []Scenario{
 				s.orders["complete "+s.chunks[0].token] = api.Result{Status: api.StatusLost, Code: "reservation_lost",
 					Detail: "someone else holds the chunk"}
 			})
-			s.open("go")
+			s.open()
 			s.awaitLine("lost 0")
 			s.finish(1)
 		},
@@ -239,7 +239,7 @@ var workScenarios = []Scenario{
 				func() bool { return s.running() == 1 && s.heldNow() == 3 && s.attached == 1 })
 			s.do(func() { s.tell(api.EventDrain, struct{}{}) })
 			s.await("two chunks are given back", func() bool { return s.heldNow() == 1 })
-			s.open("go")
+			s.open()
 			s.awaitExit(0)
 			s.do(func() { s.checkLeft() })
 		},
@@ -258,7 +258,7 @@ var workScenarios = []Scenario{
 				s.pass(200 * time.Millisecond)
 			}
 			s.await("the chunk is given back", func() bool { return s.heldNow() == 1 })
-			s.open("go")
+			s.open()
 			s.awaitExit(0)
 			s.do(func() { s.checkLeft() })
 		},

@@ -188,15 +188,15 @@ func takeOf(m *Machine, q *Request, view *backlog.View) (sub *backlog.Submission
 
 // Heads are what the views of a plan give next, in the order of its branches; the zero Head: nothing.
 // tired says that it gave up, as ReserveBriefly does, and is to be asked again.
-func Heads(m *Machine, views []*backlog.View, dst []backlog.Head) (heads []backlog.Head, tired bool) {
+func Heads(m *Machine, views []*backlog.View) (heads []backlog.Head, tired bool) {
 	m.Backlog.Allow(ShelveMost)
 	for _, view := range views {
 		h, _ := m.Backlog.Head(view, m.Rnd)
-		dst = append(dst, h)
+		heads = append(heads, h)
 	}
 	tired = m.Backlog.Tired()
 	m.Backlog.Allow(0)
-	return dst, tired
+	return heads, tired
 }
 
 // ShelveMost is how many submissions that something holds back one hold of the mutex moves aside.

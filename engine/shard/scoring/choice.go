@@ -103,7 +103,7 @@ func (c *Choice) nextBest() int {
 
 // rankAll puts all candidates in order; from here on they come from it.
 func (c *Choice) rankAll() {
-	c.rank.Reset(c.Scores, 0, 0)
+	c.rank.Reset(c.Scores)
 	c.scans = mostScans + 1
 }
 
