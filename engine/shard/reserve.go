@@ -261,7 +261,8 @@ func (l *Listening) Stop() {
 // Heads are what the branches of a plan give next in this shard, in their order; the zero Head:
 // nothing. The branches are neither fair nor scored. If there is nothing at all, the listening call
 // waits in this shard from then on; nil: no call does.
-func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan, listening *Listening) (heads []backlog.Head, err error) {
+func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan,
+	listening *Listening) (heads []backlog.Head, err error) {
 	for again := true; err == nil && again; {
 		s.mu.held(func() {
 			heads, again, err = look(ctx, s, plan)
