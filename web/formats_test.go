@@ -25,7 +25,7 @@ import (
 )
 
 // Each archive of testdata/formats is a data directory as a release left it when it was killed, and what its server had answered
-// before; internal/fixtures makes them. Today's server opens it, answers the same, and does so again after a restart of its own.
+// before; TestDirectoryOfARelease in cmd/quern makes them. Today's server opens it, answers the same, and does so again after a restart of its own.
 func TestDirectoriesOfReleases(t *testing.T) {
 	t.Parallel()
 	archives, err := filepath.Glob(filepath.Join("testdata", "formats", "*.tar.gz"))

@@ -198,7 +198,6 @@ var mayImport = map[string][]string{
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
 	"internal/mutate":            {},
-	"internal/fixtures":          {"wasm/manifest", "wasm/wasmtest"},
 	"internal/guarantees":        {},
 	"internal/loopback":          {}, // for tests and benchmarks
 
@@ -275,8 +274,8 @@ var homes = map[string][]string{
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for reading files that may be damaged
-	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples", "internal/fixtures"},
-	"os/exec":      {"cmd", "engine/cluster/pg/pgtest", "examples", "sdk/client/clienttest", "sdk/conformance", "wasm/compile", "internal/fixtures", "internal/guarantees", "internal/mutate"},
+	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples"},
+	"os/exec":      {"cmd", "engine/cluster/pg/pgtest", "examples", "sdk/client/clienttest", "sdk/conformance", "wasm/compile", "internal/guarantees", "internal/mutate"},
 	"C":            {"engine/sqlitedb", "engine/powerloss/disktest"},
 	"testing":      {"engine/blobs/blobtest", "engine/cluster/clustertest", "engine/cluster/pg/pgtest", "engine/journal/journaltest", "engine/shard/shell/shelltest", "sdk/client/clienttest"},
 }
