@@ -30,4 +30,4 @@ url=
 while [ -z "$url" ] && read -r line <&"${server[0]}"; do url=$(grep -o 'http://127[^ )]*' <<<"$line" || true); done
 generated/caller "${url%/}"
 for caller in fetch hey; do node "generated/built/$caller.js" "${url%/}"; done
-diff <(echo "$before") <(untracked) || { echo "the check leaves files that git does not ignore"; exit 1; }
+diff <(echo "$before") <(echo "$(untracked)") || { echo "the check leaves files that git does not ignore"; exit 1; }

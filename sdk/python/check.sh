@@ -34,5 +34,5 @@ rm -rf "$out"/quern-*; PYTHONWARNINGS=ignore "$python" -m build --no-isolation -
 "$python" -m venv --system-site-packages "$tools/checkout"
 "$tools/checkout/bin/pip" install --quiet --no-index --no-build-isolation --no-deps .
 ls "$out"
-diff <(echo "$before") <(untracked) || { echo "an install leaves files that git does not ignore"; exit 1; }
+diff <(echo "$before") <(echo "$(untracked)") || { echo "an install leaves files that git does not ignore"; exit 1; }
 rm -rf build src/*.egg-info

@@ -12,5 +12,5 @@ go build -o ../../bin/conformance ../conformance
 ../../bin/conformance -timeout 1m node_modules/.bin/deno run -A test/conformant.mjs
 wait $node
 npm pack --silent --ignore-scripts >/dev/null
-diff <(echo "$before") <(untracked) || { echo "an install leaves files that git does not ignore"; exit 1; }
+diff <(echo "$before") <(echo "$(untracked)") || { echo "an install leaves files that git does not ignore"; exit 1; }
 rm -f ./*.tgz
