@@ -82,6 +82,42 @@ func TestBrokenPages(t *testing.T) {
 	})
 }
 
+// The entries of one submission in a page of the log, whole or broken, are those of it among all.
+func TestLogEntriesOfOne(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var outputs []Output
+		for range rapid.IntRange(0, 12).Draw(t, "outputs") {
+			outputs = append(outputs, Output{Seq: rapid.Uint32Range(0, 2).Draw(t, "seq"), Index: rapid.Uint32Range(0, 5).Draw(t, "index"),
+				Bytes: rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "bytes")})
+		}
+		page := appendLogPage(nil, outputs)
+		if rapid.Bool().Draw(t, "broken") {
+			page = page[:rapid.IntRange(0, len(page)).Draw(t, "cut")]
+			if len(page) > 0 {
+				page[rapid.IntRange(0, len(page)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+			}
+		}
+		seq, from := rapid.Uint32Range(0, 2).Draw(t, "of"), rapid.Uint32Range(0, 5).Draw(t, "from")
+		before := []logEntry{{seq: 9}}
+		all, whole := logEntries(nil, page)
+		got, err := logEntriesOf(before, page, seq, from)
+		if (err == nil) != (whole == nil) {
+			t.Fatalf("%x: %v, and of all %v", page, err, whole)
+		}
+		want := slices.Clone(before)
+		for _, e := range all {
+			if whole == nil && e.seq == seq && e.index >= from {
+				want = append(want, e)
+			}
+		}
+		same := func(a, b logEntry) bool { return a.seq == b.seq && a.index == b.index && bytes.Equal(a.bytes, b.bytes) }
+		if !slices.EqualFunc(got, want, same) {
+			t.Fatalf("%x: got %+v, want %+v", page, got, want)
+		}
+	})
+}
+
 // Pages of small chunks fill the database's pages: neither half empty nor a byte too long.
 func TestContentTakesLittleMoreThanItsBytes(t *testing.T) {
 	t.Parallel()

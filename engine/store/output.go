@@ -277,11 +277,11 @@ func (s *Store) outputInLog(ctx context.Context, seq, index uint32) (out []byte,
 	var entries []logEntry
 	err = s.hot.with(ctx, func(r *reader) error {
 		for i := len(pages) - 1; i >= 0 && !found; i-- {
-			if entries, err = s.logPage(r, entries[:0], pages[i]); err != nil {
+			if entries, err = s.logPage(r, entries[:0], pages[i], seq, index); err != nil {
 				return err
 			}
 			for j := len(entries) - 1; j >= 0 && !found; j-- {
-				if entries[j].seq == seq && entries[j].index == index {
+				if entries[j].index == index {
 					out, found = entries[j].bytes, true
 				}
 			}
@@ -291,15 +291,16 @@ func (s *Store) outputInLog(ctx context.Context, seq, index uint32) (out []byte,
 	return out, found, err
 }
 
-// logPage reads one page of the log; errMoved when it is gone.
-func (s *Store) logPage(r *reader, dst []logEntry, n int64) ([]logEntry, error) {
+// logPage reads the outputs of a submission, from an index on, in one page of the log; errMoved when it is gone.
+func (s *Store) logPage(r *reader, dst []logEntry, n int64, seq, from uint32) ([]logEntry, error) {
 	found := false
 	err := r.logPage.Query(func(row sqlitedb.Row) (_ bool, err error) {
 		found = true
-		if sum(0).number(n).bytes(row.Blob(1)).stored() != row.Int(0) {
+		page := row.Blob(1)
+		if sum(0).number(n).bytes(page).stored() != row.Int(0) {
 			return false, s.damaged("output_log", n)
 		}
-		dst, err = logEntries(dst, row.Blob(1))
+		dst, err = logEntriesOf(dst, page, seq, from)
 		return false, err
 	}, n)
 	if err == nil && !found {

@@ -131,6 +131,47 @@ func logEntries(dst []logEntry, page []byte) ([]logEntry, error) {
 	return dst, d.err()
 }
 
+// logEntriesOf appends the entries of one submission, from an index on. A page has outputs of many submissions, and who
+// reads those of each would otherwise keep all of them each time. It counts where it is in the page: to shorten a slice
+// at every number costs more than the number.
+func logEntriesOf(dst []logEntry, page []byte, seq, from uint32) ([]logEntry, error) {
+	at, short := 0, false
+	uint := func() uint64 {
+		n, size := binary.Uvarint(page[at:])
+		short = short || size <= 0
+		at += max(size, 0)
+		return n
+	}
+	n := uint()
+	if n > uint64(len(page)) {
+		return dst, errPage
+	}
+	var (
+		own   = dst[len(dst):]
+		ends  []uint64 // where the bytes of own ones end
+		total uint64   // of the bytes so far
+	)
+	for range n {
+		of, index, length := uint32(uint()), uint32(uint()), uint()
+		if short || length > uint64(len(page)) {
+			return dst, errPage
+		}
+		total += length
+		if of == seq && index >= from {
+			own, ends = append(own, logEntry{seq: of, index: index, bytes: page[:length]}), append(ends, total)
+		}
+	}
+	rest := page[at:]
+	if short || total > uint64(len(rest)) {
+		return dst, errPage
+	}
+	for i, end := range ends {
+		begin := end - uint64(len(own[i].bytes))
+		own[i].bytes = rest[begin:end:end]
+	}
+	return append(dst, own...), nil
+}
+
 // appendRunPage packs outputs of one submission, which are sorted by index:
 //
 //	uvarint n | n times (uvarint index, uvarint length) | bytes

@@ -301,19 +301,13 @@ func (m *merger) next(ctx context.Context) (e logEntry, more bool, err error) {
 
 // logOf collects the outputs of a submission from an index on out of these pages of the log, sorted.
 func (s *Store) logOf(ctx context.Context, seq, from uint32, pages []int64) (own []logEntry, err error) {
-	var entries []logEntry
 	for _, n := range pages {
 		err := s.scan.with(ctx, func(r *reader) (err error) {
-			entries, err = s.logPage(r, entries[:0], n)
+			own, err = s.logPage(r, own, n, seq, from)
 			return err
 		})
 		if err != nil {
 			return nil, err
-		}
-		for i := range entries {
-			if entries[i].seq == seq && entries[i].index >= from {
-				own = append(own, entries[i])
-			}
 		}
 	}
 	return sorted(own), nil
