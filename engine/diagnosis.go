@@ -227,6 +227,8 @@ func ruleName(match *queue.RuleMatch) string {
 		return "a rule about the submission"
 	case match.Whole():
 		return "a rule about the queue"
+	case match.Several != "":
+		return match.String()
 	}
 	return entryText(match.Entry)
 }

@@ -62,8 +62,8 @@ func (p Rules) Get(id queue.RuleID) (queue.Rule, error) {
 // validRule checks what comes from outside.
 func validRule(r *queue.Rule) error {
 	switch {
-	case r.Match.Entry.Key != "" && r.Match.Submission != 0:
-		return queue.Invalid("/match", "names a value and a submission; a rule is about one of them, or about the queue")
+	case (r.Match.Entry.Key != "" || r.Match.Several != "") && r.Match.Submission != 0:
+		return queue.Invalid("/match", "names values and a submission; a rule is about one of them, or about the queue")
 	case r.Action == queue.Block && strings.TrimSpace(r.Reason) == "":
 		return queue.Invalid("/reason", "is needed for a block: say why, for those who meet it")
 	case len(r.Reason) > queue.MaxRuleReasonBytes:
@@ -76,10 +76,10 @@ func validRule(r *queue.Rule) error {
 	if err := validActor(r.Actor); err != nil {
 		return err
 	}
-	if r.Match.Entry.Key == "" {
+	if r.Match.Whole() || r.Match.Submission != 0 {
 		return nil
 	}
-	_, err := queue.NewMeta([]queue.MetaEntry{r.Match.Entry})
+	_, err := queue.NewConditions(r.Match.Conditions())
 	return err
 }
 

@@ -179,7 +179,7 @@ func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at 
 // than the token covers.
 func narrowRefusal(ctx context.Context, err error) error {
 	token := tenantOf(ctx)
-	if by, is := errors.AsType[*queue.RefusedBy](err); is && token != nil && by.Rule.Match.Entry != token.Entry {
+	if by, is := errors.AsType[*queue.RefusedBy](err); is && token != nil && !about(&by.Rule.Match, token.Entry) {
 		return &queue.Error{Code: queue.CodeRefusedByRule, Err: by,
 			Message: "Inserts are refused by a rule about more than this token covers."}
 	}

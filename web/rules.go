@@ -48,7 +48,7 @@ func (x rules) routes(r *router) {
 		path:  "/v1/queues/{queue}/rules",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		creates: reflect.TypeFor[api.Rule](),
-		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, x.set)
+		summary: "Pause or block a queue, a submission, or values of meta keys", about: setRuleAbout}, x.set)
 	registerIn(r, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, x.get)
@@ -184,8 +184,14 @@ func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*s
 // covers. A pause of the whole queue is not the tenant's, though it affects the tenant: it neither sees nor lifts it.
 func (x rules) covers(ctx context.Context, r *queue.Rule) bool {
 	token := tenantOf(ctx)
-	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 &&
+	return token == nil || about(&r.Match, token.Entry) || r.Match.Submission != 0 &&
 		coverage(ctx, x.engine, &token.Restriction, r.Match.Submission) == nil
+}
+
+// about says that a match is about a value, or about a part of what has it.
+func about(match *queue.RuleMatch, entry queue.MetaEntry) bool {
+	values := match.Conditions().Values(entry.Key)
+	return len(values) == 1 && values[0] == entry.Value
 }
 
 func unknownRule() error {
@@ -203,8 +209,7 @@ func mayRule(ctx context.Context, action queue.RuleAction) error {
 }
 
 // ruleOf reads a rule as JSON has it.
-// Exactly one of the three is given. Two would be an intersection, which the engine does not have, and a request
-// with both that did only one of them would do the wrong thing silently.
+// Meta and any are one match: what both say has to hold. Of the others exactly one is given.
 func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	action, ok := queue.ParseRuleAction(in.Action)
 	if !ok {
@@ -217,18 +222,10 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	if in.Match.Queue {
 		given++
 	}
-	if in.Match.Meta != nil {
+	if in.Match.Meta != nil || in.Match.Any != nil {
 		given++
-		if len(in.Match.Meta) != 1 {
-			return r, queue.Invalid("/match/meta", "has %d keys; a rule is about one value of one key",
-				len(in.Match.Meta))
-		}
-		for key, value := range in.Match.Meta {
-			r.Match.Entry = queue.MetaEntry{Key: key, Value: value}
-		}
-		if queue.ValidMetaKey(r.Match.Entry.Key) != nil {
-			return r, queue.Invalid("/match/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'",
-				queue.MaxMetaKeyBytes)
+		if r.Match, err = conditionsOf(&in.Match); err != nil {
+			return r, err
 		}
 	}
 	if in.Match.Submission != "" {
@@ -239,7 +236,32 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	}
 	if given != 1 {
 		return r,
-			queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
+			queue.Invalid("/match", `must be one of {"queue":true}, {"submission":"ID"} and {"meta":{"KEY":VALUE}}, `+
+				`the last also with "any":{"KEY":[VALUE,...]}`)
 	}
 	return r, nil
+}
+
+// conditionsOf reads what a match says of meta.
+func conditionsOf(in *api.RuleMatch) (queue.RuleMatch, error) {
+	var list []queue.Condition
+	for key, value := range in.Meta {
+		list = append(list, queue.Condition{Key: key, Values: []queue.MetaValue{value}})
+	}
+	for key, values := range in.Any {
+		if _, both := in.Meta[key]; both {
+			return queue.RuleMatch{}, queue.Invalid("/match/any",
+				"has the key %q, and meta has it too: give it once", key)
+		}
+		if len(values) == 0 {
+			return queue.RuleMatch{}, queue.Invalid("/match/any", "has no value of %q; 1 to %d are allowed", key,
+				queue.MaxConditionValues)
+		}
+		list = append(list, queue.Condition{Key: key, Values: values})
+	}
+	conditions, err := queue.NewConditions(list)
+	if err != nil {
+		return queue.RuleMatch{}, err
+	}
+	return queue.MatchOf(conditions), nil
 }

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -47,7 +50,9 @@ func rulesCommand(a *app) *cobra.Command {
 				"(default: the user's name)")
 		}),
 	}
-	return parent(&cobra.Command{Use: "rules", Short: "List, set and lift pauses and blocks"}, append(rules.commands(a),
+	commands := rules.commands(a)
+	liftsEverywhere(a, commands, &actor)
+	return parent(&cobra.Command{Use: "rules", Short: "List, set and lift pauses and blocks"}, append(commands,
 		rulesSetCommand(a, api.ActionPause, "Pause chunks: the server does not hand them out until the pause is lifted"),
 		rulesSetCommand(a, api.ActionBlock, "Block chunks: the server does not hand them out, even if a pause is lifted"))...)
 }
@@ -55,29 +60,31 @@ func rulesCommand(a *app) *cobra.Command {
 // rulesSetCommand sets a pause or a block.
 func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	r := api.RuleRequest{Action: action}
-	var whole bool
-	var meta, submission, until, actor string
+	var of ruleAbout
+	var submission, until, actor string
 	c := a.queueCommand(&cobra.Command{
-		Use: action + " --all | --meta KEY=VALUE | --submission ID", Short: short, Args: cobra.NoArgs,
-		Long: short + ".\nThe rule covers the whole queue, one value of a meta key, or one submission. Each of these can have one\n" +
+		Use: action + " --all | --meta KEY=VALUE... | --submission ID", Short: short, Args: cobra.NoArgs,
+		Long: short + ".\nThe rule covers the whole queue, values of meta keys, or one submission. Each of these can have one\n" +
 			action + ": setting it again changes its reason, end and effects. Consumers may finish the chunks that they\n" +
-			"hold, unless --revoke takes them back.",
+			"hold, unless --revoke takes them back. --meta may be repeated: a submission must have a value of every key\n" +
+			"that you name, and any of the values that you name for one key.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
-			if r.Match, err = parseMatch(whole, meta, submission); err != nil {
+			if r.Match, err = of.match(submission); err != nil {
 				return err
 			}
 			if r.Until, err = parseUntil(until, time.Now()); err != nil {
 				return err
 			}
 			r.Actor = a.actor(actor)
+			if of.everywhere {
+				return ruleEverywhere(ctx, a, c, &r)
+			}
 			got, err := c.SetRule(ctx, a.queueName(), &r)
 			return printAnswer(a, got, err, ruleFields)
 		}),
 	})
-	c.Flags().BoolVar(&whole, "all", false, "the whole queue")
-	c.Flags().StringVarP(&meta, "meta", "m", "",
-		"submissions with this meta: KEY=VALUE; write KEY=s:7 for the text \"7\"")
+	of.flags(c, "set the rule in each queue that exists now; new queues do not get it")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
 	about := "reason, shown to everyone affected"
 	if action == api.ActionBlock {
@@ -92,10 +99,23 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	return c
 }
 
-// parseMatch reads what a rule is about: exactly one of the flags.
-func parseMatch(whole bool, meta, submission string) (m api.RuleMatch, err error) {
+// ruleAbout are the flags that say what a rule is about.
+type ruleAbout struct {
+	whole, everywhere bool
+	meta              []string
+}
+
+func (f *ruleAbout) flags(c *cobra.Command, everywhere string) {
+	c.Flags().BoolVar(&f.whole, "all", false, "the whole queue")
+	c.Flags().StringArrayVarP(&f.meta, "meta", "m", nil,
+		"submissions with this meta: `KEY=VALUE`, repeatable; write KEY=s:7 for the text \"7\"")
+	c.Flags().BoolVar(&f.everywhere, "all-queues", false, everywhere)
+}
+
+// match is what the rule is about: exactly one of the flags says it.
+func (f *ruleAbout) match(submission string) (m api.RuleMatch, err error) {
 	given := 0
-	for _, is := range []bool{whole, meta != "", submission != ""} {
+	for _, is := range []bool{f.whole, len(f.meta) > 0, submission != ""} {
 		if is {
 			given++
 		}
@@ -104,11 +124,56 @@ func parseMatch(whole bool, meta, submission string) (m api.RuleMatch, err error
 		return m, usageError{errors.New("say what the rule is about: --all for the whole queue, --meta KEY=VALUE or " +
 			"--submission ID")}
 	}
-	m.Queue, m.Submission = whole, submission
-	if meta != "" {
-		m.Meta, err = parseMeta([]string{meta})
+	m.Queue, m.Submission = f.whole, submission
+	if len(f.meta) == 0 {
+		return m, nil
 	}
-	return m, err
+	var list []queue.Condition
+	for _, pair := range f.meta {
+		key, text, ok := strings.Cut(pair, "=")
+		if !ok {
+			return m, usageError{fmt.Errorf("--meta %q is not KEY=VALUE", pair)}
+		}
+		list = append(list, queue.Condition{Key: key, Values: []queue.MetaValue{parseMetaValue(text)}})
+	}
+	conditions, err := queue.NewConditions(list)
+	if err != nil {
+		return m, usageError{fmt.Errorf("--meta is wrong: %w", err)}
+	}
+	rule := queue.Rule{Match: queue.MatchOf(conditions)}
+	return rule.API().Match, nil
+}
+
+// liftsEverywhere has the command lift take --all-queues with what the rules are about, in place of ids.
+func liftsEverywhere(a *app, commands []*cobra.Command, actor *string) {
+	var of ruleAbout
+	lift := commands[slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "lift" })]
+	of.flags(lift, "lift the rules about what --all or --meta says, in each queue")
+	lift.Use = "lift ID... | --all-queues --all | --all-queues --meta KEY=VALUE..."
+	byID, ids := lift.RunE, lift.Args
+	lift.Args = func(c *cobra.Command, args []string) error {
+		switch {
+		case !of.everywhere && (of.whole || len(of.meta) > 0):
+			return usageError{errors.New("--all and --meta go with --all-queues; in one queue, name the rules by their ids")}
+		case !of.everywhere:
+			return ids(c, args)
+		case len(args) > 0:
+			return usageError{errors.New("name no ids with --all-queues: each queue has its own; give --all or --meta")}
+		}
+		return nil
+	}
+	lift.RunE = func(c *cobra.Command, args []string) error {
+		if !of.everywhere {
+			return byID(c, args)
+		}
+		match, err := of.match("")
+		if err != nil {
+			return err
+		}
+		return a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			return liftEverywhere(ctx, a, c, match, a.actor(*actor))
+		})(c, args)
+	}
 }
 
 // parseUntil reads a time, or how long from now on; "" is none.
@@ -131,10 +196,18 @@ func matchText(m *api.RuleMatch) string {
 	switch {
 	case m.Submission != "":
 		return "submission " + m.Submission
-	case len(m.Meta) > 0:
-		return metaLine(m.Meta)
+	case m.Queue:
+		return "queue"
 	}
-	return "queue"
+	parts := []string{metaLine(m.Meta)}
+	for _, key := range slices.Sorted(maps.Keys(m.Any)) {
+		values := make([]string, len(m.Any[key]))
+		for i, value := range m.Any[key] {
+			values[i] = metaText(value)
+		}
+		parts = append(parts, key+"="+strings.Join(values, "|"))
+	}
+	return strings.TrimSpace(strings.Join(parts, " "))
 }
 
 func effectsText(e api.RuleEffects) string {

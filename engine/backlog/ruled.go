@@ -135,6 +135,9 @@ func (f *frame) coverIn(book, by int) {
 // offered says whether a submission that is shown stands in views.
 func (s *Submission) offered() bool { return s.available > 0 && s.own == queue.Unruled }
 
+// OwnRuling says that rules of its own cover the submission.
+func (s *Submission) OwnRuling() bool { return s.own != queue.Unruled }
+
 // rulingIn is what by a book the rules of its values and its own say of a submission.
 func (r *rulings) rulingIn(s *Submission, book int) queue.Ruling {
 	ruling := s.own

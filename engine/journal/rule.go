@@ -29,6 +29,7 @@ const (
 	ruleOfSubmission
 	ruleInserts
 	ruleRevokes
+	ruleOfSeveral
 	endOfRuleFlags
 )
 
@@ -39,6 +40,7 @@ func (r *Rule) flags() (flags uint64) {
 	}{
 		{r.Lift, ruleLifts}, {r.Rule.Action == queue.Block, ruleBlocks}, {r.Rule.Match.Entry.Key != "", ruleOfValue},
 		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes},
+		{r.Rule.Match.Several != "", ruleOfSeveral},
 	} {
 		if f.on {
 			flags |= f.flag
@@ -73,6 +75,12 @@ func (r *Rule) fields(c *coder) {
 	}
 	if flags&ruleOfSubmission != 0 {
 		unsigned(c, &match.Submission)
+	}
+	// Conditions that are not in their one order would be another rule about the same: they can only be damage.
+	if flags&ruleOfSeveral != 0 {
+		c.text(&match.Several)
+		_, err := queue.ParseConditions(match.Several)
+		c.must(err == nil && flags&(ruleOfValue|ruleOfSubmission) == 0)
 	}
 	signed(c, &r.Rule.Since)
 	signed(c, &r.Rule.Until)

@@ -11,7 +11,7 @@ import (
 )
 
 func anyMatch(t *rapid.T) (m queue.RuleMatch) {
-	switch rapid.IntRange(0, 2).Draw(t, "match") {
+	switch rapid.IntRange(0, 3).Draw(t, "match") {
 	case 1:
 		m.Submission = queue.SubmissionID(max(anyUint64(t, "submission"), 1))
 	case 2:
@@ -19,6 +19,13 @@ func anyMatch(t *rapid.T) (m queue.RuleMatch) {
 			m.Entry = meta[0]
 			break
 		}
+	case 3:
+		values := []queue.MetaValue{queue.IntValue(1), queue.StringValue(rapid.StringN(0, 20, 60).Draw(t, "value"))}
+		c, err := queue.NewConditions([]queue.Condition{{Key: "a", Values: values}, {Key: "b", Values: values[:1]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = queue.MatchOf(c)
 	}
 	return m
 }

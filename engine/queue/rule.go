@@ -30,11 +30,29 @@ func ParseRuleAction(text string) (RuleAction, bool) {
 	return parseName[RuleAction](ruleActions[:], text)
 }
 
-// RuleMatch is what a rule is about: one value of a meta key, one submission, or, if it is zero, the whole queue. At most one of the
-// two is set.
+// RuleMatch is what a rule is about: one value of a meta key, one submission, what several conditions hold of, or, if it is zero, the
+// whole queue. At most one of the three is set.
 type RuleMatch struct {
 	Entry      MetaEntry
 	Submission SubmissionID
+	Several    string // Text of Conditions that ask for more than one entry
+}
+
+// MatchOf is the match of conditions.
+func MatchOf(c Conditions) RuleMatch {
+	if entry, is := c.One(); is {
+		return RuleMatch{Entry: entry}
+	}
+	return RuleMatch{Several: c.Text()}
+}
+
+// Conditions are those of a match about meta, nil for one that is not.
+func (m *RuleMatch) Conditions() Conditions {
+	if m.Entry.Key != "" {
+		return Conditions{{m.Entry.Key, []MetaValue{m.Entry.Value}}}
+	}
+	c, _ := ParseConditions(m.Several) // nil for none
+	return c
 }
 
 // Whole says that the match is the whole queue.
@@ -47,6 +65,8 @@ func (m RuleMatch) String() string {
 		return "submission " + m.Submission.String()
 	case m.Entry.Key != "":
 		return m.Entry.Key + "=" + m.Entry.Value.Quoted()
+	case m.Several != "":
+		return m.Conditions().String()
 	}
 	return "the queue"
 }
@@ -75,8 +95,10 @@ func (r *Rule) API() api.Rule {
 	switch {
 	case r.Match.Submission != 0:
 		out.Match.Submission = r.Match.Submission.String()
-	case r.Match.Entry.Key != "":
-		out.Match.Meta = api.Meta{r.Match.Entry.Key: r.Match.Entry.Value}
+	case !r.Match.Whole():
+		for _, c := range r.Match.Conditions() {
+			c.addTo(&out.Match)
+		}
 	default:
 		out.Match.Queue = true
 	}
@@ -136,6 +158,7 @@ func (r *Rule) Same(other *Rule) bool {
 const (
 	MaxRules           = 10_000 // of a queue: all are in memory, and in one row of the store
 	MaxEndedRules      = 1000   // of a queue that can be read, the last; likewise in memory and in one row
+	MaxSeveralRules    = 100    // of them, about several values: each insert looks at all of these
 	MaxRuleReasonBytes = 500
 	MaxActorBytes      = 128
 )

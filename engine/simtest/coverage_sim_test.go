@@ -48,7 +48,7 @@ var happens = []string{
 	"complete", "inserted by a completion", "complete refused with its inserts", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",
 	"exponential back-off", "linear back-off", "fixed back-off", "back-off by a list",
 	"extend", "extend after a restart", "extend of what a rule took back", "release", "release with a delay",
-	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "a chunk is cancelled under its holder", "a chunk is cancelled that waits", "a chunk is cancelled that is ready", "a submission's own timeout bounds an attempt", "run_at due", "suspect shelved",
+	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "a rule about several values", "a chunk is cancelled under its holder", "a chunk is cancelled that waits", "a chunk is cancelled that is ready", "a submission's own timeout bounds an attempt", "run_at due", "suspect shelved",
 	"dead_deadline ends a submission", "a dead_deadline is the queue's", "dead_deadline makes a dead letter",
 	"dead_deadline takes a chunk from its holder", "forwarded by its dead_deadline", "redrive after the dead_deadline", "dead_deadline waits for a rule", "restart grace ends", "held over a restart", "missed after a restart",
 	"submission completed", "submission completed_with_dead", "submission failed", "submission cancelled", "submission expired",

@@ -16,8 +16,12 @@ func under(match queue.RuleMatch, id queue.SubmissionID, meta queue.Meta) bool {
 	if match.Whole() || match.Submission != 0 {
 		return match.Submission == 0 || match.Submission == id
 	}
-	value, has := meta.Find(match.Entry.Key)
-	return has && value == match.Entry.Value
+	for _, c := range match.Conditions() {
+		if value, has := meta.Find(c.Key); !has || !slices.Contains(c.Values, value) {
+			return false
+		}
+	}
+	return true
 }
 
 // ruling is what all rules say of a submission.
@@ -102,14 +106,24 @@ func (m *model) forgetRules(now queue.Time) {
 }
 
 func (s *sim) drawMatch() (m queue.RuleMatch) {
-	switch s.r.IntN(6) {
+	values := []queue.MetaValue{queue.IntValue(0), queue.IntValue(1), queue.IntValue(2), queue.StringValue("1"), queue.IntValue(99)}
+	switch s.r.IntN(8) {
 	case 0:
+	case 2, 3:
+		var list []queue.Condition
+		for range 1 + s.r.IntN(3) {
+			list = append(list, queue.Condition{Key: pickOf(s, "a", "b", "c"), Values: []queue.MetaValue{pickOf(s, values...), pickOf(s, values...)}})
+		}
+		conditions, err := queue.NewConditions(list)
+		s.must("conditions", err)
+		m = queue.MatchOf(conditions)
+		s.tally.add("a rule about several values", 1)
 	case 1:
 		if len(s.m.subs) > 0 {
 			m.Submission = s.m.subs[s.r.IntN(len(s.m.subs))].id
 		}
 	default:
-		m.Entry = queue.MetaEntry{Key: pickOf(s, "a", "b", "c"), Value: pickOf(s, queue.IntValue(0), queue.IntValue(1), queue.IntValue(2), queue.StringValue("1"), queue.IntValue(99))}
+		m.Entry = queue.MetaEntry{Key: pickOf(s, "a", "b", "c"), Value: pickOf(s, values...)}
 	}
 	return m
 }

@@ -135,11 +135,14 @@ const (
 	RuleOutlived = "submission_ended"
 )
 
-// RuleMatch is what a rule is about: exactly one of its fields is set. Meta has one key.
+// RuleMatch is what a rule is about: the queue, a submission, or what meta and any say together.
 type RuleMatch struct {
-	Queue      bool   `json:"queue,omitempty"`      // true: the whole queue
-	Meta       Meta   `json:"meta,omitempty"`       // One value of one meta key
-	Submission string `json:"submission,omitempty"` // Id of an open submission; the rule ends with it
+	Queue bool `json:"queue,omitempty"` // true: the whole queue
+	// Values of meta keys, all of which a submission must have
+	Meta Meta `json:"meta,omitempty"`
+	// Lists of up to 64 values of meta keys: of each key, a submission must have one. Together with meta, at most 8 keys
+	Any        map[string][]MetaValue `json:"any,omitempty"`
+	Submission string                 `json:"submission,omitempty"` // Id of an open submission; the rule ends with it
 }
 
 // RuleEffects is what a rule does beyond keeping chunks from being handed out.
@@ -153,7 +156,7 @@ type RuleEffects struct {
 type RuleRequest struct {
 	// pause or block: both hold chunks back, and a block takes precedence
 	Action string    `json:"action" names:"actions"`
-	Match  RuleMatch `json:"match"` // The rule covers exactly one of queue, meta and submission
+	Match  RuleMatch `json:"match"` // The rule covers the queue, a submission, or what meta and any say
 	// Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
 	Reason string `json:"reason,omitempty"`
 	// Name of the access token; on an open server, the name in the request, at most 128 bytes
@@ -167,7 +170,7 @@ type Rule struct {
 	ID string `json:"id"` // Id in its queue, used only once
 	// pause or block: both hold chunks back, and a block takes precedence
 	Action string    `json:"action" names:"actions"`
-	Match  RuleMatch `json:"match"` // The rule covers exactly one of queue, meta and submission
+	Match  RuleMatch `json:"match"` // The rule covers the queue, a submission, or what meta and any say
 	// Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
 	Reason string `json:"reason,omitempty"`
 	// Name of the access token; on an open server, the name in the request, at most 128 bytes

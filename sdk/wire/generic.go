@@ -43,6 +43,8 @@ func check(raw []byte, t reflect.Type, pointer string) *Error {
 		return checkStruct(raw, t, pointer)
 	case reflect.Slice:
 		return checkSlice(raw, t, pointer, 0)
+	case reflect.Map: // of texts to what t has
+		return checkMembers(raw, pointer, func(_, at string, value []byte) *Error { return check(value, t.Elem(), at) })
 	case reflect.String:
 		if raw[0] != '"' {
 			return &Error{Pointer: pointer, Detail: stringDetail}
@@ -143,11 +145,36 @@ func checkSlice(raw []byte, t reflect.Type, pointer string, most int) *Error {
 }
 
 func checkStruct(raw []byte, t reflect.Type, pointer string) *Error {
+	known := knownFields(t)
+	given := make(map[string]bool) // with a value
+	fault := checkMembers(raw, pointer, func(name, at string, value []byte) *Error {
+		field, ok := known[name]
+		if !ok {
+			return &Error{Pointer: at, Detail: api.UnknownDetail}
+		}
+		if string(value) == "null" {
+			return nil
+		}
+		given[name] = true
+		return checkField(value, field, at)
+	})
+	if fault != nil {
+		return fault
+	}
+	for field := range t.Fields() {
+		if name, required := fieldName(field); required && !given[name] {
+			return &Error{Pointer: pointer + "/" + name, Detail: requiredDetail}
+		}
+	}
+	return nil
+}
+
+// checkMembers calls one for each member of an object, with its name and pointer. It refuses a name that comes twice.
+func checkMembers(raw []byte, pointer string, one func(name, at string, value []byte) *Error) *Error {
 	if raw[0] != '{' {
 		return &Error{Pointer: pointer, Detail: api.ObjectDetail}
 	}
-	known := knownFields(t)
-	given := make(map[string]bool) // whether with a value
+	seen := make(map[string]bool)
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	_, err := decoder.Token()
 	for err == nil && decoder.More() {
@@ -157,33 +184,19 @@ func checkStruct(raw []byte, t reflect.Type, pointer string) *Error {
 		}
 		name := token.(string)
 		at := pointer + "/" + api.EscapePointer(name)
-		field, ok := known[name]
-		if !ok {
-			return &Error{Pointer: at, Detail: api.UnknownDetail}
-		}
-		if _, twice := given[name]; twice {
+		if seen[name] {
 			return &Error{Pointer: at, Detail: api.DuplicateDetail}
 		}
+		seen[name] = true
 		var value json.RawMessage
 		if err = decoder.Decode(&value); err != nil {
 			break
 		}
-		given[name] = string(value) != "null"
-		if given[name] {
-			if fault := checkField(value, field, at); fault != nil {
-				return fault
-			}
+		if fault := one(name, at, value); fault != nil {
+			return fault
 		}
 	}
-	if err != nil {
-		return broken(err, pointer)
-	}
-	for field := range t.Fields() {
-		if name, required := fieldName(field); required && !given[name] {
-			return &Error{Pointer: pointer + "/" + name, Detail: requiredDetail}
-		}
-	}
-	return nil
+	return broken(err, pointer)
 }
 
 func checkField(value []byte, field reflect.StructField, pointer string) *Error {

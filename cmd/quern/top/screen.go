@@ -186,12 +186,15 @@ func matched(m *api.RuleMatch) string {
 	switch {
 	case m.Submission != "":
 		return "submission " + m.Submission
-	case len(m.Meta) == 0:
+	case m.Queue:
 		return "the queue"
 	}
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m.Meta)) {
 		parts = append(parts, key+"="+m.Meta[key].String())
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Any)) {
+		parts = append(parts, fmt.Sprintf("%s of %d values", key, len(m.Any[key])))
 	}
 	return strings.Join(parts, " ")
 }

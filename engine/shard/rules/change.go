@@ -20,6 +20,9 @@ func (p *Part) allows(r *queue.Rule, there bool, now queue.Time) error {
 	case r.Match.Submission != 0 && (sub == nil || sub.Ending):
 		return &queue.Error{Code: queue.CodeUnknownSubmission,
 			Message: fmt.Sprintf("There is no open submission %s in this queue.", r.Match.Submission)}
+	case !there && r.Match.Several != "" && p.Several() >= queue.MaxSeveralRules:
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules about several "+
+			"values already, the most it keeps. Lift those that are not needed any more.", queue.MaxSeveralRules)}
 	case !there && p.Len() >= queue.MaxRules:
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules already, the most "+
 			"it keeps. Lift those that are not needed any more.", queue.MaxRules)}
@@ -142,8 +145,11 @@ func action(id queue.RuleID) machine.Action { return machine.Action{Kind: machin
 
 // sizeOf is how many submissions have to be counted again when a rule is set or lifted.
 func (p *Part) sizeOf(id queue.RuleID) int {
-	if r, is := p.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
+	switch r, is := p.ByID(id); {
+	case is && r.Match.Entry.Key != "":
 		return p.m.Backlog.Values.Having(r.Match.Entry)
+	case is && r.Match.Several != "":
+		return p.m.Backlog.Len()
 	}
 	return 0
 }
@@ -167,6 +173,10 @@ func (p *Part) log(now queue.Time, acts []queue.Act, before, after *queue.Rule) 
 // state is what the audit log says of a rule, with the names of the HTTP API.
 func state(r *queue.Rule) map[string]any {
 	state := map[string]any{"action": r.Action.String(), "match": r.Match.String()}
+	if r.Match.Several != "" {
+		match := r.API().Match
+		state["conditions"] = &match
+	}
 	if r.Reason != "" {
 		state["reason"] = r.Reason
 	}

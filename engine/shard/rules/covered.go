@@ -72,6 +72,9 @@ func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 			return true
 		}
 	}
+	if p.severalHold(plan) {
+		return true
+	}
 	const looked = 64
 	n := 0
 	for _, r := range p.List() {
@@ -99,6 +102,7 @@ func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	if !is {
 		return 0
 	}
+	conditions := rule.Match.Conditions()
 	for slot := from; slot < m.Holds.Slots(); slot++ {
 		if most--; most < 0 {
 			return slot
@@ -107,7 +111,7 @@ func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 		if h == nil || h.State != reserver.Held {
 			continue
 		}
-		if r := m.LiveSeq(h.Seq); r != nil && !r.Ending && covers(&rule.Match, r) {
+		if r := m.LiveSeq(h.Seq); r != nil && !r.Ending && covers(&rule.Match, conditions, r) {
 			m.Revoked(r.ID, slot, queue.RevokedRule)
 			m.Unhold(r, slot)
 			m.Stats.Released++
@@ -116,16 +120,12 @@ func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	return 0
 }
 
-// covers says whether a submission is under a match.
-func covers(match *queue.RuleMatch, r *machine.Record) bool {
-	switch {
-	case match.Whole():
-		return true
-	case match.Submission != 0:
+// covers says whether a submission is under a match, which has these conditions.
+func covers(match *queue.RuleMatch, conditions queue.Conditions, r *machine.Record) bool {
+	if match.Submission != 0 {
 		return match.Submission == r.ID
 	}
-	value, has := r.Meta().Find(match.Entry.Key)
-	return has && value == match.Entry.Value
+	return match.Whole() || conditions.Cover(r.Meta())
 }
 
 // TakenBack is the answer for a token whose reservation a rule took back, false if none did.
@@ -177,8 +177,12 @@ type Held struct {
 // Held are some rules, each with what it keeps.
 func (p *Part) Held(list []queue.Rule) []Held {
 	held := make([]Held, len(list))
+	several := p.severalKept()
 	for i := range list {
-		held[i] = Held{Rule: list[i], Chunks: p.keptBy(&list[i].Match)}
+		held[i] = Held{Rule: list[i], Chunks: several[list[i].ID]}
+		if list[i].Match.Several == "" {
+			held[i].Chunks = p.keptBy(&list[i].Match)
+		}
 	}
 	return held
 }

@@ -35,6 +35,7 @@ func (r *Rules) Set(rule queue.Rule, allow func(now *queue.Rule) error,
 	acts ...queue.Act) (set queue.Rule, created bool, err error) {
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
+	defer r.finish(r.begin(rule.Match, &rule))
 	defer r.reconcile(r.draft(rule.Match, func(now queue.Ruling) queue.Ruling { return max(now, rule.Ruling()) }))
 	var known queue.Rule
 	there, same := false, false
@@ -107,6 +108,7 @@ func (r *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 		if over != 0 && (lifted.Until == 0 || lifted.Until > over) {
 			return lifted, false, nil
 		}
+		defer r.finish(r.begin(lifted.Match, nil))
 		other := queue.Pause
 		if lifted.Action == queue.Pause {
 			other = queue.Block

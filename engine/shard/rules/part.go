@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -25,7 +26,8 @@ type Part struct {
 	setting queue.RuleID
 	// up to which they were true when they were loaded: what is older is not to be replayed
 	stored journal.Position
-	past   Past // that have ended
+	past   Past    // that have ended
+	sliced *sliced // what a caller sets or lifts in slices; nil: none does
 
 	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they
 	// are to be looked at again: a rule was lifted.
@@ -101,12 +103,14 @@ func (p *Part) tell(match queue.RuleMatch) {
 	switch {
 	case match.Whole():
 		m.Backlog.Rules.SetAll(ruling)
-	case match.Submission == 0:
+	case match.Entry.Key != "":
 		m.Backlog.Rules.SetValue(match.Entry, ruling)
-	default:
-		if sub := m.Backlog.ByID(match.Submission); sub != nil {
-			m.Backlog.Rules.SetSubmission(sub, ruling)
+	case match.Submission != 0:
+		if r := m.Live(match.Submission); r != nil && r.Sub != nil {
+			p.reownOne(r)
 		}
+	case p.sliced == nil || p.sliced.match != match:
+		p.reown(0, math.MaxInt)
 	}
 }
 
@@ -121,7 +125,12 @@ func (p *Part) Replayed() {
 			}
 			continue
 		}
-		p.tell(r.Match)
+		if r.Match.Several == "" {
+			p.tell(r.Match)
+		}
+	}
+	if p.Several() > 0 {
+		p.reown(0, math.MaxInt)
 	}
 }
 

@@ -16,13 +16,14 @@ type scope struct {
 
 // Set is the rules of one queue. It is not safe for concurrent use.
 type Set struct {
-	by     map[scope]*queue.Rule
-	byID   map[queue.RuleID]*queue.Rule
-	last   queue.RuleID
-	graces map[queue.RuleMatch]queue.Time
-	next   queue.Time // NextUntil
-	count  [queue.RuleActions]int
-	list   []queue.Rule // List, until something changes; nil: not made yet
+	by      map[scope]*queue.Rule
+	byID    map[queue.RuleID]*queue.Rule
+	last    queue.RuleID
+	graces  map[queue.RuleMatch]queue.Time
+	several []*several // the rules about several values
+	next    queue.Time // NextUntil
+	count   [queue.RuleActions]int
+	list    []queue.Rule // List, until something changes; nil: not made yet
 }
 
 // New makes an empty set.
@@ -53,6 +54,9 @@ func (s *Set) Put(r queue.Rule) {
 		s.remove(known)
 	}
 	s.by[at], s.byID[r.ID], s.list = &r, &r, nil
+	if r.Match.Several != "" {
+		s.putSeveral(&r)
+	}
 	s.count[r.Action]++
 	if r.Until != 0 && (s.next == 0 || r.Until < s.next) {
 		s.next = r.Until
@@ -65,6 +69,9 @@ func (s *Set) remove(r *queue.Rule) {
 	s.count[r.Action]--
 	delete(s.byID, r.ID)
 	delete(s.by, scope{r.Match, r.Action})
+	if r.Match.Several != "" {
+		s.removeSeveral(r.ID)
+	}
 	if r.Until != 0 && r.Until == s.next {
 		s.plan()
 	}
@@ -156,7 +163,7 @@ func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bo
 }
 
 // Covering is the rule that counts for a submission: a block before a pause, among several
-// the one for the most, the queue before a submission before a value. False if none covers
+// the one for the most, the queue before a submission before a value before several values. False if none covers
 // it. id is 0 for what is not inserted yet.
 func (s *Set) Covering(id queue.SubmissionID, meta queue.Meta) (r queue.Rule, covered bool) {
 	return s.first(id, meta, func(*queue.Rule) bool { return true })
@@ -183,6 +190,9 @@ func (s *Set) first(id queue.SubmissionID, meta queue.Meta, counts func(*queue.R
 			}
 			return !is
 		})
+		if !is {
+			is = s.covering(meta, &r, func(r *queue.Rule) bool { return r.Action == action && counts(r) })
+		}
 		if is {
 			break
 		}
@@ -225,6 +235,7 @@ func (s *Set) Grace(id queue.SubmissionID, meta queue.Meta) (until queue.Time) {
 			until = max(until, s.graces[match])
 			return true
 		})
+		until = max(until, s.severalGrace(meta))
 	}
 	return until
 }
@@ -245,5 +256,5 @@ func (s *Set) Graces(now queue.Time, fn func(match queue.RuleMatch, until queue.
 
 func compareMatches(a, b queue.RuleMatch) int {
 	return cmp.Or(cmp.Compare(a.Submission, b.Submission), cmp.Compare(a.Entry.Key, b.Entry.Key),
-		a.Entry.Value.Compare(b.Entry.Value))
+		a.Entry.Value.Compare(b.Entry.Value), cmp.Compare(a.Several, b.Several))
 }

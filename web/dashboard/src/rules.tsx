@@ -16,19 +16,21 @@ import type { MetaValue, Page, Rule, RuleMatch } from './types'
 /** The rules of the queue, as every page shows them. They are read again at the pace of the stream, or at once when one was changed. */
 export const rules = signal<Live<Page<Rule>> | null>(null)
 
-export const ruleFlags = (m: RuleMatch) => (m.queue ? ['--all'] : m.submission ? ['--submission', m.submission] : metaList(m.meta).flatMap(([k, v]) => ['--meta', `${k}=${typeof v === 'string' && /^-?\d+$/.test(v) ? 's:' + v : v}`]))
+/** What a match says of meta, a pair for each value: any of those of one key will do. */
+export const pairs = (m: RuleMatch): [string, MetaValue][] => [...metaList(m.meta), ...Object.entries(m.any ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([k, values]) => values.map((v): [string, MetaValue] => [k, v]))]
+
+export const ruleFlags = (m: RuleMatch) => (m.queue ? ['--all'] : m.submission ? ['--submission', m.submission] : pairs(m).flatMap(([k, v]) => ['--meta', `${k}=${typeof v === 'string' && /^-?\d+$/.test(v) ? 's:' + v : v}`]))
 
 /** Whether a rule names a value of a meta key. */
 export function names(r: Rule, key: string, value: MetaValue): boolean {
-  const of = r.match.meta?.[key]
-  return of !== undefined && valueText(of) === valueText(value)
+  return pairs(r.match).some(([k, v]) => k === key && valueText(v) === valueText(value))
 }
 
 /** What a rule is about, in words. */
 export function Matched({ m }: { m: RuleMatch }) {
   if (m.queue) return <>the whole queue</>
   if (m.submission) return <>submission <a class="mono" href={link('submissions/' + m.submission)}>{m.submission}</a></>
-  return <>{metaList(m.meta).map(([k, v]) => <span key={k} class="chip"><Clamp text={`${k}=${shown(v)}`} href={valueLink(k, valueText(v))} /></span>)}</>
+  return <>{pairs(m).map(([k, v]) => <span key={`${k} ${valueText(v)}`} class="chip"><Clamp text={`${k}=${shown(v)}`} href={valueLink(k, valueText(v))} /></span>)}</>
 }
 
 const past: Record<string, string> = { pause: 'paused', block: 'blocked' }
@@ -90,7 +92,7 @@ export function ActiveRules({ name, items, done }: { name: string; items: Rule[]
   )
 }
 
-const what = (m: RuleMatch) => (m.queue ? 'the whole queue' : m.submission ? `submission ${m.submission}` : metaList(m.meta).map(([k, v]) => clamped(`${k}=${shown(v)}`, 40)).join())
+const what = (m: RuleMatch) => (m.queue ? 'the whole queue' : m.submission ? `submission ${m.submission}` : pairs(m).map(([k, v]) => clamped(`${k}=${shown(v)}`, 40)).join())
 
 /** Lifts a rule after it was said what that lets go. For the whole queue the number is typed. */
 function Lift({ r, done }: { r: Rule; done: () => void }) {

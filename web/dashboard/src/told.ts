@@ -115,8 +115,8 @@ function shownBy({ action, before, queue }: Entry): string[] {
 export function toldOf(e: Entry): Told {
   const refused = e.outcome !== 'ok'
   const [was, is] = [fields(e.before), refused ? {} : fields(e.after)]
-  if (e.action === 'rule.create' && ruled[String(is['action'])]) return { verb: ruled[String(is['action'])]!, object: named(String(is['match'])), rest: untilOf(e.at, is['until']), shown: ['action', 'match', 'until'] }
-  if (e.action === 'rule.lift' && typeof was['action'] === 'string') return { verb: `lifted the ${was['action']} of`, object: named(String(was['match'])), rest: '', shown: ['action', 'match'] }
+  if (e.action === 'rule.create' && ruled[String(is['action'])]) return { verb: ruled[String(is['action'])]!, object: named(String(is['match'])), rest: untilOf(e.at, is['until']), shown: ['action', 'match', 'conditions', 'until'] }
+  if (e.action === 'rule.lift' && typeof was['action'] === 'string') return { verb: `lifted the ${was['action']} of`, object: named(String(was['match'])), rest: '', shown: ['action', 'match', 'conditions'] }
   const [past, infinitive, rest] = verbs[e.action] ?? [e.action, e.action]
   return { verb: refused ? 'tried to ' + infinitive : past, object: objectOf(e, { ...was, ...is }), rest: refused ? '' : rest?.(is) ?? '', shown: shownBy(e) }
 }

@@ -157,7 +157,7 @@ export interface Consumer {
 export interface ConsumersFrame { queue: string; at: string; consumers: number; attached: number; overdue: number; whole: boolean; top: Consumer[]; left: number }
 export interface HeldReservation { submission: string; index: number; attempt: number; consumer: string; since: string; held_ms: number; deadline: string; overdue: boolean; finishing?: boolean; progress?: number; note?: string; meta: Meta }
 
-export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
+export interface RuleMatch { queue?: boolean; meta?: Meta; any?: Record<string, MetaValue[]>; submission?: string }
 export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }
 export interface Rule extends RuleRequest { id: string; since: string; chunks?: number; ended_at?: string; end?: string; lifted_by?: string }
 

@@ -4,7 +4,7 @@ import { read, write } from './json'
 import { said, setting } from './settings'
 import type { Undo } from './state'
 import { named } from './told'
-import type { AuditEntry, Meta, MetaValue, Quota, Rate } from './types'
+import type { AuditEntry, Meta, MetaValue, Quota, Rate, RuleMatch } from './types'
 
 type Done = Pick<AuditEntry, 'action' | 'queue' | 'target' | 'before' | 'after'>
 type Fields = Record<string, unknown>
@@ -74,7 +74,7 @@ export function undoOf({ action, queue = '', target = '', before, after }: Done)
     case 'rule.create':
       return { text: `lift ${named(target)}`, run: () => call('DELETE', `${base}/rules/${rest}`) }
     case 'rule.lift': {
-      const match = was && matchOf(String(was['match']))
+      const match = was && ((was['conditions'] as RuleMatch | undefined) ?? matchOf(String(was['match'])))
       if (!match || typeof was?.['action'] !== 'string') return undefined
       const { action: verb, reason } = was as { action: string; reason?: string }
       return { text: `${verb} ${clamped(visible(named(String(was['match']))), 40)} again`, run: () => call('POST', `${base}/rules`, { action: verb, match, ...(reason ? { reason } : {}) }) }

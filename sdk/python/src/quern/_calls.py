@@ -921,7 +921,7 @@ class Calls:
         return found
 
     def set_rule(self, queue: str, body: types.RuleRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Rule:
-        """Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the
+        """Pause or block a queue, a submission, or values of meta keys. From the answer on, no strategy hands out chunks that the
         rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and
         lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another
         reason, end or effect changes that rule. With If-Match, the server changes only a rule with this ETag; with `If-None-
@@ -1895,7 +1895,7 @@ class AsyncCalls:
         return found
 
     async def set_rule(self, queue: str, body: types.RuleRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Rule:
-        """Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the
+        """Pause or block a queue, a submission, or values of meta keys. From the answer on, no strategy hands out chunks that the
         rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and
         lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another
         reason, end or effect changes that rule. With If-Match, the server changes only a rule with this ETag; with `If-None-

@@ -3191,7 +3191,7 @@ class _RuleRequired(TypedDict):
     action: Literal["pause", "block"]
     #: Id in its queue, used only once
     id: str
-    #: The rule covers exactly one of queue, meta and submission
+    #: The rule covers the queue, a submission, or what meta and any say
     match: RuleMatch
     #: Time when it was first set
     since: str
@@ -3227,7 +3227,9 @@ class RuleEffects(TypedDict, total=False):
 
 class RuleMatch(TypedDict, total=False):
     """RuleMatch: see the server's OpenAPI document."""
-    #: One value of one meta key
+    #: Lists of up to 64 values of meta keys: of each key, a submission must have one. Together with meta, at most 8 keys
+    any: dict[str, Optional[list[MetaValue]]]
+    #: Values of meta keys, all of which a submission must have
     meta: Meta
     #: true: the whole queue
     queue: bool
@@ -3238,7 +3240,7 @@ class RuleMatch(TypedDict, total=False):
 class _RuleRequestRequired(TypedDict):
     #: pause or block: both hold chunks back, and a block takes precedence
     action: Literal["pause", "block"]
-    #: The rule covers exactly one of queue, meta and submission
+    #: The rule covers the queue, a submission, or what meta and any say
     match: RuleMatch
 
 

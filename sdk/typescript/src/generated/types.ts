@@ -2439,7 +2439,7 @@ export type Rule = {
   id: string
   /** Caller that lifted it, if known */
   lifted_by?: string
-  /** The rule covers exactly one of queue, meta and submission */
+  /** The rule covers the queue, a submission, or what meta and any say */
   match: RuleMatch
   /** Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one */
   reason?: string
@@ -2457,7 +2457,9 @@ export type RuleEffects = {
 }
 
 export type RuleMatch = {
-  /** One value of one meta key */
+  /** Lists of up to 64 values of meta keys: of each key, a submission must have one. Together with meta, at most 8 keys */
+  any?: { [key: string]: MetaValue[] | null }
+  /** Values of meta keys, all of which a submission must have */
   meta?: Meta
   /** true: the whole queue */
   queue?: boolean
@@ -2472,7 +2474,7 @@ export type RuleRequest = {
   actor?: string
   /** Further effects */
   effects?: RuleEffects
-  /** The rule covers exactly one of queue, meta and submission */
+  /** The rule covers the queue, a submission, or what meta and any say */
   match: RuleMatch
   /** Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one */
   reason?: string

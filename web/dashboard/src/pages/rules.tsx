@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, etagOf, curl, quern, queuePath, valueOf } from '../api'
-import { duration, exact, metaList, moment, shown } from '../format'
+import { duration, exact, moment, shown } from '../format'
 import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
@@ -9,13 +9,13 @@ import { Who } from '../me'
 import { CopyAs } from '../copy'
 import { Outcome, useEdit, type Version } from '../edit'
 import { Empty, Failed, Mark } from '../parts'
-import { ActiveRules, Matched, Reason, effects, ruleFlags, rules } from '../rules'
+import { ActiveRules, Matched, Reason, effects, pairs, ruleFlags, rules } from '../rules'
 import { lacks, may } from '../session'
 import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
 import { Clamp } from '../text'
 import { undoOf } from '../undo'
-import type { Page, Rule, RuleMatch, RuleRequest } from '../types'
+import type { MetaValue, Page, Rule, RuleMatch, RuleRequest } from '../types'
 import { fromLocal } from './schedule-paths'
 
 export function Rules() {
@@ -51,7 +51,7 @@ function Past({ path }: { path: string }) {
   const [n, setN] = useState(more)
   const [end, find] = [q.get('end') ?? '', q.get('find') ?? '']
   const all = list.data?.items ?? []
-  const words = (r: Rule) => [r.reason, r.actor, r.lifted_by, r.action, r.match.submission, r.match.queue ? 'the whole queue' : '', ...metaList(r.match.meta).map(([k, v]) => `${k}=${shown(v)}`)].join(' ').toLowerCase()
+  const words = (r: Rule) => [r.reason, r.actor, r.lifted_by, r.action, r.match.submission, r.match.queue ? 'the whole queue' : '', ...pairs(r.match).map(([k, v]) => `${k}=${shown(v)}`)].join(' ').toLowerCase()
   const fit = all.filter((r) => (!end || r.end === end) && words(r).includes(find.toLowerCase()))
   return (
     <section class="card w12">
@@ -121,7 +121,7 @@ function SetRule({ path }: { path: string }) {
   const edit = useEdit({ // a rule that covers and does the same is there once: to set it again changes it
     now: undefined, changes: version(body).fields, looks: true, pinned: true, log: { queue: of }, said: (name, v) => (name === 'until' ? (v ? moment(String(v)) : 'it is lifted') : typeof v === 'boolean' ? (v ? 'yes' : 'no') : String(v || 'none')),
     read: async () => {
-      const there = (await call<Page<Rule>>('GET', path)).items.find((r) => r.action === verb && write(ruleFlags(r.match)) === write(ruleFlags(body.match)))
+      const there = (await call<Page<Rule>>('GET', path)).items.find((r) => r.action === verb && write(ruleFlags(r.match).sort()) === write(ruleFlags(body.match).sort()))
       if (!there) return undefined
       const now = await call<Rule>('GET', `${path}/${there.id}`)
       return { ...version(now), etag: etagOf(now), target: `rule ${there.id}` }
@@ -142,8 +142,9 @@ function SetRule({ path }: { path: string }) {
   return (
     <form class="stack" onSubmit={set}>
       <span class="seg" role="group" aria-label="What the rule does">{['pause', 'block'].map((v) => <button type="button" key={v} disabled={v === 'block' && !may('admin')} title={v === 'block' ? lacks('admin') : undefined} aria-pressed={verb === v} onClick={() => setVerb(v)}>{v}</button>)}</span>
-      <label class="stack tight">Covers<select value={what} onChange={(e) => setWhat(e.currentTarget.value)}><option value="meta">a meta value</option><option value="submission">one submission</option><option value="queue">the whole queue</option></select></label>
-      {what !== 'queue' && <label class="stack tight">{what === 'meta' ? 'KEY=VALUE' : 'Its id'}<input class="mono" required value={text} list="rule-values" placeholder={what === 'meta' ? 'company=acme' : ''} onInput={(e) => setText(e.currentTarget.value)} /></label>}
+      <label class="stack tight">Covers<select value={what} onChange={(e) => setWhat(e.currentTarget.value)}><option value="meta">a meta value</option><option value="several">several meta values</option><option value="submission">one submission</option><option value="queue">the whole queue</option></select></label>
+      {(what === 'meta' || what === 'submission') && <label class="stack tight">{what === 'meta' ? 'KEY=VALUE' : 'Its id'}<input class="mono" required value={text} list="rule-values" placeholder={what === 'meta' ? 'company=acme' : ''} onInput={(e) => setText(e.currentTarget.value)} /></label>}
+      {what === 'several' && <label class="stack tight">KEY=VALUE, one a line<textarea class="mono" required rows={3} value={text} placeholder={'company=acme\ncompany=globex\nmode=live'} onInput={(e) => setText(e.currentTarget.value)} /><small>A submission must have a value of every key. Of one key, any of its lines will do.</small></label>}
       {what === 'meta' && <datalist id="rule-values">{(keys.value?.keys ?? []).flatMap((k) => k.top.slice(0, 20).map((v) => <option key={k.key + v.value} value={`${k.key}=${v.value}`} />))}</datalist>}
       <label class="stack tight">Why<input required={verb === 'block'} maxLength={500} value={reason} placeholder="their API is down" onInput={(e) => setReason(e.currentTarget.value)} /></label>
       <Who />
@@ -163,9 +164,13 @@ function SetRule({ path }: { path: string }) {
 function matchOf(what: string, text: string): RuleMatch | undefined {
   if (what === 'queue') return { queue: true }
   if (what === 'submission') return /^\d+$/.test(text) ? { submission: text } : undefined
-  const cut = text.indexOf('=')
-  if (cut < 1) return undefined
-  const raw = text.slice(cut + 1)
-  const value = valueOf(raw)
-  return { meta: { [text.slice(0, cut)]: value } }
+  const of = new Map<string, MetaValue[]>()
+  for (const line of what === 'several' ? text.split('\n').filter(Boolean) : [text]) {
+    const cut = line.indexOf('=')
+    if (cut < 1) return undefined
+    const key = line.slice(0, cut)
+    of.set(key, [...(of.get(key) ?? []), valueOf(line.slice(cut + 1))])
+  }
+  const [one, many] = [[...of].filter(([, values]) => values.length === 1), [...of].filter(([, values]) => values.length > 1)]
+  return { ...(one.length > 0 ? { meta: Object.fromEntries(one.map(([k, [v]]) => [k, v!])) } : {}), ...(many.length > 0 ? { any: Object.fromEntries(many) } : {}) }
 }
