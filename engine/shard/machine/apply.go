@@ -90,7 +90,7 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	if m.Replay {
 		return // Replayed offers it
 	}
-	m.Backlog.Rules.SetSubmission(sub, m.Joined.Rules.Own(r.ID, r.Meta()))
+	m.Backlog.Rules.SetSubmission(sub, m.Joined.Rules.Own(r))
 	m.expires(r)
 	if r.Details().After != nil {
 		r.more.Waits = m.Afters.waits[r.Seq]

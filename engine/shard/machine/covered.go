@@ -20,7 +20,7 @@ type Rules interface {
 	// TakenBack is the answer for the token of a reservation that a rule took back, false if none did.
 	TakenBack(r *Record) (queue.Result, bool)
 	// Own is what the rules about this very submission and those about several values say.
-	Own(id queue.SubmissionID, meta queue.Meta) queue.Ruling
+	Own(r *Record) queue.Ruling
 	// HoldsBack says whether it is rules that keep something of the plan from being handed out.
 	HoldsBack(plan *strategy.Plan) bool
 }
@@ -31,7 +31,7 @@ type noRules struct{}
 func (noRules) Covering(queue.SubmissionID, queue.Meta) (r queue.Rule, is bool) { return r, false }
 func (noRules) Spares(*Record, queue.Time) bool                                 { return false }
 func (noRules) TakenBack(*Record) (is queue.Result, was bool)                   { return is, false }
-func (noRules) Own(queue.SubmissionID, queue.Meta) queue.Ruling                 { return queue.Unruled }
+func (noRules) Own(*Record) queue.Ruling                                        { return queue.Unruled }
 func (noRules) HoldsBack(*strategy.Plan) bool                                   { return false }
 
 // Ruled is told whenever in a book rules begin or cease to cover a shown submission.

@@ -85,7 +85,7 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 		m.expires(r)
 		m.Uniques.opened(r)
 		m.Backlog.ShrinkSkips(r.Sub)
-		m.Backlog.Rules.SetSubmission(r.Sub, m.Joined.Rules.Own(r.ID, r.Meta()))
+		m.Backlog.Rules.SetSubmission(r.Sub, m.Joined.Rules.Own(r))
 		m.show(r)
 	}
 	return r, nil

@@ -80,15 +80,19 @@ type sliced struct {
 }
 
 // Own is what the rules about a submission say of it, and those about several values.
-func (p *Part) Own(id queue.SubmissionID, meta queue.Meta) queue.Ruling {
-	if len(p.several) == 0 && p.sliced == nil && len(p.byID) == 0 {
+func (p *Part) Own(r *machine.Record) queue.Ruling {
+	if p.Len() == 0 && p.sliced == nil {
 		return queue.Unruled
 	}
-	is := p.On(queue.RuleMatch{Submission: id})
+	is := p.On(queue.RuleMatch{Submission: r.ID})
 	all := p.several
 	if p.sliced != nil && p.sliced.set != nil {
 		all = append(slices.Clip(all), p.sliced.set)
 	}
+	if len(all) == 0 {
+		return is
+	}
+	meta := r.Meta()
 	for _, of := range all {
 		if of.rule.Ruling() > is && of.conditions.Cover(meta) {
 			is = of.rule.Ruling()
@@ -114,7 +118,7 @@ func (p *Part) reown(from, most int) (next int) {
 }
 
 func (p *Part) reownOne(r *machine.Record) {
-	p.m.Backlog.Rules.SetSubmission(r.Sub, p.Own(r.ID, r.Meta()))
+	p.m.Backlog.Rules.SetSubmission(r.Sub, p.Own(r))
 }
 
 // begin has the backlog go by a rule about several values before it is set, or go on by one that is to be lifted,
