@@ -3,7 +3,6 @@
 //
 //	go run ./internal/mutate [-run REGEXP] [-results FILE] [-again] [-short] [-most N]
 //	go run ./internal/mutate -check                        # which of them fit the code no more
-//	go run ./internal/mutate -draw N [-seed N] FILE...    # prints new ones, drawn from what can be negated, dropped or shifted in FILE
 //
 // Nothing in the tree is written: mutants are built with `go test -overlay`, together where that is possible, so that most of them cost no more
 // than the tests that notice them. Their tests run in short first, and stop at the first failure. What
@@ -32,13 +31,8 @@ func main() {
 	most := flag.Int("most", 0, "stop after this many runs; 0: run all")
 	short := flag.Bool("short", false, "stop after the tests with -short: quicker, and more survive")
 	check := flag.Bool("check", false, "only say which mutants do not fit the code, or do not build")
-	draw := flag.Int("draw", 0, "print this many new mutants of each file given")
-	seed := flag.Uint64("seed", 1, "for -draw")
 	flag.Parse()
 	err := func() error {
-		if *draw > 0 {
-			return drawAll(flag.Args(), *draw, *seed)
-		}
 		if *check {
 			list, err := readLists("internal/mutate/mutants")
 			if err != nil {

@@ -40,38 +40,12 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// The lists of the repository can be read, and what is drawn fits the file that it was drawn from.
-func TestListsAndDraws(t *testing.T) {
-	t.Parallel()
-	if list, err := readLists("mutants"); err != nil || len(list) < 150 {
-		t.Errorf("%d mutants, %v; want at least 150", len(list), err)
-	}
-	changes, err := changesOf("x.go", code)
-	if err != nil || len(changes) < 4 {
-		t.Fatalf("%d changes, %v", len(changes), err)
-	}
-	kinds := map[string]bool{}
-	for _, c := range changes {
-		kinds[c.what] = true
-		list, err := parseList("file x.go\ntests ./x\nmutant m\n" + c.text(code))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, fits := list[0].apply(code); !fits {
-			t.Errorf("%s does not fit:\n%s", c.what, c.text(code))
-		}
-	}
-	if len(kinds) != 4 {
-		t.Errorf("got the kinds %v, want negate, shift, drop and swap", kinds)
-	}
-}
-
 // Every mutant fits the code as it is, exactly once, and its tests exist: one that does not is no longer run, and tells nothing.
 func TestListsFit(t *testing.T) {
 	t.Parallel()
 	list, err := readLists("mutants")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(list) < 150 {
+		t.Fatalf("%d mutants, %v; want at least 150", len(list), err)
 	}
 	root := filepath.Join("..", "..")
 	names := map[string][]string{}
