@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -159,21 +160,13 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 }
 
 func (o *Options) fill() {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
 	}
-	if o.ViewMemory == 0 {
-		o.ViewMemory = views.DefaultMemory
-	}
-	if o.AuditKeep == 0 {
-		o.AuditKeep = DefaultAuditKeep
-	}
-	if o.BallastBytes == 0 {
-		o.BallastBytes = 16 << 20
-	}
+	o.ViewMemory = cmp.Or(o.ViewMemory, views.DefaultMemory)
+	o.AuditKeep = cmp.Or(o.AuditKeep, DefaultAuditKeep)
+	o.BallastBytes = cmp.Or(o.BallastBytes, 16<<20)
 }
 
 // Close commits what is open, answers everybody who waits, and gives the directory free.

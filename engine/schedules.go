@@ -184,9 +184,7 @@ func ticksAfter(spec *schedule.Spec, from, to queue.Time, n int) (ticks []queue.
 // (0: now). Of the definition only what says when it is due is looked at.
 func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out api.SchedulePreview, err error) {
 	now := queue.At(p.q.e.options.Now())
-	if after == 0 {
-		after = now
-	}
+	after = cmp.Or(after, now)
 	switch {
 	case n < 1 || n > queue.MaxPreview:
 		return out, queue.Invalid("/n", "is %d; 1 to %d are allowed", n, queue.MaxPreview)

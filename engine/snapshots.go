@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -76,10 +77,7 @@ func canSnapshot(dir string) error {
 // Save makes a copy of a store durable, and returns the op that names it. It implements shard.Snapshots, as do Has and Keep.
 func (p Snapshots) Save(ctx context.Context, of *store.Cut, epoch uint32, at journal.Position) (made journal.Snapshot, err error) {
 	made = journal.Snapshot{Kept: true, Position: at, Key: fmt.Sprintf("%s/%010d-%020d%s", p.place, epoch, at, p.suffix)}
-	plain := p.plain
-	if plain == "" {
-		plain = p.shelf.name(made.Key) + copySuffix
-	}
+	plain := cmp.Or(p.plain, p.shelf.name(made.Key)+copySuffix)
 	if err := errors.Join(makeDir(filepath.Dir(plain)), removeAll(plain)); err != nil {
 		return made, err
 	}

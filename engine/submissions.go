@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -288,9 +289,7 @@ const (
 // Map says where the chunks of a submission from index `from` up to `to` (not included; 0: the end) stand, in at most `cells` (1 to
 // MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most: of more, at one in every few.
 func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m api.ChunkMap, err error) {
-	if cells == 0 {
-		cells = 500
-	}
+	cells = cmp.Or(cells, 500)
 	if cells < 1 || cells > MaxCells {
 		return m, queue.Invalid("/query/cells", "is %d; 1 to %d are allowed", cells, MaxCells)
 	}

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,7 @@ func New(o Options) (*Catalogue, error) {
 	if err := o.Limits.check(); err != nil {
 		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	dir, err := filepath.Abs(o.Dir) // the child has another working directory in mind
 	if err != nil {
 		return nil, fmt.Errorf("plugins: %w", err)

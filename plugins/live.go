@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,10 +115,7 @@ func (x *Versions) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*api
 		return nil, &queue.Error{Code: queue.CodeConflict,
 			Message: "This server does not show live candidates; leave queue out for synthetic ones."}
 	}
-	rows := d.Rows
-	if rows == 0 {
-		rows = u.version.manifest.WindowDefault
-	}
+	rows := cmp.Or(d.Rows, u.version.manifest.WindowDefault)
 	if rows < 1 || rows > u.version.manifest.WindowMax {
 		return nil, queue.Invalid("/rows", "is %d; the version takes 1 to %d candidates at once", rows, u.version.manifest.WindowMax)
 	}

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"math"
@@ -75,9 +76,7 @@ func (s *samples) Taken(scores []float64, chunks []uint32) {
 	defer s.mu.Unlock()
 	s.windows++
 	s.newest = queue.At(time.Unix(0, s.last.Load()))
-	if s.first == 0 {
-		s.first = s.newest
-	}
+	s.first = cmp.Or(s.first, s.newest)
 	for row, score := range scores {
 		took := chunks != nil && chunks[row] > 0
 		if len(s.scores) < sampleRows {
@@ -181,9 +180,7 @@ func newRecordings(l *Limits) *recordings { return &recordings{limits: l} }
 
 // consider records a batch that faulted, and one of this many others, by its seed.
 func (r *recordings) consider(log *slog.Logger, u *use, b *abi.Batch, scores []float64, err error, now time.Time, every int) {
-	if every == 0 {
-		every = r.limits.RecordEvery
-	}
+	every = cmp.Or(every, r.limits.RecordEvery)
 	faulty := verdictOf(err) == faulted
 	if err != nil && !faulty || !faulty && scramble(b.Seed+1)%uint64(every) != 0 {
 		return

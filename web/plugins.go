@@ -12,6 +12,7 @@ package web
 // versions at once must not overwrite each other unseen.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -326,9 +327,7 @@ func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue,
 	}
 	d := plugins.DryRun{Context: about, Config: configOf(asked.Config), Queue: asked.Queue, Strategy: asked.Strategy,
 		Rows: asked.Rows, Want: asked.Want, Recording: asked.Recording}
-	if d.Strategy == "" {
-		d.Strategy = "OldestFirst"
-	}
+	d.Strategy = cmp.Or(d.Strategy, "OldestFirst")
 	tried, err := c.Versions.Try(ctx, in.Name, in.Version, d)
 	return answered(tried, err, asIs)
 }

@@ -9,6 +9,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,10 +188,7 @@ func urlOf(at *engine.Elsewhere) string {
 
 // oneOf is one of two places that is not this node.
 func oneOf(a, b *engine.Elsewhere) string {
-	if a == nil {
-		a = b
-	}
-	return a.Queue
+	return cmp.Or(a, b).Queue
 }
 
 // peekedKey is where peek leaves what it has read.

@@ -15,6 +15,7 @@ package web
 // is read and shown without a change in this file.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -225,10 +226,7 @@ const defaultTicks = 5
 func (x schedules) preview(_ context.Context, q *engine.Queue,
 	in *queueBody[api.SchedulePreviewRequest]) (*output[api.SchedulePreview], error) {
 	asked := &in.Body.value
-	n := int(asked.N)
-	if n == 0 {
-		n = defaultTicks
-	}
+	n := cmp.Or(int(asked.N), defaultTicks)
 	var def queue.Schedule
 	if err := readFields(queue.ScheduleFields(), asked, &def); err != nil {
 		return nil, err
@@ -302,9 +300,7 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 			out.Template.Chunks.Inline = append(out.Template.Chunks.Inline, append(api.Bytes{}, b...))
 		}
 	}
-	if out.TZ == "" {
-		out.TZ = "UTC"
-	}
+	out.TZ = cmp.Or(out.TZ, "UTC")
 	return out
 }
 

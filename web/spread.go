@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,10 +97,7 @@ func (p *part) relay(c echo.Context) error {
 // Only the headers that a part depends on are sent. The caller's own credential stays here; the hop has its proof.
 func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.Response, error) {
 	in := c.Request()
-	to := p.at.URL
-	if to == "" {
-		to = "http://localhost"
-	}
+	to := cmp.Or(p.at.URL, "http://localhost")
 	to += in.URL.EscapedPath() + "?" + p.query.Encode()
 	r, err := http.NewRequestWithContext(ctx, in.Method, to, bytes.NewReader(p.body))
 	if err != nil {

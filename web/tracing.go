@@ -8,6 +8,7 @@ package web
 // would fill the collector with nothing.
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -274,10 +275,7 @@ func (o ownSpan) Context() string {
 func (o ownSpan) End(n int, err error) {
 	o.span.Set(trace.Int(attrCount, int64(n)))
 	if err != nil {
-		code := string(queue.CodeOf(err))
-		if code == "" {
-			code = "internal"
-		}
+		code := cmp.Or(string(queue.CodeOf(err)), "internal")
 		o.span.Set(trace.Text(attrError, code))
 		o.span.Fail(code)
 	}

@@ -36,9 +36,7 @@ func (a *app) formatFlag(c *cobra.Command, formats ...string) {
 	c.Flags().VarP(&formatValue{to: &a.format, allowed: formats}, "output", "o", "how to print: "+strings.Join(formats, ", "))
 	before := c.PreRunE
 	c.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if a.format == "" {
-			a.format = formats[0]
-		}
+		a.format = cmp.Or(a.format, formats[0])
 		if before != nil {
 			return before(cmd, args)
 		}

@@ -35,9 +35,7 @@ func pluginBuildCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if out == "" {
-				out = filepath.Join(dir, filepath.Base(dir)+".wasm")
-			}
+			out = cmp.Or(out, filepath.Join(dir, filepath.Base(dir)+".wasm"))
 			if err := buildPlugin(cmd.Context(), a, dir, out, sdk); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -52,9 +53,7 @@ var macros = map[string]string{
 // the 30th of February, is refused.
 func Parse(text string, o Options) (*Spec, error) {
 	s := &Spec{text: strings.Join(strings.Fields(text), " "), loc: o.Location}
-	if s.loc == nil {
-		s.loc = time.UTC
-	}
+	s.loc = cmp.Or(s.loc, time.UTC)
 	if o.Anchor.IsZero() {
 		o.Anchor = time.Unix(0, 0)
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -181,33 +182,15 @@ func (o *Options) fill() {
 	if o.Copies.Blobs == nil {
 		o.Copies.Blobs = &o.Store.Blobs
 	}
-	if o.Owner.Patience == 0 {
-		o.Owner.Patience = appendPatience
-	}
-	if o.OpBytes == 0 {
-		o.OpBytes = 64 << 10
-	}
-	if o.CheckpointBytes == 0 {
-		o.CheckpointBytes = 16 << 20
-	}
-	if o.Live == nil {
-		o.Live = NewLiveLimit(0)
-	}
-	if o.Full == nil {
-		o.Full = new(atomic.Bool)
-	}
-	if o.ViewMemory == nil {
-		o.ViewMemory = views.NewMemory(views.DefaultMemory)
-	}
-	if o.RecountEvery == 0 {
-		o.RecountEvery = recount.DefaultEvery
-	}
-	if o.CheckpointEnded == 0 {
-		o.CheckpointEnded = 20_000
-	}
-	if o.CheckpointItems == 0 {
-		o.CheckpointItems = 2000
-	}
+	o.Owner.Patience = cmp.Or(o.Owner.Patience, appendPatience)
+	o.OpBytes = cmp.Or(o.OpBytes, 64<<10)
+	o.CheckpointBytes = cmp.Or(o.CheckpointBytes, 16<<20)
+	o.Live = cmp.Or(o.Live, NewLiveLimit(0))
+	o.Full = cmp.Or(o.Full, new(atomic.Bool))
+	o.ViewMemory = cmp.Or(o.ViewMemory, views.NewMemory(views.DefaultMemory))
+	o.RecountEvery = cmp.Or(o.RecountEvery, recount.DefaultEvery)
+	o.CheckpointEnded = cmp.Or(o.CheckpointEnded, 20_000)
+	o.CheckpointItems = cmp.Or(o.CheckpointItems, 2000)
 }
 
 // newShard is a shard that has no state yet.

@@ -1,6 +1,7 @@
 package sqlitedb
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -101,9 +102,7 @@ func dial(path, mode string) (*Conn, error) {
 }
 
 func (c *Conn) setUp(o Options) error {
-	if o.CacheKiB == 0 {
-		o.CacheKiB = 2000
-	}
+	o.CacheKiB = cmp.Or(o.CacheKiB, 2000)
 	if err := c.Exec(fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA temp_store = MEMORY", o.CacheKiB)); err != nil {
 		return err
 	}
@@ -413,9 +412,7 @@ func (c *Conn) failed(err error) error {
 
 // Lose has every further write fail with this error.
 func (c *Conn) Lose(cause error) {
-	if c.lost == nil {
-		c.lost = cause
-	}
+	c.lost = cmp.Or(c.lost, cause)
 }
 
 // Query runs a statement and calls fn for each row until it returns false or an error. The row is valid during the call;

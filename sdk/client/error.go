@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,7 @@ func (e *Error) Error() string {
 	if e.Detail != "" {
 		text = e.Detail
 	}
-	if text == "" {
-		text = http.StatusText(e.Status)
-	}
+	text = cmp.Or(text, http.StatusText(e.Status))
 	text = "quern: " + text + " (" + strconv.Itoa(e.Status)
 	if e.Code != "" {
 		text += " " + e.Code

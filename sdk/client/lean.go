@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -40,10 +41,7 @@ func newLean(c *Client, u *url.URL, base, socket string, s *settings) *lean {
 		l.network, l.address, l.host = "unix", socket, socketHost
 		return l
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	l.address = net.JoinHostPort(u.Hostname(), port)
 	return l
 }
@@ -55,9 +53,7 @@ func leanTLS(u *url.URL, base *tls.Config) *tls.Config {
 		return nil
 	}
 	config := base.Clone()
-	if config.ServerName == "" {
-		config.ServerName = u.Hostname()
-	}
+	config.ServerName = cmp.Or(config.ServerName, u.Hostname())
 	if config.ClientSessionCache == nil {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // a new connection of the pool resumes the session of an older one
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -36,10 +37,7 @@ func (n *notices) warn(err error, about ...any) {
 	if !due {
 		return
 	}
-	log := n.log
-	if log == nil {
-		log = slog.Default()
-	}
+	log := cmp.Or(n.log, slog.Default())
 	about = append(about, "error", err.Error())
 	if missed > 0 {
 		about = append(about, "more_like_it", missed)

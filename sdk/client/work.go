@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,9 +73,7 @@ type Chunk struct {
 // chunk.
 func (c *Chunk) Then(n *api.NewSubmission) {
 	next := *n
-	if next.Trace == "" {
-		next.Trace = c.Trace
-	}
+	next.Trace = cmp.Or(next.Trace, c.Trace)
 	c.then = append(c.then, wire.AppendInsert(nil, &next))
 }
 
@@ -125,23 +124,17 @@ const (
 )
 
 func (o *WorkOptions) fill(c *Client) error {
-	if o.Queue == "" {
-		o.Queue = "default"
-	}
+	o.Queue = cmp.Or(o.Queue, "default")
 	o.Concurrency = max(o.Concurrency, 1)
 	if o.Concurrency > maxHeld || o.Prefetch > maxHeld-o.Concurrency {
 		return fmt.Errorf("quern: work: Concurrency and Prefetch together are %d; at most %d are allowed",
 			o.Concurrency+o.Prefetch, maxHeld)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultReservation
-	}
+	o.Timeout = cmp.Or(o.Timeout, defaultReservation)
 	if o.Timeout < minReservation {
 		return fmt.Errorf("quern: work: Timeout is %v; it must be at least %v", o.Timeout, minReservation)
 	}
-	if o.Wait == 0 {
-		o.Wait = defaultWait
-	}
+	o.Wait = cmp.Or(o.Wait, defaultWait)
 	if o.Wait < 0 || o.Wait > maxWait {
 		return fmt.Errorf("quern: work: Wait is %v; it must be from 0 to %v", o.Wait, maxWait)
 	}

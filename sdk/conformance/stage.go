@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,9 +126,7 @@ func play(ctx context.Context, sc *Scenario, tier Tier, patience time.Duration, 
 
 func (o *Options) fill(name string, tier Tier) {
 	o.Scenario = name
-	if o.Role == "" {
-		o.Role = "work"
-	}
+	o.Role = cmp.Or(o.Role, "work")
 	if o.Role != "work" {
 		return
 	}
@@ -137,12 +136,9 @@ func (o *Options) fill(name string, tier Tier) {
 	if tier == Sequential {
 		o.Concurrency, o.Prefetch = 1, 0
 	}
-	if o.TimeoutMS == 0 {
-		o.TimeoutMS = 600_000 // beyond the length of a scenario: a routine extension hides nothing that was to come at once
-	}
-	if o.WaitMS == 0 {
-		o.WaitMS = 20_000
-	}
+	// beyond the length of a scenario: a routine extension hides nothing that was to come at once
+	o.TimeoutMS = cmp.Or(o.TimeoutMS, 600_000)
+	o.WaitMS = cmp.Or(o.WaitMS, 20_000)
 }
 
 // What stands for addresses in a scenario.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -232,9 +233,7 @@ func fieldName(f reflect.StructField) (name string, required bool) {
 	if name == "-" || !f.IsExported() {
 		return "", false
 	}
-	if name == "" {
-		name = f.Name
-	}
+	name = cmp.Or(name, f.Name)
 	return name, !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") &&
 		f.Tag.Get("required") != "false"
 }

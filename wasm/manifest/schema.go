@@ -231,10 +231,7 @@ func (s *Schema) checkObject(object map[string]any, pointer string, f *findings)
 	out := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		at := pointer + "/" + escape(key)
-		sub := s.properties[key]
-		if sub == nil {
-			sub = s.others
-		}
+		sub := cmp.Or(s.properties[key], s.others)
 		switch {
 		case sub != nil:
 			out[key] = sub.check(object[key], at, f)

@@ -3,6 +3,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,18 +91,10 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 }
 
 func (o *Options) complete() error {
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
-	if o.Conns == 0 {
-		o.Conns = DefaultConns
-	}
-	if o.Try == 0 {
-		o.Try = DefaultTry
-	}
-	if o.Patience == 0 {
-		o.Patience = DefaultPatience
-	}
+	o.Schema = cmp.Or(o.Schema, DefaultSchema)
+	o.Conns = cmp.Or(o.Conns, DefaultConns)
+	o.Try = cmp.Or(o.Try, DefaultTry)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	switch {
 	case !schemas.MatchString(o.Schema) || len(o.Schema) > 2 && o.Schema[:3] == "pg_":
 		return fmt.Errorf("pg: the schema %.100q is not 1 to 48 of the characters a-z, 0-9 and _, with no digit and no pg_ in front",

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,15 +39,11 @@ func newPool(ctx context.Context, o Options, conns int, durability string) (*pgx
 	}
 	config.MaxConns, config.MinConns = int32(conns), 0
 	c := config.ConnConfig
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	if c.ValidateConnect == nil { // of several hosts, and after a failover
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "quern"
-	}
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "quern")
 	c.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {

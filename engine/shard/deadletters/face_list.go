@@ -102,9 +102,7 @@ const deadPage = 200
 // Ids, not letters: a submission may have millions of them, and most filters already decide by the submission.
 func (l *Letters) submissions(ctx context.Context,
 	before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
-	if before == 0 {
-		before = 1<<63 - 1
-	}
+	before = cmp.Or(before, 1<<63-1)
 	l.Look(func(*machine.Machine) {
 		l.Part().Index.Before(before, 1<<31-1, func(r *machine.Record) bool {
 			ids = append(ids, r.ID)

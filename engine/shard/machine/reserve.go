@@ -9,6 +9,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"time"
 
@@ -126,11 +127,7 @@ func EachStanding(plan *strategy.Plan, fn func(*strategy.Branch)) {
 
 // Timeout is how long a request may hold its chunks.
 func (m *Machine) Timeout(q *Request) time.Duration {
-	timeout := q.Timeout
-	if timeout == 0 {
-		timeout = m.Settings.ReservationTimeout
-	}
-	return min(timeout, m.Settings.MaxReservation)
+	return min(cmp.Or(q.Timeout, m.Settings.ReservationTimeout), m.Settings.MaxReservation)
 }
 
 // Reserve follows the views of the plan's branches in their order until `most` chunks are

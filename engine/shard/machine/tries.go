@@ -15,6 +15,7 @@ package machine
 // is applied.
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -109,10 +110,7 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	}
 	at, asked := item.Retry(now)
 	if op.NotBefore = at; !asked {
-		b := r.Details().retry
-		if b == nil {
-			b = &m.Settings.RetryBackoff
-		}
+		b := cmp.Or(r.Details().retry, &m.Settings.RetryBackoff)
 		op.NotBefore = backoff(b, int(op.Attempts), now, m.Rnd)
 	}
 	m.Encode(now).Return(op)

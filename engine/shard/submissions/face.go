@@ -102,9 +102,7 @@ const (
 // have to look at too many ends before `limit`, perhaps with none.
 func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID,
 	limit int) (list []queue.Submission, next queue.SubmissionID, err error) {
-	if before == 0 {
-		before = math.MaxInt64
-	}
+	before = cmp.Or(before, math.MaxInt64)
 	if f.Before != 0 {
 		before = min(before, f.Before)
 	}

@@ -142,9 +142,7 @@ func (r *Roster) Join(name, incarnation string, a *Stream, now queue.Time) {
 	if !slices.Contains(c.succeeded, incarnation) {
 		c.follow(cmp.Or(incarnation, c.Incarnation, before), cmp.Or(c.Incarnation, before))
 	}
-	if c.Since == 0 {
-		c.Since = now
-	}
+	c.Since = cmp.Or(c.Since, now)
 	if len(c.Streams) == 0 {
 		r.Attached++
 	}
