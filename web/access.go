@@ -324,15 +324,8 @@ func (a *auth) callerOf(c echo.Context, token *access.Token) (*access.Caller, er
 }
 
 func printable(text string) bool {
-	if len(text) > queue.MaxActorBytes || !utf8.ValidString(text) {
-		return false
-	}
-	for _, c := range text {
-		if !unicode.IsPrint(c) {
-			return false
-		}
-	}
-	return true
+	return len(text) <= queue.MaxActorBytes && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
 }
 
 // fromOf is where a request came from, also one that another node has sent on.

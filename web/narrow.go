@@ -256,8 +256,5 @@ func within[T any](ctx context.Context, list []T, covers func(*T) bool) []T {
 
 // coversEntries says whether a filter keeps within the restriction: one that asks for the entry does.
 func coversEntries(bound *access.Restriction, entries []queue.MetaEntry) bool {
-	if slices.Contains(entries, bound.Entry) {
-		return true
-	}
-	return !bound.Tenant()
+	return slices.Contains(entries, bound.Entry) || !bound.Tenant()
 }

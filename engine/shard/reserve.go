@@ -16,6 +16,7 @@ package shard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -277,12 +278,7 @@ func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan,
 }
 
 func nothingIn(heads []backlog.Head) bool {
-	for _, h := range heads {
-		if h != (backlog.Head{}) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(heads, func(h backlog.Head) bool { return h != backlog.Head{} })
 }
 
 // look is one hold of the mutex of Heads; again: it has to go on. The mutex is held.

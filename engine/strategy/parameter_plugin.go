@@ -59,10 +59,8 @@ func readVersion(t token) (version, wrong string) {
 }
 
 func isPluginName(text string) bool {
-	if len(text) == 0 || len(text) > maxPluginName || text[0] < 'a' || text[0] > 'z' {
-		return false
-	}
-	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return len(text) > 0 && len(text) <= maxPluginName && text[0] >= 'a' && text[0] <= 'z' &&
+		strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // isVersion is what manifests have: three numbers and maybe a suffix.

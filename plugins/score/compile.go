@@ -2,6 +2,7 @@ package score
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/abi"
@@ -100,12 +101,7 @@ func (g *generator) collect(t *strategy.Term) {
 
 // text is the number of a string, -1 when it is not known yet.
 func (g *generator) text(text string) int {
-	for i := range g.texts {
-		if g.texts[i] == text {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(g.texts, text)
 }
 
 func (g *generator) module() []byte {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,12 +127,7 @@ func (s *stage) logged(text string) (n int) {
 // awaitError waits until the worker has ended by itself with an error that is no answer of the server.
 func (s *stage) awaitError() {
 	s.await("the client says error", func() bool {
-		for _, line := range s.lines {
-			if strings.HasPrefix(line, "error ") {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(s.lines, func(line string) bool { return strings.HasPrefix(line, "error ") })
 	})
 	s.awaitExit(1)
 }

@@ -260,7 +260,7 @@ func (s *scanner) bytesObject(key bool) (value []byte, isKey bool) {
 func (s *scanner) base64(text []byte) []byte {
 	start := len(s.scratch)
 	var err error
-	if !hasLineBreak(text) {
+	if !bytes.ContainsAny(text, "\r\n") {
 		s.scratch, err = base64.StdEncoding.Strict().AppendDecode(s.scratch, text)
 		if err == nil && len(s.scratch) == start {
 			return []byte{} // not nil, which would be none
@@ -272,15 +272,6 @@ func (s *scanner) base64(text []byte) []byte {
 	s.fail(api.Base64Detail)
 	s.pointer += "/base64"
 	return nil
-}
-
-func hasLineBreak(text []byte) bool {
-	for _, c := range text {
-		if c == '\n' || c == '\r' {
-			return true
-		}
-	}
-	return false
 }
 
 // surrogateError refuses a document with an escape like \ud83d that is half of a character, nil if it has none. Go would read

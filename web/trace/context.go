@@ -84,12 +84,7 @@ func lower(dst []byte, text string) bool {
 }
 
 func printable(text string) bool {
-	for _, c := range []byte(text) {
-		if c < 0x20 || c > 0x7e {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(c rune) bool { return c < 0x20 || c > 0x7e })
 }
 
 // String is the form that Parse reads, "" of no context.

@@ -146,12 +146,7 @@ func nextRate(views []*backlog.View) (next int64, behind bool) {
 func Matches(plan *strategy.Plan, meta queue.Meta) bool {
 	for i := range plan.Branches {
 		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
-			for _, f := range leaf.Filters {
-				if !f.Admits(meta.Find(f.Key)) {
-					return true
-				}
-			}
-			return false
+			return slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool { return !f.Admits(meta.Find(f.Key)) })
 		})
 		if !none {
 			return true

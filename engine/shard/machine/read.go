@@ -63,10 +63,7 @@ func (f *Filter) Matches(r *Record) bool {
 	if len(f.States) > 0 && !slices.Contains(f.States, r.State) {
 		return false
 	}
-	if f.Schedule != "" && r.Details().Schedule != f.Schedule {
-		return false
-	}
-	return f.ofMeta(r.Meta())
+	return (f.Schedule == "" || r.Details().Schedule == f.Schedule) && f.ofMeta(r.Meta())
 }
 
 func (f *Filter) ofMeta(meta queue.Meta) bool {
