@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -70,11 +71,7 @@ func groupsOf(work Work) ([]string, error) {
 	g := work.(*Sharded).groups
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	names := make([]string, 0, len(g.byName))
-	for name := range g.byName {
-		names = append(names, name)
-	}
-	return names, nil
+	return slices.AppendSeq(make([]string, 0, len(g.byName)), maps.Keys(g.byName)), nil
 }
 
 // Group is one group of a queue. CodeUnknownGroup: no open submission is of it, and no one created it.

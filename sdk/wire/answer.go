@@ -185,11 +185,8 @@ func appendResults(dst []byte, results []Result) []byte {
 
 // Decode reads the answer of a reserve.
 func (r *ReserveResponse) Decode(data []byte) error {
-	s := r.scan.begin(data)
-	s.lenient = true
 	r.reset()
-	reserveResponse.read(s, r)
-	return s.finish()
+	return reserveResponse.lenient(&r.scan, data, r)
 }
 
 func (r *ReserveResponse) reset() {
@@ -200,21 +197,15 @@ func (r *ReserveResponse) reset() {
 
 // Decode reads the answer of a complete, fail, extend or release.
 func (r *ResultsResponse) Decode(data []byte) error {
-	s := r.scan.begin(data)
-	s.lenient = true
 	r.Results = r.Results[:0]
-	resultsResponse.read(s, r)
-	return s.finish()
+	return resultsResponse.lenient(&r.scan, data, r)
 }
 
 // Decode reads the answer of an exchange.
 func (r *ExchangeResponse) Decode(data []byte) error {
-	s := r.scan.begin(data)
-	s.lenient = true
 	r.reset()
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
-	exchangeResponse.read(s, r)
-	return s.finish()
+	return exchangeResponse.lenient(&r.scan, data, r)
 }
 
 var (

@@ -13,43 +13,33 @@ func tooMany(most int) string { return "has more than " + strconv.Itoa(most) + "
 
 // Decode reads the body of a complete.
 func (r *CompleteRequest) Decode(data []byte) error {
-	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	completeRequest.read(s, r)
-	return s.finish()
+	return completeRequest.decode(&r.scan, data, r)
 }
 
 // Decode reads the body of a fail.
 func (r *FailRequest) Decode(data []byte) error {
-	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	failRequest.read(s, r)
-	return s.finish()
+	return failRequest.decode(&r.scan, data, r)
 }
 
 // Decode reads the body of an extend.
 func (r *ExtendRequest) Decode(data []byte) error {
-	s := r.scan.begin(data)
 	r.Items, r.Consumer = r.Items[:0], nil
-	extendRequest.read(s, r)
-	return s.finish()
+	return extendRequest.decode(&r.scan, data, r)
 }
 
 // Decode reads the body of a release.
 func (r *ReleaseRequest) Decode(data []byte) error {
-	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	releaseRequest.read(s, r)
-	return s.finish()
+	return releaseRequest.decode(&r.scan, data, r)
 }
 
 // Decode reads the body of an exchange.
 func (r *ExchangeRequest) Decode(data []byte) error {
-	s := r.scan.begin(data)
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
 	r.HasReserve, r.Consumer = false, nil
-	exchangeRequest.read(s, r)
-	return s.finish()
+	return exchangeRequest.decode(&r.scan, data, r)
 }
 
 var (

@@ -25,9 +25,7 @@ func (r *InsertRequest) DecodeNext(data []byte) error {
 
 func (r *InsertRequest) decode(data []byte, form object[InsertRequest]) error {
 	r.reset()
-	s := r.scan.begin(data)
-	form.read(s, r)
-	return s.finish()
+	return form.decode(&r.scan, data, r)
 }
 
 // DecodeLines reads the body of an insert as JSON lines: the submission without its chunks, then a chunk's bytes per line.

@@ -10,9 +10,7 @@ import (
 // Decode reads the body of an insert of many as one JSON object.
 func (r *InsertManyRequest) Decode(data []byte) error {
 	*r = InsertManyRequest{Submissions: r.Submissions[:0], scan: r.scan}
-	s := r.scan.begin(data)
-	insertManyRequest.read(s, r)
-	return s.finish()
+	return insertManyRequest.decode(&r.scan, data, r)
 }
 
 var insertManyRequest = object[InsertManyRequest]{
@@ -94,11 +92,8 @@ type InsertManyResponse struct {
 
 // Decode reads the answer.
 func (r *InsertManyResponse) Decode(data []byte) error {
-	s := r.scan.begin(data)
-	s.lenient = true
 	r.Submissions = r.Submissions[:0]
-	insertManyResponse.read(s, r)
-	return s.finish()
+	return insertManyResponse.lenient(&r.scan, data, r)
 }
 
 var (

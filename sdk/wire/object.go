@@ -36,6 +36,19 @@ func (o object[T]) read(s *scanner, to *T) (seen fields) {
 	return seen
 }
 
+// decode reads data, which is one object.
+func (o object[T]) decode(s *scanner, data []byte, to *T) error {
+	o.read(s.begin(data), to)
+	return s.finish()
+}
+
+// lenient is decode for answers: fields that a newer server adds are passed over.
+func (o object[T]) lenient(s *scanner, data []byte, to *T) error {
+	s.begin(data).lenient = true
+	o.read(s, to)
+	return s.finish()
+}
+
 // find is the place of a field, which is looked for from the place `from` on; -1: there is none of this name.
 func (o object[T]) find(name []byte, from int) int {
 	for at := from; at < len(o); at++ {
