@@ -146,7 +146,9 @@ func nextRate(views []*backlog.View) (next int64, behind bool) {
 func Matches(plan *strategy.Plan, meta queue.Meta) bool {
 	for i := range plan.Branches {
 		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
-			return slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool { return !f.Admits(meta.Find(f.Key)) })
+			return slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
+				return !f.Admits(meta.Find(f.Key))
+			})
 		})
 		if !none {
 			return true
