@@ -374,6 +374,43 @@ test('a rule is set, stands on every page, is obeyed by the next reservation, an
   await t.close()
 })
 
+test('a rule about several values is set and lifted', async () => {
+  for (const [firm, mode] of [['first', 'live'], ['second', 'live'], ['first', 'test'], ['third', 'live']]) await insert(quern.url, 4, { firm, mode })
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/rules')
+  await t.page.getByLabel('Covers').selectOption('several meta values')
+  await t.page.getByLabel('KEY=VALUE, one a line').fill('firm=first\nfirm=second\nmode=live')
+  await t.page.getByLabel('Why').fill('a bad import')
+  await t.page.getByRole('textbox', { name: 'Who' }).fill('ana')
+  await t.page.getByRole('button', { name: 'Pause', exact: true }).last().click()
+  const active = t.page.getByRole('region', { name: 'Active rules' })
+  await active.getByText('a bad import').waitFor()
+  const [rule] = (await call(quern.url, 'GET', '/v1/queues/default/rules')).items
+  assert.deepEqual(rule.match, { meta: { mode: 'live' }, any: { firm: ['first', 'second'] } })
+  await eventually(async () => assert.match(await active.textContent(), /mode=live.*firm=first.*firm=second.*lifted8Lift/))
+  await t.page.getByRole('button', { name: /^Lift rule/ }).first().click()
+  await t.page.getByRole('dialog').getByRole('button', { name: 'Lift' }).click()
+  await eventually(async () => assert.equal((await call(quern.url, 'GET', '/v1/queues/default/rules')).items.length, 0))
+  await t.go('#/activity')
+  await t.page.getByText(/firm in \(.*mode=/).first().waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('one chunk is cancelled on its page', async () => {
+  const { id } = await insert(quern.url, 3, { firm: 'one chunk' })
+  const t = await open(chromium.b, quern.url)
+  await t.go(`#/submissions/${id}/1`)
+  await t.page.getByRole('button', { name: 'Cancel…' }).click()
+  const question = t.page.getByRole('dialog', { name: 'Cancel chunk 1?' })
+  await question.getByRole('button', { name: 'Cancel', exact: true }).click()
+  await t.page.getByText('skipped').first().waitFor()
+  assert.equal((await call(quern.url, 'GET', `/v1/submissions/${id}`)).skipped, 1)
+  await t.page.getByRole('button', { name: 'Cancel…' }).waitFor({ state: 'detached' })
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('chosen submissions get another priority, and are cancelled after a question', async () => {
   const ids = []
   for (let i = 0; i < 3; i++) ids.push((await insert(quern.url, 10, { many: 'yes' })).id)
