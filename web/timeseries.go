@@ -72,15 +72,9 @@ func (x queues) series(_ context.Context, q *engine.Queue, in *seriesInput) (*ou
 // The names are those of the parameter's enum; huma refuses others before a handler runs.
 var seriesSteps = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
 
-// keySeriesInput names a meta key. The request names no values: the answer has those with the most chunks in flight,
-// which are the rows of a heat map.
-type keySeriesInput struct {
-	QueuePath
-	Key string `path:"key" maxLength:"64" doc:"The meta key"`
-}
-
+// The request names no values: the answer has those with the most chunks in flight, which are the rows of a heat map.
 // A key that no submission has yields an empty answer; one that cannot be a key is an error, because it is a typo.
-func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput) (*output[api.KeySeries], error) {
+func (x queues) keySeries(_ context.Context, q *engine.Queue, in *KeyPath) (*output[api.KeySeries], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",
 			queue.MaxMetaKeyBytes)
