@@ -40,7 +40,9 @@ func anything(l *Ledger, rnd *rand.Rand, tenant uint32, cost Cost) {
 	case 4:
 		l.Block(tenant)
 	case 5:
-		l.Unblock(tenant)
+		if l.Info(tenant).State == Blocked {
+			l.Join(tenant)
+		}
 	case 6:
 		l.SetWeight(tenant, Weight(rnd.Uint32N(1<<rnd.IntN(22))))
 	case 7:
@@ -105,7 +107,7 @@ func TestEndurance(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(s, 1))
 	for pick := range picks {
 		if other := uint32(1 + rnd.IntN(tenants-1)); large.Info(other).State == Blocked {
-			large.Unblock(other)
+			large.Join(other)
 		} else if rnd.IntN(2) == 0 {
 			large.Block(other)
 		}

@@ -189,7 +189,7 @@ func (l *Ledger) served(cost int64) {
 	}
 }
 
-// Block says that the tenant has something to offer but may not. Its lag is frozen until Join, Unblock or Leave.
+// Block says that the tenant has something to offer but may not. Its lag is frozen until Join or Leave.
 func (l *Ledger) Block(tenant uint32) {
 	s := l.slot(tenant)
 	switch s.state {
@@ -206,13 +206,6 @@ func (l *Ledger) Block(tenant uint32) {
 	l.frozen.enter(s, l.running.exit(s))
 	s.state = Blocked
 	l.blocked++
-}
-
-// Unblock says that the tenant may offer again what it has. It is Join for the blocked, and nothing for others.
-func (l *Ledger) Unblock(tenant uint32) {
-	if l.slot(tenant).state == Blocked {
-		l.Join(tenant)
-	}
 }
 
 // SetWeight changes the tenant's weight, limited to MinWeight..MaxWeight, from the next pick on. Its lag stays. The weight is

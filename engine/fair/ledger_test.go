@@ -52,7 +52,6 @@ func TestEmpty(t *testing.T) {
 	t.Parallel()
 	l := new(Ledger)
 	l.Leave(3)
-	l.Unblock(4)
 	l.Refund(5, Chunk)
 	l.Forget(99)
 	if tenant, ok := l.Pick(); ok {
@@ -190,7 +189,7 @@ func TestBlocked(t *testing.T) {
 	}
 	l.SetWeight(0, WeightOf(5))
 	l.SetWeight(0, WeightOf(1))
-	l.Unblock(0)
+	l.Join(0)
 	if got := l.Lag(0); math.Abs(float64(got-lag)) > 2 {
 		t.Errorf("after it: lag %d, want %d within rounding", got, lag)
 	}
@@ -431,7 +430,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("Time(%v) = %d, want %d", d, got, want)
 		}
 	}
-	if got := DefaultWeight.Float(); got != 1 {
-		t.Errorf("the default weight is %v, want 1", got)
+	if got := WeightOf(1); got != DefaultWeight {
+		t.Errorf("the default weight is %d, want that of 1, %d", DefaultWeight, got)
 	}
 }

@@ -54,6 +54,3 @@ func WeightOf(w float64) Weight {
 		return MinWeight
 	}
 }
-
-// Float is the weight as a number, 0.001 to 1000.
-func (w Weight) Float() float64 { return float64(w) / 1000 }

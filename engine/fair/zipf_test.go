@@ -33,7 +33,7 @@ func TestZipf(t *testing.T) {
 			if zipfWeights {
 				weight = WeightOf(1000 * math.Pow(float64(order[i]+1), -1.1))
 			}
-			weights[i] = weight.Float()
+			weights[i] = float64(weight) / 1000
 			total += int(backlog[i])
 			l.SetWeight(uint32(i), weight)
 			l.Join(uint32(i))

@@ -13,14 +13,12 @@ import (
 
 // usedBy are declarations that no code but tests names, with who does use them.
 var usedBy = map[string]string{
-	"engine/fair.Unblock":            "the counterpart of Block; the backlog has the tenant join, the oracle's tests do not",
 	"engine/queue.NotEmpty":          "the zero value: an answer that has something",
 	"engine/queue.OutcomeInvalid":    "the zero value: no item may be left without an outcome",
 	"engine/shard/shell.MostLooks":   "tests of simtest: what one hold of the mutex looks at is bounded",
 	"engine/shard.SetFull":           "tests of simtest: a disk that is full, and has room again",
 	"engine/store.Less":              "container/heap",
 	"engine/store.Push":              "container/heap",
-	"engine/strategy.Rank":           "tests of the sandbox: what a window's scores come to",
 	"plugins/score.firstLocal":       "the zero value of the locals that follow it",
 	"web/site.Generate":              "goldmark: the anchors of headings",
 	"web/site.Put":                   "goldmark: the same",
