@@ -134,7 +134,9 @@ func settingText[T any](d *queue.Field[T], value any) string {
 		if v == 0 && d.Range.Zero != "" {
 			return "0 (" + d.Range.Zero + ")"
 		}
-		return queue.ShortDuration(time.Duration(v) * d.Range.Unit)
+		if d.Range.Unit != 0 {
+			return queue.ShortDuration(time.Duration(v) * d.Range.Unit)
+		}
 	case api.Backoff:
 		return backoffText(v)
 	}
