@@ -167,8 +167,7 @@ func New(o Options) (*Server, error) {
 	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.streams.count, &s.auth.answers); err != nil {
 		return nil, err
 	}
-	wall := func() time.Time { return s.clock.wall() }
-	if s.connections, err = newConnections(o.Registerer, o.Connections, wall); err != nil {
+	if s.connections, err = newConnections(o.Registerer, o.Connections, o.Wall); err != nil {
 		return nil, err
 	}
 	s.echo.Use(s.observe)

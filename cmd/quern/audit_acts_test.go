@@ -237,8 +237,8 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 		in = `"version":`
 	case "submission.cancel":
 		before = `{"available":1,"done":0}`
-	case "chunk.cancel":
-		before = `{"state":"ready"}`
+	case "chunk.cancel": // of a submission whose run_at is to come
+		before = `{"state":"waiting"}`
 	case "submission.delete":
 		before = `{"chunks":2,"done":0,"state":"cancelled"}`
 	case "dead_letter.change":
