@@ -76,6 +76,9 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 				if n.Filter.Key != "" {
 					within, _ = within.filtered(n.Filter)
 				}
+				for _, need := range needsOf(t, n) {
+					within, _ = within.filtered(need)
+				}
 				switch {
 				case n.Block == preferDistinctDefinition.name && !n.Soft:
 					key, missing, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(n.Text, "PreferDistinct("), ")"), ", missing=")
@@ -137,4 +140,17 @@ func TestNodes(t *testing.T) {
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), want)
 	}
+}
+
+// needsOf are the filters that the formula of a Score needs: its leaves have them, though no block of the text says them.
+func needsOf(t *rapid.T, n *Node) []Filter {
+	formula, is := strings.CutSuffix(n.Text, ")")
+	if n.Block != "Score" || !is {
+		return nil
+	}
+	s, err := Parse(formula + ", Random)")
+	if err != nil {
+		t.Fatalf("%s is no formula: %v", n.Text, err)
+	}
+	return s.root.(*scoredBlock).scored.Expression.Needs()
 }
