@@ -216,7 +216,7 @@ func listCommand(a *app) *cobra.Command {
 	return c
 }
 
-// filterFlags are those that say which submissions.
+// filterFlags makes the flags that choose submissions.
 func (o *listOptions) filterFlags(c *cobra.Command) {
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")

@@ -76,7 +76,7 @@ func (c Conditions) Cover(meta Meta) bool {
 	return true
 }
 
-// Values are those that a key may have; nil: the conditions do not name it.
+// Values returns the values that a key may have. It returns nil if the conditions do not name the key.
 func (c Conditions) Values(key MetaKey) []MetaValue {
 	for i := range c {
 		if c[i].Key == key {
