@@ -67,7 +67,7 @@ type auth struct {
 	sessions sessions
 	far      *farSessions
 	guesses  guesses
-	hops     *hops // nil: there is no cluster
+	hops     *hops // of a server that is alone, for what it asks itself
 }
 
 // good says whether a credential would be accepted now.
@@ -111,10 +111,12 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 			err = nil // the operation is for all
 		default:
 			token.Note(now)
-			if err := a.enter(token, started); err != nil {
-				return nil, err
+			if !ofShardCall(c) { // the call that asks for this part has entered
+				if err := a.enter(token, started); err != nil {
+					return nil, err
+				}
+				use = token.Use
 			}
-			use = token.Use
 			err = a.authorize(c, op, token)
 		}
 	}

@@ -231,7 +231,9 @@ const (
 
 // routes are the part of the table about reservations as operators see them.
 func (x held) routes(r *router) {
-	registerIn(r, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations",
+	registerIn(r, operation{id: "list-reservations",
+		shards: joinedList(heldOverShards),
+		method: "GET", path: "/v1/queues/{queue}/reservations",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
 		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldList().document()}, x.list)
 	registerIn(r, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},

@@ -57,7 +57,9 @@ type deadLetters struct{ engine *engine.Engine }
 func (x deadLetters) routes(r *router) {
 	// A letter belongs to a submission, whose meta decides whether a token covers it: inSub for one letter, ownMeta
 	// in the filter of a list.
-	registerIn(r, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
+	registerIn(r, operation{id: "list-dead-letters",
+		shards: newestChunks(letterPlace),
+		method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
 	registerIn(r, operation{id: "list-dead-letter-groups", method: "GET",
@@ -65,26 +67,26 @@ func (x deadLetters) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout,
 		params: groupList().document()}, x.groups)
-	registerIn(r, operation{id: "get-dead-letter", method: "GET",
+	registerIn(r, operation{id: "get-dead-letter", shards: inShardOf("submission"), method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub,
 		tag:     tagDeadLetters,
 		summary: "Read a dead letter with its last 10 attempts"}, x.get)
-	registerIn(r, operation{id: "redrive-dead-letter",
+	registerIn(r, operation{id: "redrive-dead-letter", shards: inShardOf("submission"),
 		act: act{"dead_letter.redrive", "submission {submission} chunk {index}"}, method: "POST",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
 		narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Redrive a dead chunk", about: redriveAbout}, x.redrive)
-	registerIn(r, operation{id: "forward-dead-letter",
+	registerIn(r, operation{id: "forward-dead-letter", shards: inShardOf("submission"),
 		act: act{"dead_letter.forward", "submission {submission} chunk {index}"}, method: "POST",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
 		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
 		summary: "Forward a dead chunk to another queue", about: forwardAbout}, x.forward)
-	registerIn(r, operation{id: "put-dead-letter-content", brings: true,
+	registerIn(r, operation{id: "put-dead-letter-content", shards: inShardOf("submission"), brings: true,
 		act: act{"dead_letter.change", "submission {submission} chunk {index}"}, method: "PUT",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/content", scope: scopeOperate,
 		narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Change the content of a dead chunk", about: changeAbout}, x.change)
-	registerIn(r, operation{id: "delete-dead-letter",
+	registerIn(r, operation{id: "delete-dead-letter", shards: inShardOf("submission"),
 		act: act{"dead_letter.delete", "submission {submission} chunk {index}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub,
 		tag:     tagDeadLetters,

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -75,6 +76,16 @@ type hop struct {
 // hops seal what nodes tell each other of a call, so that no one but a node can say it. Every node has the same key
 // (engine.Nodes.HopKey); clients never see it.
 type hops struct{ key []byte }
+
+// newHops has the key of all nodes. A server that is alone draws one for each start, as only it reads what it seals.
+func newHops(nodes *engine.Nodes) *hops {
+	if nodes != nil {
+		return &hops{nodes.HopKey()}
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // it never fails: the program ends first
+	return &hops{key}
+}
 
 // smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are
 // one packet, and the other node wakes up once. A call that is sent again because an idle connection turned out to
@@ -325,7 +336,7 @@ func (x *hops) mac(text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// of reads what another node says of a call; nil: no node has sent it on, or there is no cluster.
+// of reads what another node says of a call; nil: no node has sent it on.
 // Without the right MAC the header counts as absent, not as an error: a client that sends one gets no more rights
 // than one that sends none.
 func (x *hops) of(r *http.Request) *hop {

@@ -191,6 +191,10 @@ func (b *bounded) fill(v reflect.Value, depth int) {
 	case api.Bytes:
 		v.SetBytes([]byte(text))
 		return
+	case []api.MissingShard:
+		one := api.MissingShard{Shard: text[:min(len(text), queue.MaxQueueNameBytes)], Code: api.CodeQuarantined, Detail: text[:min(len(text), 500)]}
+		v.Set(reflect.ValueOf(slices.Repeat([]api.MissingShard{one}, queue.MaxQueueShards)))
+		return
 	}
 	items := 1
 	if len(b.items) > 0 {

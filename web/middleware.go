@@ -104,6 +104,11 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 // answer runs the handler of an operation, or has another node of the cluster do it.
 func (s *Server) answer(c echo.Context, op *operation, next echo.HandlerFunc) error {
+	if op != nil && op.shards != nil {
+		if did, err := s.overShards(c, op); did || err != nil {
+			return err
+		}
+	}
 	if op != nil && op.spread != nil {
 		if s.forwarding.whole(c) {
 			if did, err := op.spread(c); did || err != nil {
@@ -226,6 +231,9 @@ func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err 
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
 		return s.answers.collect(c, func() error {
 			if op.turns || op.scope != scopeRead || op.waits && c.Request().Header.Get("Prefer") != "" {
+				return s.compressing(c, op, next)
+			}
+			if ofShardCall(c) { // the call that asks for this part has the turn
 				return s.compressing(c, op, next)
 			}
 			return inTurn(s.clock, c, func() error { return s.compressing(c, op, next) })

@@ -91,6 +91,7 @@ type operation struct {
 	params   []*huma.Param                        // parameters beside those of the input struct
 	reach    reach                                // which node of a cluster answers it
 	spread   spreading                            // answers it by the parts of several nodes; nil: one is enough
+	shards   joining                              // answers it for a queue of several shards; nil: the handler
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 

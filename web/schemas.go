@@ -384,6 +384,11 @@ func propertyNotes() map[string]note {
 	for of, text := range pageItems {
 		all["Page"+of+".items"] = note{text: text}
 		all["Page"+of+".next"] = note{text: "Cursor of the next page; absent on the last"}
+		if of == "AuditEntry" {
+			continue
+		}
+		all["Page"+of+".missing_shards"] = note{text: "In a list about a queue of several shards: the shards that " +
+			"did not answer. What is in them is not in the list"}
 	}
 	for of, text := range pageNext {
 		all["Page"+of+".next"] = note{text: text}

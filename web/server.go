@@ -157,9 +157,7 @@ func New(o Options) (*Server, error) {
 		answers: access.Answers{Most: maxAnswers}}
 	s.forwarding = newForwarding(o.Engine.Nodes(), s.auth, o.Logger)
 	s.auth.far = &farSessions{nodes: o.Engine.Nodes(), through: s.forwarding, clock: s.clock}
-	if nodes := o.Engine.Nodes(); nodes != nil {
-		s.auth.hops = &hops{nodes.HopKey()}
-	}
+	s.auth.hops = newHops(o.Engine.Nodes())
 	s.bodies = &bodies{auth: s.auth, clock: s.clock, buffers: free}
 	s.answers = &answers{constant: newConstant(), buffers: free, waits: s.waits,
 		ids: requestIDs{prefix: strconv.FormatUint(o.Seed(), 36) + "-"}}
@@ -172,7 +170,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.echo.Use(s.observe)
 	s.forwarding.self = s.echo
-	if s.auth.hops != nil {
+	if s.forwarding.nodes != nil {
 		lettersRoutes(s.echo, o.Engine, s.auth.hops)
 		pluginUsersRoute(s.echo, o.Engine, s.auth.hops)
 		pluginBreakersRoute(s.echo, o.Plugins, s.auth.hops)

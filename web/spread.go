@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -45,10 +46,12 @@ type spreading func(c echo.Context) (answered bool, err error)
 // part is what one node is asked for, and what it said.
 type part struct {
 	at     engine.Elsewhere // this node, if URL is ""
+	method string           // instead of the call's own
+	path   string           // escaped, instead of the call's own
 	query  url.Values       // instead of the call's own; nil: none
+	header http.Header      // first that of the request, beside what every part has; then that of the answer
 	body   []byte
 	status int
-	header http.Header
 	text   []byte
 	err    error // it did not answer
 }
@@ -98,11 +101,16 @@ func (p *part) relay(c echo.Context) error {
 func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.Response, error) {
 	in := c.Request()
 	to := cmp.Or(p.at.URL, "http://localhost")
-	to += in.URL.EscapedPath() + "?" + p.query.Encode()
-	r, err := http.NewRequestWithContext(ctx, in.Method, to, bytes.NewReader(p.body))
+	to += cmp.Or(p.path, in.URL.EscapedPath()) + "?" + p.query.Encode()
+	method := cmp.Or(p.method, in.Method)
+	if method == http.MethodHead {
+		method = http.MethodGet // the parts are joined as for a GET, and the server leaves out the result
+	}
+	r, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(p.body))
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(r.Header, p.header)
 	for _, name := range []string{"Accept", "Content-Type", headerOnBehalfOf} {
 		if value := in.Header.Get(name); value != "" {
 			r.Header.Set(name, value)

@@ -33,18 +33,22 @@ type strategies struct{ engine *engine.Engine }
 
 // routes are the part of the table about named strategies.
 func (x strategies) routes(r *router) {
-	registerIn(r, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies",
+	registerIn(r, operation{id: "list-strategies",
+		shards: inFirst,
+		method: "GET", path: "/v1/queues/{queue}/strategies",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List a queue's named strategies by name"}, x.list)
-	registerIn(r, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
+	registerIn(r, operation{id: "get-strategy",
+		shards: inFirst,
+		method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Read a named strategy, or an older version of it"}, x.get)
-	registerIn(r, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
+	registerIn(r, operation{id: "put-strategy", shards: inFirst, act: act{"strategy.set", "strategy {name}"},
 		brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		creates: reflect.TypeFor[api.NamedStrategy](),
 		summary: "Store a strategy under a name, or change it", about: putStrategyAbout}, x.put)
-	registerIn(r, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
+	registerIn(r, operation{id: "delete-strategy", shards: inFirst, act: act{"strategy.delete", "strategy {name}"},
 		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Delete a named strategy with all its versions",

@@ -47,10 +47,14 @@ type submissions struct {
 
 // routes are the part of the table about submissions.
 func (x submissions) routes(r *router) {
-	registerIn(r, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
+	registerIn(r, operation{id: "list-submissions",
+		shards: joinedList(submissionsOverShards),
+		method: "GET", path: "/v1/queues/{queue}/submissions",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: submissionList().document()}, x.list)
-	registerIn(r, operation{id: "list-retries", method: "GET", path: "/v1/queues/{queue}/retries",
+	registerIn(r, operation{id: "list-retries",
+		shards: newestChunks(retryPlace),
+		method: "GET", path: "/v1/queues/{queue}/retries",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List chunks that wait for a retry after a failure", about: listRetriesAbout,
 		params: retryList().document()}, x.retries)
@@ -94,7 +98,9 @@ func (x submissions) routes(r *router) {
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
 			"Only the end of the body marks the last line: an answer that breaks off is incomplete."}, outputsShape,
 		x.outputs)
-	registerIn(r, operation{id: "list-queue-outputs", method: "GET", path: "/v1/queues/{queue}/outputs",
+	registerIn(r, operation{id: "list-queue-outputs",
+		shards: newestChunks(outputPlace),
+		method: "GET", path: "/v1/queues/{queue}/outputs",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List the outputs of many submissions", about: manyOutputsAbout,
 		params: manyOutputsList().document()}, x.manyOutputs)

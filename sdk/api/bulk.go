@@ -27,6 +27,8 @@ type PageBulkOperation struct {
 	Items   []BulkOperation `json:"items"`             // The operations, the newest first
 	Next    string          `json:"next,omitempty"`    // Cursor of the older ones; absent if there are none
 	Missing []MissingNode   `json:"missing,omitempty"` // Nodes of the cluster whose queues are not in the list
+	// Shards that did not answer, in the list of a queue of several shards
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // BulkRequest is the body of POST /v1/bulk-operations: an action on everything in a queue that matches the filter

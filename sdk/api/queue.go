@@ -353,6 +353,13 @@ type MissingNode struct {
 	Queues []string `json:"queues"` // Names of the queues
 }
 
+// MissingShard is a shard of a queue that did not answer, so that the answer about the whole queue lacks what is in it.
+type MissingShard struct {
+	Shard  string `json:"shard"`  // Name of the shard, such as orders~2
+	Code   string `json:"code"`   // Code of the problem with which it was refused
+	Detail string `json:"detail"` // Why it does not answer
+}
+
 // Recount is how far a queue's recounts have come: what is kept as counters is counted again, a little at a time, while work goes on.
 // Totals count from the server's start.
 type Recount struct {

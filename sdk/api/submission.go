@@ -255,6 +255,8 @@ type SubmissionOutput struct {
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"`
+	// Shards that did not answer, in a list about a queue of several shards: what is in them is not in the list
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // Names of the events of a stream of ends.

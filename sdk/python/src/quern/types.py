@@ -88,6 +88,7 @@ __all__ = [
     "MetaKey",
     "MetaValue",
     "MissingNode",
+    "MissingShard",
     "MoveRequest",
     "Moved",
     "NamedStrategy",
@@ -1676,6 +1677,16 @@ class MissingNode(TypedDict):
     queues: list[str]
 
 
+class MissingShard(TypedDict):
+    """MissingShard: see the server's OpenAPI document."""
+    #: Code of the problem with which it was refused
+    code: str
+    #: Why it does not answer
+    detail: str
+    #: Name of the shard, such as orders~2
+    shard: str
+
+
 class MoveRequest(TypedDict):
     """MoveRequest: see the server's OpenAPI document."""
     #: The name of the node that is to serve the queue
@@ -1891,6 +1902,8 @@ class _PageAttemptRequired(TypedDict):
 
 class PageAttempt(_PageAttemptRequired, total=False):
     """PageAttempt: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent
     next: str
 
@@ -1918,6 +1931,8 @@ class PageBulkOperation(_PageBulkOperationRequired, total=False):
     """PageBulkOperation: see the server's OpenAPI document."""
     #: Nodes of the cluster whose queues are not in the list
     missing: list[MissingNode]
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent
     next: str
 
@@ -1929,6 +1944,8 @@ class _PageChunkRequired(TypedDict):
 
 class PageChunk(_PageChunkRequired, total=False):
     """PageChunk: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -1940,6 +1957,8 @@ class _PageConsumerRequired(TypedDict):
 
 class PageConsumer(_PageConsumerRequired, total=False):
     """PageConsumer: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -1951,6 +1970,8 @@ class _PageDeadLetterRequired(TypedDict):
 
 class PageDeadLetter(_PageDeadLetterRequired, total=False):
     """PageDeadLetter: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -1962,6 +1983,8 @@ class _PageGroupRequired(TypedDict):
 
 class PageGroup(_PageGroupRequired, total=False):
     """PageGroup: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -1973,6 +1996,8 @@ class _PageHeldReservationRequired(TypedDict):
 
 class PageHeldReservation(_PageHeldReservationRequired, total=False):
     """PageHeldReservation: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -1984,6 +2009,8 @@ class _PageLedgerRequired(TypedDict):
 
 class PageLedger(_PageLedgerRequired, total=False):
     """PageLedger: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent: a queue has at most 64 branches with ledgers
     next: str
 
@@ -1995,6 +2022,8 @@ class _PageMetaKeyRequired(TypedDict):
 
 class PageMetaKey(_PageMetaKeyRequired, total=False):
     """PageMetaKey: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2006,6 +2035,8 @@ class _PageNamedStrategyRequired(TypedDict):
 
 class PageNamedStrategy(_PageNamedStrategyRequired, total=False):
     """PageNamedStrategy: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2017,6 +2048,8 @@ class _PageNodeRequired(TypedDict):
 
 class PageNode(_PageNodeRequired, total=False):
     """PageNode: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent: a cluster has at most 64 nodes
     next: str
 
@@ -2028,6 +2061,8 @@ class _PagePluginRequired(TypedDict):
 
 class PagePlugin(_PagePluginRequired, total=False):
     """PagePlugin: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2039,6 +2074,8 @@ class _PagePluginRecordingRequired(TypedDict):
 
 class PagePluginRecording(_PagePluginRecordingRequired, total=False):
     """PagePluginRecording: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent: a plugin has at most 32 recordings
     next: str
 
@@ -2050,6 +2087,8 @@ class _PagePluginScoresRequired(TypedDict):
 
 class PagePluginScores(_PagePluginScoresRequired, total=False):
     """PagePluginScores: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent: only open versions are listed
     next: str
 
@@ -2061,6 +2100,8 @@ class _PagePluginVersionRequired(TypedDict):
 
 class PagePluginVersion(_PagePluginVersionRequired, total=False):
     """PagePluginVersion: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent: a plugin has at most 100 versions
     next: str
 
@@ -2072,6 +2113,8 @@ class _PageQueueRequired(TypedDict):
 
 class PageQueue(_PageQueueRequired, total=False):
     """PageQueue: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2083,6 +2126,8 @@ class _PageRetryRequired(TypedDict):
 
 class PageRetry(_PageRetryRequired, total=False):
     """PageRetry: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2094,6 +2139,8 @@ class _PageRuleRequired(TypedDict):
 
 class PageRule(_PageRuleRequired, total=False):
     """PageRule: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent
     next: str
 
@@ -2105,6 +2152,8 @@ class _PageScheduleRequired(TypedDict):
 
 class PageSchedule(_PageScheduleRequired, total=False):
     """PageSchedule: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2116,6 +2165,8 @@ class _PageShardRequired(TypedDict):
 
 class PageShard(_PageShardRequired, total=False):
     """PageShard: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent: a queue has at most 16 shards
     next: str
 
@@ -2127,6 +2178,8 @@ class _PageSubmissionRequired(TypedDict):
 
 class PageSubmission(_PageSubmissionRequired, total=False):
     """PageSubmission: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2138,6 +2191,8 @@ class _PageSubmissionOutputRequired(TypedDict):
 
 class PageSubmissionOutput(_PageSubmissionOutputRequired, total=False):
     """PageSubmissionOutput: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 
@@ -2149,6 +2204,8 @@ class _PageTokenRequired(TypedDict):
 
 class PageToken(_PageTokenRequired, total=False):
     """PageToken: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Always absent
     next: str
 
@@ -2160,6 +2217,8 @@ class _PageValueCountRequired(TypedDict):
 
 class PageValueCount(_PageValueCountRequired, total=False):
     """PageValueCount: see the server's OpenAPI document."""
+    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
 

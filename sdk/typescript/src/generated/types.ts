@@ -1191,6 +1191,15 @@ export type MissingNode = {
   queues: string[]
 }
 
+export type MissingShard = {
+  /** Code of the problem with which it was refused */
+  code: string
+  /** Why it does not answer */
+  detail: string
+  /** Name of the shard, such as orders~2 */
+  shard: string
+}
+
 export type MoveRequest = {
   /** The name of the node that is to serve the queue */
   node: string
@@ -1377,6 +1386,8 @@ export type Output = {
 export type PageAttempt = {
   /** The attempts, the oldest first */
   items: Attempt[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
 }
@@ -1395,6 +1406,8 @@ export type PageBulkOperation = {
   items: BulkOperation[]
   /** Nodes of the cluster whose queues are not in the list */
   missing?: MissingNode[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
 }
@@ -1402,6 +1415,8 @@ export type PageBulkOperation = {
 export type PageChunk = {
   /** The chunks, by index */
   items: Chunk[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1409,6 +1424,8 @@ export type PageChunk = {
 export type PageConsumer = {
   /** The consumers, by name */
   items: Consumer[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1416,6 +1433,8 @@ export type PageConsumer = {
 export type PageDeadLetter = {
   /** The dead letters */
   items: DeadLetter[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1423,6 +1442,8 @@ export type PageDeadLetter = {
 export type PageGroup = {
   /** The groups, by name */
   items: Group[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1430,6 +1451,8 @@ export type PageGroup = {
 export type PageHeldReservation = {
   /** The reservations, in the order that was asked for */
   items: HeldReservation[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1437,6 +1460,8 @@ export type PageHeldReservation = {
 export type PageLedger = {
   /** The ledgers, by branch, the outer ones first */
   items: Ledger[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent: a queue has at most 64 branches with ledgers */
   next?: string
 }
@@ -1444,6 +1469,8 @@ export type PageLedger = {
 export type PageMetaKey = {
   /** The keys, by name */
   items: MetaKey[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1451,6 +1478,8 @@ export type PageMetaKey = {
 export type PageNamedStrategy = {
   /** The strategies, by name */
   items: NamedStrategy[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1458,6 +1487,8 @@ export type PageNamedStrategy = {
 export type PageNode = {
   /** The nodes, by name */
   items: Node[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent: a cluster has at most 64 nodes */
   next?: string
 }
@@ -1465,6 +1496,8 @@ export type PageNode = {
 export type PagePlugin = {
   /** The plugins, by name */
   items: Plugin[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1472,6 +1505,8 @@ export type PagePlugin = {
 export type PagePluginRecording = {
   /** The recordings, the newest first */
   items: PluginRecording[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent: a plugin has at most 32 recordings */
   next?: string
 }
@@ -1479,6 +1514,8 @@ export type PagePluginRecording = {
 export type PagePluginScores = {
   /** The open versions of the plugin, those in use first */
   items: PluginScores[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent: only open versions are listed */
   next?: string
 }
@@ -1486,6 +1523,8 @@ export type PagePluginScores = {
 export type PagePluginVersion = {
   /** The versions, the newest first */
   items: PluginVersion[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent: a plugin has at most 100 versions */
   next?: string
 }
@@ -1493,6 +1532,8 @@ export type PagePluginVersion = {
 export type PageQueue = {
   /** The queues, by name */
   items: Queue[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1500,6 +1541,8 @@ export type PageQueue = {
 export type PageRetry = {
   /** The chunks */
   items: Retry[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1507,6 +1550,8 @@ export type PageRetry = {
 export type PageRule = {
   /** The rules */
   items: Rule[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
 }
@@ -1514,6 +1559,8 @@ export type PageRule = {
 export type PageSchedule = {
   /** The schedules, by name */
   items: Schedule[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1521,6 +1568,8 @@ export type PageSchedule = {
 export type PageShard = {
   /** The shards, by number */
   items: Shard[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent: a queue has at most 16 shards */
   next?: string
 }
@@ -1528,6 +1577,8 @@ export type PageShard = {
 export type PageSubmission = {
   /** The submissions, newest first */
   items: Submission[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1535,6 +1586,8 @@ export type PageSubmission = {
 export type PageSubmissionOutput = {
   /** The outputs */
   items: SubmissionOutput[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }
@@ -1542,6 +1595,8 @@ export type PageSubmissionOutput = {
 export type PageToken = {
   /** The tokens, the oldest first */
   items: Token[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
 }
@@ -1549,6 +1604,8 @@ export type PageToken = {
 export type PageValueCount = {
   /** The values */
   items: ValueCount[]
+  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }

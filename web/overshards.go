@@ -1,0 +1,300 @@
+package web
+
+// A call that names a queue of several shards, such as "orders", and that no shard can answer alone. It is divided into
+// the same call about each shard, "orders~1" to "orders~4", and their answers are joined:
+//
+//	GET /v1/queues/orders/rules ─┬─ GET /v1/queues/orders~1/rules   in this process (inProcess)
+//	                             ├─ GET /v1/queues/orders~2/rules   in this process
+//	                             └─ GET /v1/queues/orders~3/rules   the node that serves this shard (Quern-Hop)
+//	                  joined ◄───┘
+//
+// An operation says in its line of the table how its answers are joined (operation.shards). One that says nothing is
+// answered by the engine, or refused. Each part has the rights of the caller, so a token sees in the joined answer what
+// it sees in the shards.
+//
+// A list can do without a shard that does not serve, and names it in `missing_shards`. A change cannot: it fails with
+// the reason of that shard, and says which shards have done it.
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// shardPatience is how long a shard may take for its part. Lists that examine much take seconds, so it is more than
+// askMost.
+const shardPatience = 15 * time.Second
+
+// joining answers a call about all shards of a queue.
+type joining func(x *shardCall) error
+
+// shardCall is a call about all shards of a queue.
+type shardCall struct {
+	c      echo.Context
+	f      *forwarding
+	engine *engine.Engine
+	queue  string
+	count  int    // of shards
+	below  string // the path below the queue, escaped
+	body   []byte
+}
+
+// shardPart is one shard's part of a call.
+type shardPart struct {
+	part
+	number int
+	name   string // orders~2
+}
+
+// ofShard marks the context of a part that this process asks itself for: the whole call has entered for its token
+// already, and has the turn of it.
+type ofShard struct{}
+
+func ofShardCall(c echo.Context) bool { return c.Request().Context().Value(ofShard{}) != nil }
+
+// overShards answers a call that names a queue of several shards, as its operation says. false: it names none.
+func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
+	name, err := url.PathUnescape(c.Param("queue"))
+	if err != nil {
+		return false, nil
+	}
+	count := s.engine.ShardsOf(name)
+	if count < 2 {
+		return false, nil
+	}
+	x := &shardCall{c: c, f: s.forwarding, engine: s.engine, queue: name, count: count}
+	rest := strings.TrimPrefix(c.Request().URL.EscapedPath(), "/v1/queues/")
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		x.below = rest[i:]
+	}
+	answer := func(c echo.Context) error {
+		x.c = c
+		defer func() { _ = access.Of(c.Request().Context()).Answer.Hold(0) }() // less always fits
+		return op.shards(x)
+	}
+	if op.streams || op.scope != scopeRead {
+		return true, s.compressing(c, op, answer)
+	}
+	return true, inTurn(s.clock, c, func() error { return s.compressing(c, op, answer) })
+}
+
+// readBody keeps the body of the call, which every part is sent.
+func (x *shardCall) readBody() error {
+	if x.body != nil || x.c.Request().Body == nil {
+		return nil
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(x.c.Response(), x.c.Request().Body, maxBodyBytes))
+	x.body = text
+	return err
+}
+
+// sentHeaders are the headers of a call that its parts have, too, beside what each part has.
+var sentHeaders = []string{"Idempotency-Key"}
+
+// parts are the parts of all shards. They do not know yet where their shards are.
+func (x *shardCall) parts() []*shardPart {
+	list := make([]*shardPart, x.count)
+	for i := range list {
+		list[i] = x.part(i + 1)
+	}
+	return list
+}
+
+// part is the part of one shard: the same call about it. Conditions such as If-Match are not sent along, because the
+// ETags of shards differ. Who can answer one sets it in the header of a part.
+func (x *shardCall) part(number int) *shardPart {
+	p := &shardPart{number: number, name: queue.ShardName(x.queue, number)}
+	p.path = "/v1/queues/" + url.PathEscape(p.name) + x.below
+	p.query, p.body = maps.Clone(x.c.QueryParams()), x.body
+	p.header = http.Header{}
+	for _, name := range sentHeaders {
+		if given := x.c.Request().Header[http.CanonicalHeaderKey(name)]; given != nil {
+			p.header[http.CanonicalHeaderKey(name)] = given
+		}
+	}
+	return p
+}
+
+// place finds the nodes that serve the shards. It waits a moment for shards that just move.
+// Nothing here takes it for given that shards of one queue are on one node, nor that any of them is here.
+func (x *shardCall) place(parts []*shardPart) {
+	for waited := time.Duration(0); x.f.nodes != nil; waited += moveLook {
+		look, moving := x.f.nodes.Lookup(), false
+		for _, p := range parts {
+			p.at, p.err = engine.Elsewhere{}, nil
+			at := look.Queue(p.name)
+			if at == nil {
+				continue
+			}
+			p.at = *at
+			if at.Node == "" || at.Arriving {
+				moving = true
+				p.err = &queue.Error{Code: queue.CodeMoving,
+					Message: fmt.Sprintf("No node of the cluster serves %s at this moment.", p.name)}
+			}
+		}
+		if !moving || waited >= moveWait || x.c.Request().Context().Err() != nil {
+			return
+		}
+		time.Sleep(moveLook)
+	}
+}
+
+// ask asks the shards for their parts, all at once. What they said is in the parts.
+func (x *shardCall) ask(parts []*shardPart) error {
+	x.place(parts)
+	ctx, done := context.WithTimeout(context.WithValue(x.c.Request().Context(), ofShard{}, true), shardPatience)
+	defer done()
+	var asked sync.WaitGroup
+	for _, p := range parts {
+		if p.err == nil {
+			asked.Go(func() { x.f.ask(ctx, x.c, &p.part) })
+		}
+	}
+	asked.Wait()
+	if x.c.Request().Context().Err() != nil {
+		return newProblem(codeClientGone, "The client went away before the answer.")
+	}
+	held := 0
+	for _, p := range parts {
+		held += len(p.text)
+	}
+	return access.Of(x.c.Request().Context()).Answer.Hold(int64(held))
+}
+
+// absent says that a shard did not answer for itself: it does not serve, or its node is away.
+func (p *shardPart) absent() bool {
+	switch p.status {
+	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest, http.StatusGatewayTimeout:
+		return true
+	}
+	return p.err != nil
+}
+
+// good says that a shard did what it was asked.
+func (p *shardPart) good() bool { return p.err == nil && p.status < http.StatusBadRequest }
+
+// problem is what a shard refused its part with, as the answer to the whole call: with its code, so that clients act as
+// they would for a queue of one shard.
+func (p *shardPart) problem() *problem {
+	var out problem
+	switch {
+	case queue.CodeOf(p.err) == queue.CodeMoving:
+		return newProblem(queue.CodeMoving, p.err.Error())
+	case p.err != nil:
+		return newProblem(queue.CodeMoving, fmt.Sprintf("The node that serves %s does not answer.", p.name))
+	case json.Unmarshal(p.text, &out.Problem) != nil || out.Code == "":
+		return newProblem(codeInternal, fmt.Sprintf("%s answered with the status %d.", p.name, p.status))
+	case out.Code == string(codeElsewhere): // it moved while it was asked
+		return newProblem(queue.CodeMoving, fmt.Sprintf("%s is moving to another node.", p.name))
+	}
+	seconds, _ := strconv.Atoi(p.header.Get("Retry-After"))
+	out.retry = time.Duration(seconds) * time.Second
+	out.Instance, out.RequestID = "", ""
+	return &out
+}
+
+// answering are the shards that answered, and those that did not. A shard that does not serve is missing. One that
+// refuses its part would refuse it from any client, so its reason is the answer to the call.
+// refused is why the call as a whole is refused: all
+// shards refuse what is wrong with it, and none is there.
+func answering(parts []*shardPart) (good []*shardPart, missing []api.MissingShard, refused error) {
+	for _, p := range parts {
+		switch {
+		case p.good():
+			good = append(good, p)
+		case p.absent():
+			why := p.problem()
+			missing = append(missing, api.MissingShard{Shard: p.name, Code: why.Code, Detail: why.Detail})
+		case refused == nil:
+			refused = p.problem()
+		}
+	}
+	if refused == nil && len(good) == 0 {
+		refused = parts[0].problem()
+	}
+	return good, missing, refused
+}
+
+// decode reads what a shard said.
+func (p *shardPart) decode(into any) error {
+	if err := json.Unmarshal(p.text, into); err != nil {
+		return fmt.Errorf("web: the answer of %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// relay answers the call with what one shard said. Its link leads to the whole queue, as that is what the client named.
+func (x *shardCall) relay(p *shardPart) error {
+	if !p.good() {
+		return p.problem()
+	}
+	header := x.c.Response().Header()
+	for _, name := range []string{"Content-Type", "Etag", headerDurability, headerReplayed, headerExisting} {
+		if value := p.header.Get(name); value != "" {
+			header.Set(name, value)
+		}
+	}
+	if at := p.header.Get("Location"); at != "" {
+		header.Set("Location", strings.Replace(at, "/v1/queues/"+p.name+"/", "/v1/queues/"+x.queue+"/", 1))
+	}
+	x.c.Response().WriteHeader(cmp.Or(p.status, http.StatusOK))
+	_, err := x.c.Response().Write(p.text)
+	return err
+}
+
+// inShard has one shard answer the call.
+func (x *shardCall) inShard(number int) error {
+	if err := x.readBody(); err != nil {
+		return err
+	}
+	p := x.part(number)
+	for _, name := range []string{"If-Match", "If-None-Match", "Prefer"} {
+		if given := x.c.Request().Header[name]; given != nil {
+			p.header[name] = given
+		}
+	}
+	if err := x.ask([]*shardPart{p}); err != nil {
+		return err
+	}
+	return x.relay(p)
+}
+
+// inFirst has the first shard answer: it keeps what there is once in a queue, such as named strategies.
+func inFirst(x *shardCall) error { return x.inShard(1) }
+
+// inShardOf has the shard answer that has the submission of the path.
+func inShardOf(param string) joining {
+	return func(x *shardCall) error {
+		id, err := queue.ParseSubmissionID(x.c.Param(param))
+		if err != nil {
+			return x.inShard(1) // which refuses it
+		}
+		return x.inShard(max(1, x.engine.NumberIn(x.queue, id)))
+	}
+}
+
+// askable are the parts of the shards that a list is about: of all, or of the one that has the submission of its
+// filter. The others could not say whether a tenant's token covers this submission.
+func (x *shardCall) askable() []*shardPart {
+	if id, err := queue.ParseSubmissionID(x.c.QueryParam("submission")); err == nil {
+		return []*shardPart{x.part(max(1, x.engine.NumberIn(x.queue, id)))}
+	}
+	return x.parts()
+}
