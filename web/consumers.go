@@ -58,10 +58,14 @@ type consumers struct {
 // routes are the part of the table about consumers.
 func (x consumers) routes(r *router) {
 	const base, one = "/v1/queues/{queue}/consumers", "/v1/queues/{queue}/consumers/{consumer}"
-	registerIn(r, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead,
+	registerIn(r, operation{id: "list-consumers",
+		shards: joinedList(consumersOverShards),
+		method: "GET", path: base, scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
 		summary: "List a queue's consumers by name", about: listConsumersAbout}, x.list)
-	registerIn(r, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
+	registerIn(r, operation{id: "get-consumer",
+		shards: joinedList(chunksOfConsumer),
+		method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagConsumers, compress: true,
 		summary: "Read a consumer and its reservations"}, x.get)
 	r.raw(operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
@@ -70,15 +74,21 @@ func (x consumers) routes(r *router) {
 	register(r, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Detach a consumer", about: detachAbout}, x.detach)
-	registerIn(r, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
+	registerIn(r, operation{id: "drain-consumer",
+		shards: changedInAll(addConsumer, true),
+		act:    act{"consumer.drain", "consumer {consumer}"},
 		method: "POST", path: one + "/drain", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Tell a consumer to finish and leave", about: drainAbout}, x.order(queue.Drain))
-	registerIn(r, operation{id: "quiet-consumer", act: act{"consumer.quiet", "consumer {consumer}"},
+	registerIn(r, operation{id: "quiet-consumer",
+		shards: changedInAll(addConsumer, true),
+		act:    act{"consumer.quiet", "consumer {consumer}"},
 		method: "POST", path: one + "/quiet", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Keep new work from a consumer", about: quietAbout}, x.order(queue.Quiet))
-	registerIn(r, operation{id: "resume-consumer", act: act{"consumer.resume", "consumer {consumer}"},
+	registerIn(r, operation{id: "resume-consumer",
+		shards: changedInAll(addConsumer, true),
+		act:    act{"consumer.resume", "consumer {consumer}"},
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Resume a drained or quiet consumer"}, x.order(queue.NoOrder))
@@ -240,7 +250,9 @@ func (x held) routes(r *router) {
 		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/release", scope: scopeOperate,
 		narrow: inSub, tag: tagReservations,
 		summary: "Take a chunk back from its consumer", about: releaseHeldAbout}, x.release)
-	registerIn(r, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
+	registerIn(r, operation{id: "release-consumer",
+		shards: changedInAll(addReleased, true),
+		act:    act{"consumer.release", "consumer {consumer}"},
 		method: "POST", path: "/v1/queues/{queue}/consumers/{consumer}/release", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take back a consumer's chunks", about: revokeAbout}, x.releaseConsumer)

@@ -62,7 +62,7 @@ func (x deadLetters) routes(r *router) {
 		method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
-	registerIn(r, operation{id: "list-dead-letter-groups", method: "GET",
+	registerIn(r, operation{id: "list-dead-letter-groups", shards: deadGroupsOverShards(), method: "GET",
 		path:  "/v1/queues/{queue}/dead-letters/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout,

@@ -94,7 +94,8 @@ func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	return true, inTurn(s.clock, c, func() error { return s.compressing(c, op, answer) })
 }
 
-// readBody keeps the body of the call, which every part is sent.
+// readBody keeps the body of the call, which every part is sent. The limit is that of calls that a handler reads
+// itself.
 func (x *shardCall) readBody() error {
 	if x.body != nil || x.c.Request().Body == nil {
 		return nil
@@ -103,9 +104,6 @@ func (x *shardCall) readBody() error {
 	x.body = text
 	return err
 }
-
-// sentHeaders are the headers of a call that its parts have, too, beside what each part has.
-var sentHeaders = []string{"Idempotency-Key"}
 
 // parts are the parts of all shards. They do not know yet where their shards are.
 func (x *shardCall) parts() []*shardPart {
@@ -123,10 +121,8 @@ func (x *shardCall) part(number int) *shardPart {
 	p.path = "/v1/queues/" + url.PathEscape(p.name) + x.below
 	p.query, p.body = maps.Clone(x.c.QueryParams()), x.body
 	p.header = http.Header{}
-	for _, name := range sentHeaders {
-		if given := x.c.Request().Header[http.CanonicalHeaderKey(name)]; given != nil {
-			p.header[http.CanonicalHeaderKey(name)] = given
-		}
+	if given := x.c.Request().Header["Idempotency-Key"]; given != nil {
+		p.header["Idempotency-Key"] = given
 	}
 	return p
 }
@@ -178,7 +174,8 @@ func (x *shardCall) ask(parts []*shardPart) error {
 	return access.Of(x.c.Request().Context()).Answer.Hold(int64(held))
 }
 
-// absent says that a shard did not answer for itself: it does not serve, or its node is away.
+// absent says that a shard did not answer for itself: it does not serve, or its node is away. A node that no longer
+// serves the shard refuses with 421, and then the shard is just moving.
 func (p *shardPart) absent() bool {
 	switch p.status {
 	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest, http.StatusGatewayTimeout:
@@ -232,7 +229,7 @@ func answering(parts []*shardPart) (good []*shardPart, missing []api.MissingShar
 	return good, missing, refused
 }
 
-// decode reads what a shard said.
+// decode reads what a shard said. What cannot be read is a failure of ours, as shards answer as the server does.
 func (p *shardPart) decode(into any) error {
 	if err := json.Unmarshal(p.text, into); err != nil {
 		return fmt.Errorf("web: the answer of %s: %w", p.name, err)
@@ -245,8 +242,17 @@ func (x *shardCall) relay(p *shardPart) error {
 	if !p.good() {
 		return p.problem()
 	}
+	x.linked(p)
+	x.c.Response().Header().Set("Content-Type", p.header.Get("Content-Type"))
+	x.c.Response().WriteHeader(cmp.Or(p.status, http.StatusOK))
+	_, err := x.c.Response().Write(p.text)
+	return err
+}
+
+// linked takes over the headers of what a shard said that are about what was made or changed.
+func (x *shardCall) linked(p *shardPart) {
 	header := x.c.Response().Header()
-	for _, name := range []string{"Content-Type", "Etag", headerDurability, headerReplayed, headerExisting} {
+	for _, name := range []string{"Etag", headerDurability, headerReplayed, headerExisting} {
 		if value := p.header.Get(name); value != "" {
 			header.Set(name, value)
 		}
@@ -254,9 +260,6 @@ func (x *shardCall) relay(p *shardPart) error {
 	if at := p.header.Get("Location"); at != "" {
 		header.Set("Location", strings.Replace(at, "/v1/queues/"+p.name+"/", "/v1/queues/"+x.queue+"/", 1))
 	}
-	x.c.Response().WriteHeader(cmp.Or(p.status, http.StatusOK))
-	_, err := x.c.Response().Write(p.text)
-	return err
 }
 
 // inShard has one shard answer the call.
@@ -265,7 +268,7 @@ func (x *shardCall) inShard(number int) error {
 		return err
 	}
 	p := x.part(number)
-	for _, name := range []string{"If-Match", "If-None-Match", "Prefer"} {
+	for _, name := range conditions {
 		if given := x.c.Request().Header[name]; given != nil {
 			p.header[name] = given
 		}
@@ -276,7 +279,8 @@ func (x *shardCall) inShard(number int) error {
 	return x.relay(p)
 }
 
-// inFirst has the first shard answer: it keeps what there is once in a queue, such as named strategies.
+// inFirst has the first shard answer. It keeps what there is once in a queue, such as named strategies: a reserve of
+// the whole queue looks for them there.
 func inFirst(x *shardCall) error { return x.inShard(1) }
 
 // inShardOf has the shard answer that has the submission of the path.

@@ -29,6 +29,8 @@ type listOrder[T any] struct {
 	at placing[T]
 	// add joins items of one place, such as a consumer that is known in several shards. nil: they are different items.
 	add func(sum, one *T)
+	// head joins what the answer has beside the list; nil: nothing.
+	head func(good []*shardPart) (any, error)
 	// whole says that the list has no further pages: the first items of the shards, up to the limit, are all of it.
 	whole bool
 	// all says that the list has no limit: a page has as much as fits into an answer.
@@ -96,6 +98,9 @@ func (p *shardPage[T]) read(at placing[T], last string) error {
 	if err := p.decode(&page); err != nil {
 		return err
 	}
+	if p.from.Ended {
+		return nil // its list was given before
+	}
 	p.raw, p.next, p.items = page.Items, page.Next, make([]T, len(page.Items))
 	for i := range p.raw {
 		if err := json.Unmarshal(p.raw[i], &p.items[i]); err != nil {
@@ -139,14 +144,14 @@ func joinedList[T any](order func(url.Values) listOrder[T]) joining {
 		if err != nil {
 			return err
 		}
-		pages, parts := askedPages[T](x, &from)
+		pages, parts := askedPages(x, &from, &by)
 		if len(parts) == 0 {
 			return x.c.JSON(http.StatusOK, api.Page[T]{Items: []T{}})
 		}
 		if err := x.ask(parts); err != nil {
 			return err
 		}
-		_, missing, refused := answering(parts)
+		good, missing, refused := found(parts)
 		if refused != nil {
 			return refused
 		}
@@ -169,18 +174,40 @@ func joinedList[T any](order func(url.Values) listOrder[T]) joining {
 		if !by.whole {
 			out.Next = x.nextOf(from, behindPages(pages, by.at, last), last)
 		}
-		return x.c.JSON(http.StatusOK, &out)
+		x.lacks(missing)
+		if by.head == nil {
+			return x.c.JSON(http.StatusOK, &out)
+		}
+		head, err := by.head(good)
+		if err != nil {
+			return err
+		}
+		return x.together(head, &out)
 	}
 }
 
-// askedPages are the parts of the shards that a list has not come to the end of.
-func askedPages[T any](x *shardCall, from *sharedCursor) (pages []*shardPage[T], parts []*shardPart) {
+// together answers with the fields of two objects. A struct that embeds both would need a type for each list.
+func (x *shardCall) together(a, b any) error {
+	first, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	second, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return x.c.JSONBlob(http.StatusOK, append(append(first[:len(first)-1], ','), second[1:]...))
+}
+
+// askedPages are the parts of the shards that a list has not come to the end of. What is said beside the list is asked
+// of all shards for every page.
+func askedPages[T any](x *shardCall, from *sharedCursor, by *listOrder[T]) (pages []*shardPage[T], parts []*shardPart) {
 	for _, p := range x.askable() {
 		page := &shardPage[T]{shardPart: p}
 		if len(from.Shards) >= p.number {
 			page.from = from.Shards[p.number-1]
 		}
-		if page.from.Ended {
+		if page.from.Ended && by.head == nil {
 			continue
 		}
 		if p.query.Del("cursor"); page.from.Cursor != "" {

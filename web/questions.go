@@ -24,7 +24,9 @@ type questions struct{ engine *engine.Engine }
 
 // routes are the part of the table about them.
 func (ask questions) routes(r *router) {
-	registerIn(r, operation{id: "list-strategies-in-use", method: "GET", path: "/v1/queues/{queue}/strategies/in-use",
+	registerIn(r, operation{id: "list-strategies-in-use",
+		shards: inUseOverShards(),
+		method: "GET", path: "/v1/queues/{queue}/strategies/in-use",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the strategies that consumers used in the last hour", about: inUseAbout}, ask.inUse)
 	registerIn(r, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview",

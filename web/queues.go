@@ -77,7 +77,9 @@ func (x queues) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues, freeform: true,
 		summary: "Read how long chunks waited and ran", about: durationsAbout,
 		params: durationsQuery().document()}, x.durations)
-	registerIn(r, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
+	registerIn(r, operation{id: "list-views",
+		shards: viewsOverShards(),
+		method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the indexes of strategies, with their memory", about: viewsAbout}, x.views)
 	registerIn(r, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,

@@ -58,7 +58,9 @@ func (x submissions) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List chunks that wait for a retry after a failure", about: listRetriesAbout,
 		params: retryList().document()}, x.retries)
-	registerIn(r, operation{id: "list-retry-groups", method: "GET", path: "/v1/queues/{queue}/retries/groups",
+	registerIn(r, operation{id: "list-retry-groups",
+		shards: retryGroupsOverShards(),
+		method: "GET", path: "/v1/queues/{queue}/retries/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "Group chunks that wait for a retry by their errors", about: retriesAbout,
 		params: retryGroupList().document()}, x.failing)

@@ -58,39 +58,53 @@ func (x metaValues) routes(r *router) {
 	// A token that is bound to a value may read that value alone (get, checked in the handler). Lists would show
 	// the other tenants, and a limit that a tenant could raise would limit nothing, so the rest is not for bound
 	// tokens.
-	registerIn(r, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
+	registerIn(r, operation{id: "list-meta-keys",
+		shards: joinedList(keysOverShards),
+		method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the meta keys with the number of their values", about: listKeysAbout}, x.keys)
-	registerIn(r, operation{id: "get-meta-key", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}",
+	registerIn(r, operation{id: "get-meta-key",
+		shards: summed(addKey, nil),
+		method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a meta key, with the default of its values"}, x.getKey)
-	registerIn(r, operation{id: "put-meta-key", act: act{"key.set", "{key}"}, brings: true, method: "PUT",
+	registerIn(r, operation{id: "put-meta-key",
+		shards: changedInAll(addKey, false),
+		act:    act{"key.set", "{key}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		creates: reflect.TypeFor[api.MetaKey](),
 		summary: "Set a default limit, weight, rate and quota for all values of a meta key",
 		about:   putKeyAbout}, x.putKey)
-	registerIn(r, operation{id: "delete-meta-key", act: act{"key.delete", "{key}"}, method: "DELETE",
+	registerIn(r, operation{id: "delete-meta-key",
+		shards: changedInAll(addKey, true),
+		act:    act{"key.delete", "{key}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		summary: "Remove the default limit, weight, rate and quota of all values of a meta key",
 		about: "From the next reservation on, only a value's own settings apply to it. If-Match works as for " +
 			"PUT."}, x.deleteKey)
-	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
+	registerIn(r, operation{id: "list-meta-values",
+		shards: valuesOverShards,
+		method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with their chunks and settings",
 		about: "The largest by `sort` come first; by `oldest`, the values whose ready chunks were inserted " +
 			"longest ago. The server looks at each value of the key, and at each open submission for the numbers " +
 			"that it does not keep: `waiting`, `dead`, `done` and `oldest_ready_at`."}, x.list)
-	registerIn(r, operation{id: "get-meta-value", method: "GET",
+	registerIn(r, operation{id: "get-meta-value", shards: summed(addValue, nil), method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler,
 		tag:     tagQueues,
 		summary: "Read a value of a meta key, with its chunks and settings", about: valueAbout}, x.get)
-	registerIn(r, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
+	registerIn(r, operation{id: "put-meta-value",
+		shards: changedInAll(addValue, false),
+		act:    act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit, a weight, a rate and a quota for a value of a meta key", about: putValueAbout}, x.put)
-	registerIn(r, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
+	registerIn(r, operation{id: "delete-meta-value",
+		shards: changedInAll(addValue, true),
+		act:    act{"value.delete", "{key}={value}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
 		summary: "Remove the limit, weight, rate and quota of a value of a meta key",

@@ -54,6 +54,8 @@ type DeadGroups struct {
 	Items  []DeadGroup `json:"items"`          // The groups, the largest first
 	Others uint64      `json:"others"`         // Dead letters in no group, because there are already 10,000 groups
 	Next   string      `json:"next,omitempty"` // The cursor of the next page; absent on the last
+	// Shards that did not answer, if the queue has several
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // DeadFilter says which dead letters are meant; everything given has to fit.
@@ -83,6 +85,8 @@ type RetryGroups struct {
 	Others uint64       `json:"others"` // Chunks of further kinds
 	// Number of chunks that were counted: all, unless more than 100,000 wait
 	Examined uint64 `json:"examined"`
+	// Shards that did not answer, if the queue has several
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // RetryGroup are the chunks of one kind of error.

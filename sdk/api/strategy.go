@@ -21,6 +21,8 @@ type StrategiesInUse struct {
 	// Start of the covered time: an hour ago, or the server's start if that is later
 	Since Time   `json:"since"`
 	Next  string `json:"next,omitempty"` // The cursor of the next page; absent on the last
+	// Shards that did not answer, if the queue has several
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // StrategyUse is a strategy in use. The rates are over the last one to two minutes, empty reserves included. Consumers is how many names
@@ -68,6 +70,8 @@ type Views struct {
 	QuestionBytesMost uint64 `json:"question_bytes_most"` // Limit of question_bytes: a quarter of bytes_most
 	Items             []View `json:"items"`               // The views, the largest first
 	Next              string `json:"next,omitempty"`      // The cursor of the next page; absent on the last
+	// Shards that did not answer, if the queue has several
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // View is the index of one branch of a strategy: it is made on first use, and goes when it is not used for long or room is needed.
@@ -77,5 +81,6 @@ type View struct {
 	Bytes uint64 `json:"bytes"`
 	// Whether only questions (preview, explain, why, compare) use it, and no consumer
 	Question bool `json:"question"`
-	Built    bool `json:"built"` // false: the server is building it, and no reserve uses it yet
+	Built    bool `json:"built"`           // false: the server is building it, and no reserve uses it yet
+	Shard    int  `json:"shard,omitempty"` // Number of the shard that has it, in a list of a queue of several shards
 }

@@ -3,8 +3,9 @@ package api
 // MetaKey is a meta key of a queue with the default of its values, as GET /v1/queues/{queue}/meta-keys lists it. It is the
 // answer of GET and PUT /v1/queues/{queue}/meta-keys/{key}.
 type MetaKey struct {
-	Key       string `json:"key"`        // The key
-	Values    uint64 `json:"values"`     // Number of values that open submissions or settings have
+	Key string `json:"key"` // The key
+	// Number of values that open submissions or settings have; a value counts once in each shard that has it
+	Values    uint64 `json:"values"`
 	ValuesSet uint64 `json:"values_set"` // Number of values with settings
 	// Default limit of its values: most chunks in flight of each that has no limit of its own; null: none
 	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`

@@ -880,6 +880,8 @@ class _DeadGroupsRequired(TypedDict):
 
 class DeadGroups(_DeadGroupsRequired, total=False):
     """DeadGroups: see the server's OpenAPI document."""
+    #: Shards that did not answer, if the queue has several
+    missing_shards: list[MissingShard]
     #: The cursor of the next page; absent on the last
     next: str
 
@@ -1649,7 +1651,7 @@ class _MetaKeyRequired(TypedDict):
     key: str
     #: Default limit of its values: most chunks in flight of each that has no limit of its own; null: none
     limit: Optional[int]
-    #: Number of values that open submissions or settings have
+    #: Number of values that open submissions or settings have; a value counts once in each shard that has it
     values: int
     #: Number of values with settings
     values_set: int
@@ -3207,14 +3209,19 @@ class RetryGroup(_RetryGroupRequired, total=False):
     next_at: str
 
 
-class RetryGroups(TypedDict):
-    """RetryGroups: see the server's OpenAPI document."""
+class _RetryGroupsRequired(TypedDict):
     #: Number of chunks that were counted: all, unless more than 100,000 wait
     examined: int
     #: Kinds of errors, those with the most chunks first; at most 1,000
     items: list[RetryGroup]
     #: Chunks of further kinds
     others: int
+
+
+class RetryGroups(_RetryGroupsRequired, total=False):
+    """RetryGroups: see the server's OpenAPI document."""
+    #: Shards that did not answer, if the queue has several
+    missing_shards: list[MissingShard]
 
 
 class RetryTries(TypedDict):
@@ -3791,6 +3798,8 @@ class _StrategiesInUseRequired(TypedDict):
 
 class StrategiesInUse(_StrategiesInUseRequired, total=False):
     """StrategiesInUse: see the server's OpenAPI document."""
+    #: Shards that did not answer, if the queue has several
+    missing_shards: list[MissingShard]
     #: The cursor of the next page; absent on the last
     next: str
 
@@ -4133,8 +4142,7 @@ class Version(_VersionRequired, total=False):
     revision: str
 
 
-class View(TypedDict):
-    """View: see the server's OpenAPI document."""
+class _ViewRequired(TypedDict):
     #: Text of the branch
     branch: str
     #: false: the server is building it, and no reserve uses it yet
@@ -4143,6 +4151,12 @@ class View(TypedDict):
     bytes: int
     #: Whether only questions (preview, explain, why, compare) use it, and no consumer
     question: bool
+
+
+class View(_ViewRequired, total=False):
+    """View: see the server's OpenAPI document."""
+    #: Number of the shard that has it, in a list of a queue of several shards
+    shard: int
 
 
 class _ViewsRequired(TypedDict):
@@ -4160,6 +4174,8 @@ class _ViewsRequired(TypedDict):
 
 class Views(_ViewsRequired, total=False):
     """Views: see the server's OpenAPI document."""
+    #: Shards that did not answer, if the queue has several
+    missing_shards: list[MissingShard]
     #: The cursor of the next page; absent on the last
     next: str
 

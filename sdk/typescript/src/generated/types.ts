@@ -516,6 +516,8 @@ export type DeadGroup = {
 export type DeadGroups = {
   /** The groups, the largest first */
   items: DeadGroup[]
+  /** Shards that did not answer, if the queue has several */
+  missing_shards?: MissingShard[]
   /** The cursor of the next page; absent on the last */
   next?: string
   /** Dead letters in no group, because there are already 10,000 groups */
@@ -1173,7 +1175,7 @@ export type MetaKey = {
   quota?: GroupLimits
   /** Default rate of its values, for those without a rate of their own; absent: not set */
   rate?: Rate
-  /** Number of values that open submissions or settings have */
+  /** Number of values that open submissions or settings have; a value counts once in each shard that has it */
   values: number
   /** Number of values with settings */
   values_set: number
@@ -2451,6 +2453,8 @@ export type RetryGroups = {
   examined: number
   /** Kinds of errors, those with the most chunks first; at most 1,000 */
   items: RetryGroup[]
+  /** Shards that did not answer, if the queue has several */
+  missing_shards?: MissingShard[]
   /** Chunks of further kinds */
   others: number
 }
@@ -2955,6 +2959,8 @@ export type StatsFrame = {
 export type StrategiesInUse = {
   /** Strategies, those that handed out the most chunks first; at most 256 */
   items: StrategyUse[]
+  /** Shards that did not answer, if the queue has several */
+  missing_shards?: MissingShard[]
   /** The cursor of the next page; absent on the last */
   next?: string
   /** Start of the covered time: an hour ago, or the server's start if that is later */
@@ -3278,6 +3284,8 @@ export type View = {
   bytes: number
   /** Whether only questions (preview, explain, why, compare) use it, and no consumer */
   question: boolean
+  /** Number of the shard that has it, in a list of a queue of several shards */
+  shard?: number
 }
 
 export type Views = {
@@ -3287,6 +3295,8 @@ export type Views = {
   bytes_most: number
   /** The views, the largest first */
   items: View[]
+  /** Shards that did not answer, if the queue has several */
+  missing_shards?: MissingShard[]
   /** The cursor of the next page; absent on the last */
   next?: string
   /** Memory of the views that only questions use */
