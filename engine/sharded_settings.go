@@ -43,7 +43,13 @@ func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Setti
 	if err := first.putSettings(ctx, settings); err != nil {
 		return err
 	}
+	before := int(s.count.Load())
 	x.of.mu.change(func() { x.join(s, int(settings.Shards)) })
+	for number := before + 1; number <= int(settings.Shards); number++ {
+		if err := s.inherit(ctx, number); err != nil { // what was set while the shards were made
+			return err
+		}
+	}
 	return nil
 }
 
@@ -107,11 +113,14 @@ func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings)
 		there := s.e.queues[name] != nil || s.e.quarantine.find(name) != nil
 		id, err := s.e.freeShard(s.e.nodes != nil)
 		s.e.mu.RUnlock()
-		if there {
-			continue
-		}
-		if err == nil {
+		if !there && err == nil {
 			_, err = s.e.createQueue(ctx, store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(s.e.options.Now())})
+		}
+		if there {
+			err = nil // it needs no number
+		}
+		if err == nil && (!there || number > int(s.count.Load())) {
+			err = s.inherit(ctx, number)
 		}
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", number, err)

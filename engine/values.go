@@ -150,6 +150,22 @@ func (v *values) of(key queue.MetaKey) map[queue.MetaValue]ValueSettings {
 	return maps.Clone(v.byKey[key])
 }
 
+// all is everything that is set.
+func (v *values) all() map[queue.ValueTarget]ValueSettings {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	list := make(map[queue.ValueTarget]ValueSettings, v.count)
+	for key, of := range v.byKey {
+		for value, set := range of {
+			list[queue.ValueTarget{MetaEntry: queue.MetaEntry{Key: key, Value: value}}] = set
+		}
+	}
+	for key, set := range v.defaults {
+		list[allOf(key)] = set
+	}
+	return list
+}
+
 // clear forgets everything.
 func (v *values) clear() {
 	v.mu.Lock()

@@ -109,6 +109,7 @@ type gathering[A, T any] struct {
 	at      placing[T]
 	named   func(one *T, p *shardPart) // gives an item what tells it from those of other shards; nil: nothing
 	most    int                        // items; 0: all
+	done    func(one *T, answered int) // finishes an item when all shards that answered are joined; nil: nothing
 }
 
 // maxRounds bounds how many pages of a list are read of each shard. The lists that are read whole are bounded by the
@@ -147,6 +148,11 @@ func gathered[A, T any](by gathering[A, T]) joining {
 		}
 		items = behind(items, x.c.QueryParam("cursor"), by.at)
 		list, next, err := pageOf(items, "", by.at, asIs)
+		for i := range list {
+			if by.done != nil {
+				by.done(&list[i], len(answers))
+			}
+		}
 		if err != nil {
 			return err
 		}

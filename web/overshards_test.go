@@ -26,7 +26,8 @@ func newOrders(t *testing.T, settings api.QueueSettingsInput) *scene {
 	return s
 }
 
-// spread inserts n submissions of as many groups, a millisecond apart, and returns them. They take turns among the shards.
+// spread inserts n submissions of as many groups, a millisecond apart, and returns them. They take turns among the
+// shards.
 func (s *scene) spread(n int, chunks int) (list []api.Submission) {
 	s.Helper()
 	for tried := 0; len(list) < n; tried++ {

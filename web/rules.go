@@ -41,18 +41,24 @@ type rules struct{ engine *engine.Engine }
 
 // routes are the part of the table about rules.
 func (x rules) routes(r *router) {
-	registerIn(r, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
+	registerIn(r, operation{id: "list-rules",
+		shards: rulesOverShards,
+		method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, x.list)
-	registerIn(r, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST",
+	registerIn(r, operation{id: "set-rule", shards: setRuleInShards, act: act{"rule.create", ""}, method: "POST",
 		path:  "/v1/queues/{queue}/rules",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a submission, or values of meta keys", about: setRuleAbout}, x.set)
-	registerIn(r, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
+	registerIn(r, operation{id: "get-rule",
+		shards: ruleOverShards,
+		method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, x.get)
-	registerIn(r, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE",
+	registerIn(r, operation{id: "lift-rule",
+		shards: changedInAll(addNothing, true),
+		act:    act{"rule.lift", "rule {id}"}, method: "DELETE",
 		path:  "/v1/queues/{queue}/rules/{id}",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, x.lift)
@@ -128,13 +134,22 @@ func (c *Conditions) ruleGuard(now *queue.Rule) error {
 // RulePath names a rule; exported like QueuePath.
 type RulePath struct {
 	QueuePath
-	ID string `path:"id" maxLength:"10" doc:"Id of the rule"`
+	ID string `path:"id" maxLength:"20" doc:"Id of the rule"`
 
 	id queue.RuleID
 }
 
 // Rules count from 1 in each queue; 0 would be read as "no rule" further down.
 func (p *RulePath) locate(e *engine.Engine) (*engine.Queue, error) {
+	if wholeRule(p.ID) {
+		q, err := p.QueuePath.locate(e)
+		if err == nil {
+			if p.id = ruleOfWhole(q, p.ID); p.id == 0 {
+				err = unknownRule()
+			}
+		}
+		return q, err
+	}
 	id, err := strconv.ParseUint(p.ID, 10, 32)
 	if err != nil || id == 0 {
 		return nil, queue.Invalid("/path/id", "must be a whole number from 1 on, as setting the rule returned it")

@@ -169,7 +169,8 @@ type RuleRequest struct {
 
 // Rule is an operator's standing order: chunks that it covers are not handed out, whatever strategy asks.
 type Rule struct {
-	ID string `json:"id"` // Id in its queue, used only once
+	// Id in its queue, used only once. In a queue of several shards it is made of the action and the match
+	ID string `json:"id"`
 	// pause or block: both hold chunks back, and a block takes precedence
 	Action string    `json:"action" names:"actions"`
 	Match  RuleMatch `json:"match"` // The rule covers the queue, a submission, or what meta and any say
@@ -187,6 +188,8 @@ type Rule struct {
 	// How a rule ended: an operator lifted it, its until came, or its submission ended
 	End      string `json:"end,omitempty" names:"rule ends"`
 	LiftedBy string `json:"lifted_by,omitempty"` // Caller that lifted it, if known
+	// In a queue of several shards: the shards in which the rule holds; absent if it holds in all that answered
+	Shards []int `json:"shards,omitempty"`
 }
 
 // RuledAmount is what one rule keeps from every strategy.

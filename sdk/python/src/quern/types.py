@@ -3255,7 +3255,7 @@ class RotateToken(TypedDict, total=False):
 class _RuleRequired(TypedDict):
     #: pause or block: both hold chunks back, and a block takes precedence
     action: Literal["pause", "block"]
-    #: Id in its queue, used only once
+    #: Id in its queue, used only once. In a queue of several shards it is made of the action and the match
     id: str
     #: The rule covers the queue, a submission, or what meta and any say
     match: RuleMatch
@@ -3279,6 +3279,8 @@ class Rule(_RuleRequired, total=False):
     lifted_by: str
     #: Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
     reason: str
+    #: In a queue of several shards: the shards in which the rule holds; absent if it holds in all that answered
+    shards: list[int]
     #: Time when it ends; absent: when it is lifted
     until: str
 

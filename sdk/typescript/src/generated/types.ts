@@ -2496,7 +2496,7 @@ export type Rule = {
   end?: "lifted" | "over" | "submission_ended"
   /** Time of its end */
   ended_at?: string
-  /** Id in its queue, used only once */
+  /** Id in its queue, used only once. In a queue of several shards it is made of the action and the match */
   id: string
   /** Caller that lifted it, if known */
   lifted_by?: string
@@ -2504,6 +2504,8 @@ export type Rule = {
   match: RuleMatch
   /** Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one */
   reason?: string
+  /** In a queue of several shards: the shards in which the rule holds; absent if it holds in all that answered */
+  shards?: number[]
   /** Time when it was first set */
   since: string
   /** Time when it ends; absent: when it is lifted */
