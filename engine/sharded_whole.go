@@ -1,9 +1,13 @@
 package engine
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"context"
 
-// What the HTTP face asks before it divides a call about a queue of several shards into calls about its shards. Both answers
-// are the same on every node of a cluster.
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// What the HTTP face asks before it divides a call about a queue of several shards into calls about its shards. The first
+// two answers are the same on every node of a cluster. The others are known where the queue as a whole serves (ServesWhole).
 
 // ShardsOf is how many shards a queue has; 0: it has only one, or there is none of this name.
 func (x *Sharding) ShardsOf(name string) int {
@@ -47,4 +51,47 @@ func (x *Sharding) NumberIn(name string, id queue.SubmissionID) int {
 	default:
 		return number
 	}
+}
+
+// ServesWhole says whether a queue of several shards serves as a whole in this process. If not, another node of the cluster knows
+// its groups, and what its strategies select.
+func (x *Sharding) ServesWhole(name string) bool { return x.whole(name) != nil }
+
+// whole is a queue of several shards; nil: it does not serve as a whole here.
+func (x *Sharding) whole(name string) *Sharded {
+	x.of.mu.RLock()
+	defer x.of.mu.RUnlock()
+	return x.sharded[name]
+}
+
+// ShardOfGroup is the number of the shard that has a group, which a new group gets now; "" is no group, and in the first.
+func (x *Sharding) ShardOfGroup(name, group string) (number int, err error) {
+	s := x.whole(name)
+	if s == nil {
+		return 1, nil // it has just left this node, and the first shard says so
+	}
+	if one, err := s.one(); err != nil || s.groups.of(group) == 0 && one.config.Load().GroupMustExist {
+		return 1, err // the shard says that no one created the group
+	}
+	if err := s.place([]string{group}, 0); err != nil {
+		return 0, err
+	}
+	return s.groups.of(group), nil
+}
+
+// ShardOfStrategy is the number of the shard that alone has what a strategy selects; 0: several shards may have some. A strategy
+// that the queue cannot keep exactly is refused as in a reserve.
+func (x *Sharding) ShardOfStrategy(ctx context.Context, name string, raw []byte) (number int, err error) {
+	s := x.whole(name)
+	if s == nil {
+		return 1, nil
+	}
+	asked, err := s.Asked(ctx, raw)
+	if err != nil {
+		return 0, err
+	}
+	if list, whole, _ := s.serving(asked.Plan); whole {
+		return s.number(list[0]), nil
+	}
+	return 0, mergeable(asked.Plan)
 }

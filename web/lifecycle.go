@@ -30,10 +30,14 @@ type lifecycle struct{}
 // routes are the part of the table about the life-cycle worker.
 func (x lifecycle) routes(r *router) {
 	const base = "/v1/queues/{queue}/lifecycle"
-	registerIn(r, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead,
+	registerIn(r, operation{id: "get-lifecycle",
+		shards: summed(addLifecycle, nil),
+		method: "GET", path: base, scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read the state of a queue's life-cycle worker", about: lifecycleAbout}, x.get)
-	registerIn(r, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
+	registerIn(r, operation{id: "retry-lifecycle",
+		shards: changedInAll(addRetried, false),
+		act:    act{"lifecycle.retry", ""},
 		method: "POST", path: base + "/retry", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Retry parked life-cycle actions", about: retryAbout}, x.retry)

@@ -44,7 +44,8 @@ const shardPatience = 15 * time.Second
 // joining answers a call about all shards of a queue.
 type joining func(x *shardCall) error
 
-// shardCall is a call about all shards of a queue.
+// shardCall is a call about all shards of a queue. It lives as long as the call, and only the goroutine of the request
+// uses it: the parts are asked by others, each of which writes its own part.
 type shardCall struct {
 	c      echo.Context
 	f      *forwarding
@@ -69,6 +70,8 @@ type ofShard struct{}
 func ofShardCall(c echo.Context) bool { return c.Request().Context().Value(ofShard{}) != nil }
 
 // overShards answers a call that names a queue of several shards, as its operation says. false: it names none.
+// It is asked before anything else of a call, on whichever node the call came to. A part names a shard, and so it is
+// not divided again.
 func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	name, err := url.PathUnescape(c.Param("queue"))
 	if err != nil {
@@ -77,6 +80,9 @@ func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	count := s.engine.ShardsOf(name)
 	if count < 2 {
 		return false, nil
+	}
+	if op.lead && !s.engine.ServesWhole(name) {
+		return false, nil // the node that serves the first shard is asked
 	}
 	x := &shardCall{c: c, f: s.forwarding, engine: s.engine, queue: name, count: count}
 	rest := strings.TrimPrefix(c.Request().URL.EscapedPath(), "/v1/queues/")
@@ -105,7 +111,7 @@ func (x *shardCall) readBody() error {
 	return err
 }
 
-// parts are the parts of all shards. They do not know yet where their shards are.
+// parts are the parts of all shards. They do not know yet where their shards are (place).
 func (x *shardCall) parts() []*shardPart {
 	list := make([]*shardPart, x.count)
 	for i := range list {
@@ -184,7 +190,7 @@ func (p *shardPart) absent() bool {
 	return p.err != nil
 }
 
-// good says that a shard did what it was asked.
+// good says that a shard did what it was asked. Redirects are none of ours, so what is below 400 is done.
 func (p *shardPart) good() bool { return p.err == nil && p.status < http.StatusBadRequest }
 
 // problem is what a shard refused its part with, as the answer to the whole call: with its code, so that clients act as

@@ -117,7 +117,8 @@ func (p *shardPage[T]) read(at placing[T], last string) error {
 	return nil
 }
 
-// rest is where the list of the shard goes on behind what was given of it.
+// rest is where the list of the shard goes on behind what was given of it. In the middle of a page it is the same page
+// once more. No list has to say what the cursor behind an item is, which for outputs is more than the item shows.
 func (p *shardPage[T]) rest(at placing[T], last string) shardCursor {
 	switch {
 	case p.used < len(p.items):
@@ -290,7 +291,7 @@ func behindPages[T any](pages []*shardPage[T], at placing[T], last string) map[i
 	return rest
 }
 
-// nextOf is the cursor of the next page; "": there is none.
+// nextOf is the cursor of the next page; "": there is none. A shard that the list was not about is at its end.
 func (x *shardCall) nextOf(from sharedCursor, rest map[int]shardCursor, last string) string {
 	if rest == nil {
 		return ""

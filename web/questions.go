@@ -29,15 +29,21 @@ func (ask questions) routes(r *router) {
 		method: "GET", path: "/v1/queues/{queue}/strategies/in-use",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the strategies that consumers used in the last hour", about: inUseAbout}, ask.inUse)
-	registerIn(r, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview",
+	registerIn(r, operation{id: "preview",
+		shards: aboutStrategy("strategy"), lead: true,
+		method: "POST", path: "/v1/queues/{queue}/strategies/preview",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
 		summary: "Preview the chunks that a reserve would hand out now",
 		about: "It reserves and changes nothing. A later " +
 			"reserve may get other chunks, and Random draws again each time."}, ask.preview)
-	registerIn(r, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain",
+	registerIn(r, operation{id: "explain",
+		shards: aboutStrategy("strategy"), lead: true,
+		method: "POST", path: "/v1/queues/{queue}/strategies/explain",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Explain a strategy", about: explainAbout}, ask.explain)
-	registerIn(r, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare",
+	registerIn(r, operation{id: "compare",
+		shards: aboutStrategy("a", "b"), lead: true,
+		method: "POST", path: "/v1/queues/{queue}/strategies/compare",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Compare what two strategies would hand out now", about: "Previews both on the same state with " +
 			"the same seed: the values of each meta key that get chunks, how evenly they share, and the common " +
@@ -48,11 +54,13 @@ func (ask questions) routes(r *router) {
 		summary: "Explain why a strategy does not hand out a chunk now", about: "The first obstacle in " +
 			"each branch, and the chunk's approximate place: the number of chunks before it, and the wait at the " +
 			"rate of the last minute."}, ask.why)
-	registerIn(r, operation{id: "diagnose-queue", method: "GET", path: "/v1/queues/{queue}/diagnosis",
+	registerIn(r, operation{id: "diagnose-queue",
+		shards: diagnosisOverShards,
+		method: "GET", path: "/v1/queues/{queue}/diagnosis",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Explain what the chunks of a queue wait for",
 		about:   queueDiagnosisAbout}, ask.queueDiagnosis)
-	registerIn(r, operation{id: "diagnose-meta-value", method: "GET",
+	registerIn(r, operation{id: "diagnose-meta-value", shards: diagnosisOverShards, method: "GET",
 		path:  "/v1/queues/{queue}/meta-keys/{key}/values/{value}/diagnosis",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies,
 		summary: "Explain why the chunks of a value wait",

@@ -66,14 +66,18 @@ func (x queues) routes(r *router) {
 		summary: "Read a queue's numbers",
 		about: "A flat object, so that a scaler can read one number by name. Reading " +
 			"costs the same at any backlog. Totals count from the server's start."}, x.stats)
-	registerIn(r, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries",
+	registerIn(r, operation{id: "get-timeseries",
+		shards: summed(addSeries, nameSeries),
+		method: "GET", path: "/v1/queues/{queue}/timeseries",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "Read a queue's numbers over time", about: seriesAbout}, x.series)
-	registerIn(r, operation{id: "get-key-timeseries", method: "GET",
+	registerIn(r, operation{id: "get-key-timeseries", shards: summed(addKeySeries, nil), method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagQueues, compress: true,
 		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, x.keySeries)
-	registerIn(r, operation{id: "get-durations", method: "GET", path: "/v1/queues/{queue}/durations",
+	registerIn(r, operation{id: "get-durations",
+		shards: summed(addDurations, nil),
+		method: "GET", path: "/v1/queues/{queue}/durations",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues, freeform: true,
 		summary: "Read how long chunks waited and ran", about: durationsAbout,
 		params: durationsQuery().document()}, x.durations)
@@ -82,10 +86,14 @@ func (x queues) routes(r *router) {
 		method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the indexes of strategies, with their memory", about: viewsAbout}, x.views)
-	registerIn(r, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,
+	registerIn(r, operation{id: "list-ledgers",
+		shards: ledgersOverShards(),
+		method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the Fair blocks in use"}, x.ledgers)
-	registerIn(r, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}",
+	registerIn(r, operation{id: "get-ledger",
+		shards: inOneThatHas,
+		method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Read the fair and the received shares of the tenants of a Fair block", about: ledgerAbout}, x.ledger)
 }

@@ -92,6 +92,7 @@ type operation struct {
 	reach    reach                                // which node of a cluster answers it
 	spread   spreading                            // answers it by the parts of several nodes; nil: one is enough
 	shards   joining                              // answers it for a queue of several shards; nil: the handler
+	lead     bool                                 // shards needs the node that serves the queue as a whole
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 

@@ -52,38 +52,52 @@ func (x schedules) routes(r *router) {
 	// A schedule may insert work of any value of a meta key. A token that is bound to one value therefore sees no
 	// schedules at all (noTenants): it could not be shown a part of one. Reading takes the scope read, changing
 	// takes operate, because a schedule inserts in the operator's name for as long as it exists.
-	registerIn(r, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead,
+	registerIn(r, operation{id: "list-schedules",
+		shards: joinedList(schedulesOverShards),
+		method: "GET", path: all, scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules, compress: true,
 		summary: "List a queue's schedules by name"}, x.list)
-	registerIn(r, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
+	registerIn(r, operation{id: "preview-schedule",
+		shards: inAny,
+		method: "POST", path: all + "/preview", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Describe a spec in plain words, with its next ticks", about: previewAbout}, x.preview)
-	registerIn(r, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
+	registerIn(r, operation{id: "get-schedule",
+		shards: inOneThatHas,
+		method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagSchedules, summary: "Read a schedule and its state"}, x.get)
-	registerIn(r, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
+	registerIn(r, operation{id: "put-schedule",
+		shards: putScheduleInShards, lead: true,
+		act:    act{"schedule.set", "schedule {name}"},
 		brings: true, method: "PUT", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
 		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, x.put)
-	registerIn(r, operation{id: "delete-schedule", act: act{"schedule.delete", "schedule {name}"},
+	registerIn(r, operation{id: "delete-schedule", shards: inOneThatHas, act: act{"schedule.delete", "schedule {name}"},
 		method: "DELETE", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Delete a schedule", about: "Its submissions stay. If-Match works as in PUT."}, x.delete)
-	registerIn(r, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
+	registerIn(r, operation{id: "list-schedule-ticks",
+		shards: inOneThatHas,
+		method: "GET", path: one + "/ticks", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "List the next ticks of a schedule"}, x.ticks)
-	registerIn(r, operation{id: "trigger-schedule", act: act{"schedule.trigger", "schedule {name}"},
+	registerIn(r, operation{id: "trigger-schedule",
+		shards: inOneThatHas,
+		act:    act{"schedule.trigger", "schedule {name}"},
 		brings: true, method: "POST", path: one + "/trigger",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Submission](),
 		summary: "Insert the work of a tick now", about: triggerAbout}, x.trigger)
-	registerIn(r, operation{id: "pause-schedule", act: act{"schedule.pause", "schedule {name}"},
+	registerIn(r, operation{id: "pause-schedule", shards: inOneThatHas, act: act{"schedule.pause", "schedule {name}"},
 		method: "POST", path: one + "/pause", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Pause a schedule", about: pauseAbout}, x.pause)
-	registerIn(r, operation{id: "resume-schedule", act: act{"schedule.resume", "schedule {name}"},
+	registerIn(r, operation{id: "resume-schedule", shards: inOneThatHas, act: act{"schedule.resume", "schedule {name}"},
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Resume a paused schedule", about: resumeAbout}, x.resume)
-	registerIn(r, operation{id: "backfill-schedule", act: act{"schedule.backfill", "schedule {name}"},
+	registerIn(r, operation{id: "backfill-schedule",
+		shards: inOneThatHas,
+		act:    act{"schedule.backfill", "schedule {name}"},
 		brings: true, method: "POST", path: one + "/backfill",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Insert the work of past ticks", about: backfillAbout}, x.backfill)

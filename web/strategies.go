@@ -53,7 +53,9 @@ func (x strategies) routes(r *router) {
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Delete a named strategy with all its versions",
 		about:   "From then on, the server refuses reserves that name it. If-Match works as for PUT."}, x.delete)
-	registerIn(r, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
+	registerIn(r, operation{id: "validate-strategy",
+		shards: validOverShards, lead: true,
+		method: "POST", path: "/v1/queues/{queue}/strategies/validate",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Validate a strategy", about: validateAbout}, x.validate)
 }
