@@ -43,19 +43,25 @@ type bulks struct {
 
 // routes are the part of the table about bulk operations.
 func (x bulks) routes(r *router) {
-	register(r, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
+	register(r, operation{id: "list-bulk-operations",
+		shards: joinedList(bulksOverShards),
+		method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk, compress: true, spread: x.listAll,
 		summary: "List bulk operations, newest first",
 		about: "All running operations, and the last 100 ended ones of each queue. In a cluster " +
 			"the nodes have two seconds to answer; `missing` names those that did not."}, x.list)
-	register(r, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
+	register(r, operation{id: "start-bulk-operation", shards: startBulkInShards, act: act{"bulk.start", ""},
 		method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
 		narrow: inHandler, tag: tagBulk, accepts: true,
 		summary: "Apply an action to everything that matches a filter", about: bulkAbout}, x.start)
-	register(r, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
+	register(r, operation{id: "get-bulk-operation",
+		shards: bulkInShards,
+		method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk,
 		summary: "Read the progress of a bulk operation"}, x.get)
-	register(r, operation{id: "cancel-bulk-operation", act: act{"bulk.cancel", "bulk operation {id}"},
+	register(r, operation{id: "cancel-bulk-operation",
+		shards: bulkInShards,
+		act:    act{"bulk.cancel", "bulk operation {id}"},
 		method: "POST", path: "/v1/bulk-operations/{id}/cancel",
 		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation",
@@ -190,7 +196,7 @@ func (x bulks) listAll(c echo.Context) (bool, error) {
 
 // BulkPath names a bulk operation; exported like QueuePath.
 type BulkPath struct {
-	ID string `path:"id" maxLength:"64" doc:"Id of the operation"`
+	ID string `path:"id" maxLength:"512" doc:"Id of the operation"`
 }
 
 type cancelBulkInput struct {

@@ -42,7 +42,8 @@ const eventsAbout = "Server-sent events about one queue or several; each event n
 	"`series`, with the points that the subscriber does not have yet. Then `stats` and `keys` come once per " +
 	"second. On request, `consumers` comes with them, and `schedules` when a schedule has changed. Browsers " +
 	"reconnect with the last id as Last-Event-ID: a stream of one queue then continues after it, and a stream of " +
-	"several queues begins again. `closed` says which queue the stream does not follow, or no longer, and why. The " +
+	"several queues begins again. For a queue of several shards come the events of each shard, under its name, " +
+	"such as `orders~2`. `closed` says which queue the stream does not follow, or no longer, and why. The " +
 	"stream ends when no queue is left. If the server can follow none of the queues, it refuses the request. It " +
 	"does not wait for a slow subscriber: it sends `skipped` with the number of missed frames, and then the newest " +
 	"frame."
@@ -141,6 +142,7 @@ func (w watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 			return in, err
 		}
 	}
+	in.queues = w.shardsOf(in.queues)
 	if len(in.queues) == 1 { // an id is a place in the stream of one queue
 		// An id that cannot be read counts as none: browsers send back whatever they have, also after an update of
 		// the server, and an error would keep them from reconnecting.
@@ -163,6 +165,23 @@ func (in *eventsRequest) parseQueues(given []string) error {
 		}
 	}
 	return nil
+}
+
+// shardsOf has the shards of a queue in its place: each has numbers and frames of its own. A shard that does not serve
+// is closed in the stream, with the reason, and the others go on.
+func (w watching) shardsOf(queues []string) (all []string) {
+	for _, name := range queues {
+		count := w.engine.ShardsOf(name)
+		if count == 0 && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+		for number := 1; number <= count; number++ {
+			if shard := queue.ShardName(name, number); !slices.Contains(all, shard) {
+				all = append(all, shard)
+			}
+		}
+	}
+	return all
 }
 
 var eventTopics = []string{"stats", "keys", "consumers", "schedules"}

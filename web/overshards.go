@@ -77,7 +77,13 @@ func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
+	if !strings.Contains(op.path, "{queue}") {
+		name = namedQueue(c)
+	}
 	count := s.engine.ShardsOf(name)
+	if ids := bulkIDs(c.Param("id")); op.tag == tagBulk && ids != nil {
+		count = len(ids)
+	}
 	if count < 2 {
 		return false, nil
 	}
@@ -106,6 +112,10 @@ func (x *shardCall) readBody() error {
 	if x.body != nil || x.c.Request().Body == nil {
 		return nil
 	}
+	if peeked, did := x.c.Get(peekedKey).([]byte); did && len(peeked) <= maxBodyBytes {
+		x.body = peeked
+		return nil
+	}
 	text, err := io.ReadAll(http.MaxBytesReader(x.c.Response(), x.c.Request().Body, maxBodyBytes))
 	x.body = text
 	return err
@@ -126,6 +136,12 @@ func (x *shardCall) part(number int) *shardPart {
 	p := &shardPart{number: number, name: queue.ShardName(x.queue, number)}
 	p.path = "/v1/queues/" + url.PathEscape(p.name) + x.below
 	p.query, p.body = maps.Clone(x.c.QueryParams()), x.body
+	if x.c.Param("queue") == "" { // the query or the body names it
+		p.path = ""
+		if p.query.Has("queue") {
+			p.query.Set("queue", p.name)
+		}
+	}
 	p.header = http.Header{}
 	if given := x.c.Request().Header["Idempotency-Key"]; given != nil {
 		p.header["Idempotency-Key"] = given
@@ -161,6 +177,11 @@ func (x *shardCall) place(parts []*shardPart) {
 // ask asks the shards for their parts, all at once. What they said is in the parts.
 func (x *shardCall) ask(parts []*shardPart) error {
 	x.place(parts)
+	return x.askPlaced(parts)
+}
+
+// askPlaced is ask for parts that know where their shards are.
+func (x *shardCall) askPlaced(parts []*shardPart) error {
 	ctx, done := context.WithTimeout(context.WithValue(x.c.Request().Context(), ofShard{}, true), shardPatience)
 	defer done()
 	var asked sync.WaitGroup

@@ -27,6 +27,8 @@ import (
 // headerMissing names the shards that an answer lacks. Objects have it too, which have no field for it.
 const headerMissing = "Quern-Missing-Shards"
 
+// A path may name what only some shards have met, such as a consumer or a value. Their answers are enough.
+//
 // found leaves out shards that do not have what the path names, if another one has it. If one does not answer, no one
 // knows whether it has it.
 func found(parts []*shardPart) (good []*shardPart, missing []api.MissingShard, refused error) {
@@ -39,6 +41,8 @@ func found(parts []*shardPart) (good []*shardPart, missing []api.MissingShard, r
 	return answering(rest)
 }
 
+// A client that reads one number must be able to see that it is not whole, also where the body has no place to say so.
+//
 // lacks tells the client which shards the answer lacks.
 func (x *shardCall) lacks(missing []api.MissingShard) {
 	var names []string
@@ -50,6 +54,8 @@ func (x *shardCall) lacks(missing []api.MissingShard) {
 	}
 }
 
+// The shards are asked at once, so the numbers are of slightly different moments, as those of one long list are.
+//
 // summed joins what the shards say of one thing: add adds that of a shard to those before it. finish is for what can be
 // said when all are added; nil: nothing.
 func summed[T any](add func(sum, one *T), finish func(x *shardCall, sum *T, missing []api.MissingShard)) joining {
@@ -276,6 +282,8 @@ func addKey(sum, one *api.MetaKey) {
 	}
 }
 
+// A key that only one shard has met is in the list as well, with what that shard says.
+//
 // keysOverShards is the list of meta keys by name.
 func keysOverShards(url.Values) listOrder[api.MetaKey] {
 	return listOrder[api.MetaKey]{at: func(k *api.MetaKey) string { return k.Key }, add: addKey}
