@@ -28,7 +28,7 @@ import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
-import { OwnShards, Shards } from './pages/shards'
+import { OwnShards, Shards, ShardsLine } from './pages/shards'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
@@ -85,6 +85,9 @@ function App() {
   )
 }
 
+/** The pages that show a queue of several shards as a whole. The others need its frames, and show its shards, each of which has this page. */
+const overShards = ['submissions', 'reservations', 'failing', 'dead-letters', 'rules']
+
 /** The page of the address, or what there is to say in its place. */
 function Main({ page, rest }: { page: string; rest: string }) {
   if (!may('read') && page !== 'tokens' && page !== 'activity') return <NotToLook />
@@ -92,6 +95,7 @@ function Main({ page, rest }: { page: string; rest: string }) {
     if (!known.value) return null
     if (missing.value) return <NoQueue name={missing.value} page={page} />
     if (aside.value) return <Quarantine name={queue.value} why={aside.value} />
+    if (divided.value > 0 && overShards.includes(page)) return <><Stale /><ShardsLine key={queue.value} of={queue.value} /><Shown page={page} rest={rest} /></>
     if (divided.value > 0) return boundTo() ? <OwnShards key={queue.value} of={queue.value} page={page} /> : <Shards key={queue.value} of={queue.value} page={page} />
   }
   return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>

@@ -35,6 +35,8 @@ export const aside = signal<Quarantined | null>(null)
 /** How many shards the queue of the address has, each of which has pages of its own; 0: it is followed as a whole, or it is one of them. */
 export const divided = signal(0)
 /** Whether the server answers about the queue of the address, as far as is known. */
+/** The moment that times on a page are compared with: that of the last frame. A queue of several shards has no frames, so it is the browser's. 0: not known yet. */
+export const momentNow = () => (stats.value ? Date.parse(stats.value.at) : divided.value > 0 ? Date.now() : 0)
 export const serves = computed(() => known.value && !missing.value && !aside.value && divided.value === 0)
 /** What pages follow that name the topic; null while no page does, or before the first frame of it. */
 export const consumers = signal<ConsumersFrame | null>(null)

@@ -22,7 +22,20 @@ test('a queue of several shards shows them and its groups, and each shard has it
   }
   for (const [scheme, width] of looks) {
     const t = await open(chromium.b, quern.url, { width, scheme })
-    await t.page.goto(`${quern.url}/#/submissions?queue=orders`)
+    for (const [page, heading] of [['submissions', 'Submissions'], ['reservations', 'Reservations'], ['failing', 'Failing now'], ['dead-letters', 'Dead letters'], ['rules', 'Rules']]) {
+      await t.page.goto(`${quern.url}/#/${page}?queue=orders`)
+      await t.page.getByRole('heading', { level: 1, name: heading }).waitFor()
+      await t.page.getByText('This page has the work of all shards of orders.').waitFor()
+      await eventually(async () => assert.equal(await t.page.getByText('Reading…').count(), 0, page))
+      assert.equal(await t.page.getByText('has several shards').count(), 0, page)
+      assert.deepEqual(await t.axe(), [], `${page} ${scheme} ${width}: accessibility`)
+      const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.ok(over <= 0, `${page} ${scheme} ${width}: ${over} px stand out at the right`)
+      if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${page}-${scheme}-${width}.png` })
+      if (page !== 'submissions') continue
+      for (const group of Object.keys(of)) await t.page.getByText(`group=${group}`, { exact: true }).first().waitFor()
+    }
+    await t.page.goto(`${quern.url}/#/overview?queue=orders`)
     await t.page.getByRole('heading', { level: 1, name: 'Shards of orders' }).waitFor()
     await t.page.getByRole('status').filter({ hasText: '3 shards' }).waitFor()
     const shards = t.page.getByRole('region', { name: 'Shards' }).getByRole('row')
@@ -46,7 +59,6 @@ test('a queue of several shards shows them and its groups, and each shard has it
     if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${scheme}-${width}.png` })
     await shards.getByRole('link', { name: shown(of.g3), exact: true }).click()
     await live(t.page)
-    await t.page.getByRole('heading', { level: 1, name: 'Submissions' }).waitFor()
     for (const page of ['overview', 'settings', 'submissions', 'keys', 'operations', 'rules', 'dead-letters', 'queues', 'nodes', 'plugins', 'activity']) {
       await t.go(`#/${page}?queue=${encodeURIComponent(of.g3)}`)
       await t.page.getByRole('heading', { level: 1 }).waitFor()

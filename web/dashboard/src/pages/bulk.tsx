@@ -9,7 +9,7 @@ import { Copy, CopyAs } from '../copy'
 import { Count, Failed, Mark } from '../parts'
 import { named } from '../session'
 import { link, queue, say } from '../state'
-import { nextFrame, stats } from '../stream'
+import { momentNow, nextFrame } from '../stream'
 import { Clamp } from '../text'
 import type { BulkFilter, BulkOperation, Meta, Page, Queue } from '../types'
 
@@ -106,7 +106,7 @@ const kept = 30
 /** What operations got on with since this page looks, a second. */
 function usePaces(items: BulkOperation[]): Map<string, number> {
   const seen = useRef(new Map<string, { at: number; n: number }[]>())
-  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const now = momentNow()
   const out = new Map<string, number>()
   for (const b of items) {
     if (b.state !== 'running' || now === 0) continue
@@ -164,7 +164,7 @@ const recent = 15 * 60_000
 /** The operations of a page on many at once, as far as they run or ended a moment ago, and the way to all of them. */
 export function Operations({ queue: name, of }: { queue: string; of: string[] }) {
   const list = useLive<Page<BulkOperation>>(`${bulkPath}?queue=${encodeURIComponent(name)}`, 1)
-  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const now = momentNow()
   const items = (list.data?.items ?? []).filter((b) => of.includes(b.action) && !b.dry_run && (!b.finished_at || now - Date.parse(b.finished_at) < recent)).slice(0, 5)
   if (list.problem) return <div class="w12"><Failed problem={list.problem} again={list.again} /></div>
   if (items.length === 0) return null

@@ -12,7 +12,7 @@ import { Empty, Failed, Mark } from '../parts'
 import { ActiveRules, Matched, Reason, effects, pairs, ruleFlags, rules } from '../rules'
 import { lacks, may } from '../session'
 import { queue, refine, route, say } from '../state'
-import { keys, stats } from '../stream'
+import { keys, momentNow } from '../stream'
 import { Clamp } from '../text'
 import { undoOf } from '../undo'
 import type { MetaValue, Page, Rule, RuleMatch, RuleRequest } from '../types'
@@ -113,7 +113,7 @@ function SetRule({ path }: { path: string }) {
   const [revoke, setRevoke] = useState(false)
   const of = queue.value
   const match = matchOf(what, text.trim())
-  const until = untilOf(length, at, stats.value ? Date.parse(stats.value.at) : 0)
+  const until = untilOf(length, at, momentNow())
   const body: RuleRequest = {
     action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}),
     ...(until ? { until } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),

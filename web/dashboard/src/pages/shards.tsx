@@ -64,6 +64,18 @@ export function Shards({ of, page }: { of: string; page: string }) {
   )
 }
 
+/** Above a page of all shards: where they are, and which of them the page lacks. */
+export function ShardsLine({ of }: { of: string }) {
+  const shards = useLive<Page<Shard>>(`${queuePath(of)}/shards`)
+  const offline = shards.data?.items.filter((s) => s.state === 'offline') ?? []
+  return (
+    <p class="note w12">
+      This page has the work of all <a href={inQueue(of, 'overview')}>shards of {of}</a>.{' '}
+      {offline.length > 0 && <><Mark of="dead" />What is in {offline.map((s) => queueName(s.queue)).join(' and ')} is not shown: {offline.length > 1 ? 'these shards do' : 'this shard does'} not serve.</>}
+    </p>
+  )
+}
+
 /**
  * The same for a token that sees one value: the shards that have submissions of it. If only one has, this page of it comes at once; all submissions of
  * a group are in one shard.

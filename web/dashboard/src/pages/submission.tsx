@@ -9,7 +9,7 @@ import { SubmissionLink, Count, Failed, Mark, MetaChips, Progress, State, counte
 import { leftOf, usePace } from '../pace'
 import { may } from '../session'
 import { link, say } from '../state'
-import { stats } from '../stream'
+import { momentNow } from '../stream'
 import { undoOf } from '../undo'
 import type { Diagnosis, Submission as Sub } from '../types'
 import { ChunkMap } from './chunk-map'
@@ -98,7 +98,7 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
 
 /** What happened to it and when, and what is to come. All times are the server's. */
 function Timeline({ s, d }: { s: Sub; d: Diagnosis | undefined }) {
-  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const now = momentNow()
   const pace = usePace(s)
   const from = (iso: string) => Date.parse(iso)
   const steps: { name: string; at?: string | undefined; text: string; state: string }[] = [{ name: 'Created', at: s.created_at, text: amount(s.chunks, 'chunk'), state: 'done' }]
