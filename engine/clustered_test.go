@@ -87,6 +87,9 @@ func openNode(t *testing.T, b cluster.Backend, dir, name string, table *clustert
 	if err != nil {
 		return nil, err
 	}
+	if f, speak := fellowsAt.Load(table); speak {
+		e.Nodes().Speak(f.(*fellows))
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { place.Run(ctx) })

@@ -21,7 +21,6 @@ import (
 type knownQueues struct {
 	byName  map[string]*store.QueueRow
 	byShard map[queue.ShardID]*store.QueueRow
-	leads   map[queue.ShardID]queue.ShardID // of each shard that is not the first of its queue: the first
 }
 
 // others are the queues that are not served here, and not in quarantine. The caller holds Engine.mu.
@@ -66,18 +65,12 @@ func (n *Nodes) refresh() error {
 	if err != nil {
 		return err
 	}
-	known := &knownQueues{map[string]*store.QueueRow{}, map[queue.ShardID]*store.QueueRow{}, map[queue.ShardID]queue.ShardID{}}
+	known := &knownQueues{map[string]*store.QueueRow{}, map[queue.ShardID]*store.QueueRow{}}
 	for i := range rows {
 		known.byName[rows[i].Name], known.byShard[rows[i].Shard] = &rows[i], &rows[i]
 	}
-	for shard, row := range known.byShard {
-		whole, number := queue.CutShard(row.Name)
-		if first := known.byName[whole]; number > 1 && first != nil {
-			known.leads[shard] = first.Shard
-		}
-	}
 	n.known.Store(known)
-	return nil
+	return n.divide(known)
 }
 
 // Elsewhere is the cause of an error about a queue that this node of a cluster does not serve: who does.
@@ -174,8 +167,6 @@ func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
 		return at
 	case !n.node.Own(row.Shard): // another node may have it by now
 		return &Elsewhere{Queue: row.Name}
-	case n.gathering(row):
-		return &Elsewhere{Queue: row.Name, Arriving: true}
 	}
 	return nil
 }
@@ -194,21 +185,20 @@ func (n *Nodes) Coordinator() *Elsewhere {
 // HopKey is the key with which the nodes of a cluster prove to each other that they are nodes.
 func (n *Nodes) HopKey() []byte { return n.hopKey }
 
-// SendLetters has dead letters sent to queues of other nodes; to is the letterbox of a queue at the URL of its node. It is called before
-// Run.
-func (n *Nodes) SendLetters(to func(url, queue string) Letterbox) {
+// Speak has this node speak with the others. It is called before Run.
+func (n *Nodes) Speak(with Neighbours) {
 	if n != nil {
-		n.letters = to
+		n.neighbours = with
 	}
 }
 
 // sendsTo is the letterbox of a queue that another node serves; nil: none does, or it is not known how to reach it.
 func (n *Nodes) sendsTo(name string) Letterbox {
-	if n == nil || n.letters == nil {
+	if n == nil || n.neighbours == nil {
 		return nil
 	}
 	if at := n.Elsewhere(name); at != nil && at.Node != "" {
-		return n.letters(at.URL, name)
+		return n.neighbours.Letterbox(at.URL, name)
 	}
 	return nil
 }

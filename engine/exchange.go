@@ -27,7 +27,7 @@ type Exchanged struct {
 // Exchange finishes first, waits for the commit, and then reserves: what it finished no longer counts against limits.
 // Everything is checked before anything is done. On an error after the commit the finished part of out is filled.
 func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
-	return exchange(ctx, q, q, x, out)
+	return exchange(ctx, q, q.config.Load(), queue.At(q.e.options.Now()), x, out)
 }
 
 // exchanging is what an exchange asks of a queue, after everything is checked.
@@ -38,11 +38,12 @@ type exchanging interface {
 	reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error)
 }
 
-// exchange is Exchange of a queue, whose settings are those of one.
-func exchange(ctx context.Context, with exchanging, one *Queue, x Exchange, out *Exchanged) (err error) {
+// exchange is Exchange of a queue that has these settings.
+func exchange(ctx context.Context, with exchanging, settings *queue.Settings, now queue.Time, x Exchange,
+	out *Exchanged) (err error) {
 	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
 	out.Reserve = ReserveResult{Reservations: out.Reserve.Reservations[:0]}
-	if err := x.check(one.config.Load(), queue.At(one.e.options.Now())); err != nil {
+	if err := x.check(settings, now); err != nil {
 		return err
 	}
 	if len(x.Complete) > 0 {

@@ -100,7 +100,7 @@ func groupShard(work Work, name string) (*Queue, error) {
 	case many.number(q):
 		return q, nil
 	}
-	return nil, many.elsewhere(q, "/path/group", name)
+	return nil, many.elsewhere(many.number(q), "/path/group", name)
 }
 
 // placeGroup has a shard for a new group.

@@ -25,9 +25,9 @@ type Nodes struct {
 	node *member.Member
 	wake chan struct{}
 
-	letters func(url, queue string) Letterbox // of queues that other nodes serve
-	hopKey  []byte                            // with which nodes prove to each other that they are nodes
-	known   atomic.Pointer[knownQueues]       // all queues of the catalogue, also those that other nodes serve
+	neighbours Neighbours                  // nil: this node does not speak with others
+	hopKey     []byte                      // with which nodes prove to each other that they are nodes
+	known      atomic.Pointer[knownQueues] // all queues of the catalogue, also those that other nodes serve
 
 	mu       sync.Mutex
 	leaving  bool
@@ -110,8 +110,7 @@ func (n *Nodes) situation(rows map[queue.ShardID]*store.QueueRow) *member.Situat
 	s := &member.Situation{Name: n.node.Name, Leaving: n.leaving, View: &view,
 		Shards: append(slices.Sorted(maps.Keys(rows)), member.Coordinator), Held: map[queue.ShardID]time.Duration{},
 		Ready: map[queue.ShardID]bool{member.Coordinator: true}, Load: map[queue.ShardID]float64{},
-		Orphans: map[queue.ShardID]time.Duration{}, Asked: n.asked, Lead: n.known.Load().leads,
-		Aside: map[queue.ShardID]bool{}}
+		Orphans: map[queue.ShardID]time.Duration{}, Asked: n.asked}
 	for _, shard := range s.Shards {
 		if n.node.Epoch(shard) == 0 {
 			delete(n.since, shard)
@@ -124,9 +123,6 @@ func (n *Nodes) situation(rows map[queue.ShardID]*store.QueueRow) *member.Situat
 		if q := n.e.shardOf(shard); q != nil {
 			s.Load[shard] = q.load()
 		}
-		n.e.mu.RLock()
-		s.Aside[shard] = n.e.quarantine.has(shard)
-		n.e.mu.RUnlock()
 	}
 	for shard := range n.prepared {
 		s.Ready[shard] = true
@@ -239,9 +235,10 @@ func (n *Nodes) open(ctx context.Context, row *store.QueueRow) error {
 	if err != nil {
 		return err
 	}
-	if err := n.arrive(ctx, q); err != nil {
-		return errors.Join(err, q.close())
-	}
+	n.e.mu.change(func() {
+		n.e.quarantine = n.e.quarantine.without(q.id)
+		n.e.register(q)
+	})
 	n.e.options.Logger.Info("this node serves a queue", "queue", row.Name, "shard", row.Shard, "lease", n.node.Epoch(row.Shard),
 		"prepared", ready != nil, "took", time.Since(began).Round(time.Millisecond))
 	return nil
@@ -270,7 +267,6 @@ func (n *Nodes) drop(q *Queue) error {
 	if n.e.queues[q.name] == q {
 		delete(n.e.queues, q.name)
 		delete(n.e.shards, q.id)
-		delete(n.e.sharded, q.name)
 	}
 	n.e.mu.Unlock()
 	n.e.metrics.forget(q.name)
@@ -322,21 +318,34 @@ func (n *Nodes) nothingLeft() bool {
 // moveMost is how long a move may take before its caller is told that it goes on without him.
 const moveMost = 30 * time.Second
 
-// Move has another node of the cluster serve a queue of this one, and waits for that. Reservations, limits and tokens go on.
+// Move has another node of the cluster serve a queue of this one, and waits for that. Reservations, limits and tokens go on. Of a queue of
+// several shards it moves those of this node.
 // CodeUnavailable: the other node did not get ready in time, and the queue stays here; or this one lost it to a third.
 func (n *Nodes) Move(ctx context.Context, name, to string) error {
 	if n == nil {
 		return &queue.Error{Code: queue.CodeConflict, Message: "This server is alone: there is no other node that a queue could move to."}
 	}
-	n.e.mu.RLock()
-	q, err := n.e.queues[name], oneShardOnly(name)
-	if q == nil && err == nil {
-		err = absentQueue(n.e, name)
-	}
-	n.e.mu.RUnlock()
+	work, err := n.e.Work(name)
 	if err != nil {
 		return err
 	}
+	s, several := work.(*Sharded)
+	if !several {
+		return n.moveOne(ctx, work.(*Queue), name, to)
+	}
+	all, _ := s.shards()
+	failed := make([]error, len(all))
+	var moving sync.WaitGroup
+	for i, q := range all {
+		if q != nil {
+			moving.Go(func() { failed[i] = n.moveOne(ctx, q, queue.ShardName(name, i+1), to) })
+		}
+	}
+	moving.Wait()
+	return errors.Join(failed...)
+}
+
+func (n *Nodes) moveOne(ctx context.Context, q *Queue, name, to string) error {
 	if to == n.node.Name {
 		return nil
 	}
@@ -371,7 +380,7 @@ func (n *Nodes) move(ctx context.Context, q *Queue, to string) error {
 	n.looked()
 	taken := ""
 	every(ctx, handOverLook, func() {
-		if at := n.Elsewhere(q.name); at != nil && at.Node != "" && at.Node != n.node.Name {
+		if at := n.Elsewhere(askedAs(q)); at != nil && at.Node != "" && at.Node != n.node.Name {
 			taken = at.Node
 			done()
 		}

@@ -56,7 +56,12 @@ type Asked struct {
 
 // Asked is PlanFor, with what is worth telling one who reserves.
 func (q *Queue) Asked(ctx context.Context, raw []byte) (Asked, error) {
-	p := &q.e.plans
+	return asks(ctx, q.e, raw, q.Strategies.asked)
+}
+
+// asks is what a raw strategy asks for; named finds one that it only names.
+func asks(ctx context.Context, e *Engine, raw []byte, named func(name string) (Asked, error)) (Asked, error) {
+	p := &e.plans
 	p.mu.RLock()
 	known, ok := p.byRaw[string(raw)]
 	p.mu.RUnlock()
@@ -67,19 +72,24 @@ func (q *Queue) Asked(ctx context.Context, raw []byte) (Asked, error) {
 		}
 	}
 	if known.plan != nil {
-		resting, err := q.e.checkScored(ctx, known.plan)
+		resting, err := e.checkScored(ctx, known.plan)
 		return Asked{Plan: known.plan, Unusable: resting}, err
 	}
-	n, err := q.Strategies.byName(known.name)
+	return named(known.name)
+}
+
+// asked is what a reservation asks for that names a strategy of the queue.
+func (p Strategies) asked(name string) (Asked, error) {
+	n, err := p.byName(name)
 	if err != nil {
 		return Asked{}, err
 	}
 	plan, _ := n.compiled()
-	unusable := q.e.Unusable(context.Background(), plan) // an operator stored it: the caller pays for nothing that it starts
+	unusable := p.q.e.Unusable(context.Background(), plan) // an operator stored it: the caller pays for nothing that it starts
 	if len(unusable) > 0 {
-		q.Strategies.warnOfPlugin(n, unusable[0])
+		p.warnOfPlugin(n, unusable[0])
 	}
-	return Asked{plan, known.name, unusable}, nil
+	return Asked{plan, name, unusable}, nil
 }
 
 // Unusable says why blocks of a plan are not scored now: a plugin or version is not there, or not active, or each that does

@@ -10,6 +10,9 @@ package engine
 //	settings  ─► all shards                                                                  (sharded_settings.go)
 //	anything else of "orders" is refused, and the refusal names a shard that can be asked
 //
+// In a cluster each shard may be on another node. A reserve asks those of other nodes too (sharded_far.go). What finishes
+// chunks or inserts is sent by web to the nodes that have the shards, so here it is about shards of this node.
+//
 // Nothing is promised that several shards cannot keep: a strategy that counts by another key than the group is refused.
 //
 // Lock order: e.changing, then Queue.splitting, then groups.placing, then e.mu and groups.mu, of which no one takes both.
@@ -17,7 +20,6 @@ package engine
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -43,14 +45,14 @@ var (
 
 // Sharded is a queue of several shards. The number only rises.
 type Sharded struct {
-	e      *Engine
-	name   string
-	rows   [queue.MaxQueueShards]string // names of the shards in the catalogue
-	count  atomic.Int32                 // shards
-	groups *groups
-	heads  remembered
+	e       *Engine
+	name    string
+	created queue.Time                   // when the queue was created: a later one of the same name is another one
+	rows    [queue.MaxQueueShards]string // names of the shards in the catalogue
+	count   atomic.Int32                 // shards
+	groups  *groups
+	heads   remembered
 
-	arrived  time.Duration // when the first shard came to this node of a cluster, by its clock; 0: it was made here
 	deleting atomic.Bool
 }
 
@@ -91,7 +93,7 @@ func rowName(queueName string, number int) string {
 
 // emptySharded is a Sharded that has no shards and no groups yet.
 func emptySharded(e *Engine, name string) *Sharded {
-	s := &Sharded{e: e, name: name, groups: newGroups(nil)}
+	s := &Sharded{e: e, name: name, groups: newGroups()}
 	for i := range s.rows {
 		s.rows[i] = rowName(name, i+1)
 	}
@@ -155,15 +157,21 @@ func (s *Sharded) one() (*Queue, error) {
 
 // Relaxed reports whether the queue answers before a change is on the disk.
 func (s *Sharded) Relaxed() bool {
-	q, err := s.one()
-	return err == nil && q.Relaxed()
+	settings, err := s.settings()
+	return err == nil && settings.Durability == queue.Relaxed
 }
 
 // Asked is what a reservation asks for by a strategy. Named strategies are those of the first shard.
 func (s *Sharded) Asked(ctx context.Context, raw []byte) (Asked, error) {
-	q, err := s.one()
-	if err != nil {
-		return Asked{}, err
-	}
-	return q.Asked(ctx, raw)
+	return asks(ctx, s.e, raw, func(name string) (Asked, error) {
+		q, err := s.shard(1)
+		if err == nil {
+			return q.Strategies.asked(name)
+		}
+		at := s.farAt(1)
+		if at == nil {
+			return Asked{}, err
+		}
+		return farShard{s, 1, at.URL}.named(ctx, name)
+	})
 }

@@ -24,13 +24,9 @@ func TestMissingShardIsMade(t *testing.T) {
 	closed(t, e)
 	again, w := openSharded(t, dir, 3)
 	defer closed(t, again)
-	list, err := again.Shards(t.Context(), shardedName)
-	if err != nil || len(list) != 3 {
-		t.Fatalf("there are %d shards, %v", len(list), err)
-	}
-	for _, shard := range list {
-		if shard.State != api.ShardOpen {
-			t.Errorf("shard %d is %s: %s", shard.Number, shard.State, shard.Reason)
+	for number := 1; number <= 3; number++ {
+		if shard, err := again.Shard(t.Context(), queue.ShardName(shardedName, number)); err != nil || shard.State != api.ShardOpen {
+			t.Errorf("shard %d is %+v, %v", number, shard, err)
 		}
 	}
 	for i := range 30 {
@@ -81,9 +77,10 @@ func TestShardThatDoesNotServe(t *testing.T) {
 	if _, err := w.Complete(t.Context(), items, nil); queue.CodeOf(err) != queue.CodeQuarantined {
 		t.Errorf("a completion that one shard cannot take answers %v", err)
 	}
-	shards, err := e.Shards(t.Context(), shardedName)
-	if err != nil || len(shards) != 3 || shards[1].State != api.ShardOffline || shards[1].Reason == "" || shards[0].State != api.ShardOpen {
-		t.Errorf("the shards are %+v, %v", shards, err)
+	for number, want := range map[int]queue.Code{1: "", 2: queue.CodeQuarantined, 3: ""} {
+		if shard, err := e.Shard(t.Context(), queue.ShardName(shardedName, number)); queue.CodeOf(err) != want || want == "" && shard.State != api.ShardOpen {
+			t.Errorf("shard %d is %+v, %v", number, shard, err)
+		}
 	}
 	closed(t, e)
 	lost := filepath.Join(t.TempDir(), "lost")

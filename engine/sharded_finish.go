@@ -36,6 +36,40 @@ func (s *Sharded) complete(ctx context.Context, items []queue.CompleteItem, dst 
 	return spread(ctx, s, items, dst, func(i *queue.CompleteItem) *queue.Token { return &i.Token }, (*Queue).complete)
 }
 
+// Finishing is what a call finishes, of one kind.
+type Finishing struct {
+	Complete []queue.CompleteItem
+	Fail     []queue.FailItem
+	Extend   []queue.ExtendItem
+	Release  []queue.ReleaseItem
+}
+
+// Finishable refuses what no shard would finish, before one has done its part.
+func (s *Sharded) Finishable(f *Finishing) error {
+	for _, err := range []error{validCompletes(f.Complete), validFails(f.Fail, queue.At(s.e.options.Now())),
+		validExtends(f.Extend), validReleases(f.Release), s.mayBring(f.Complete)} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayBring refuses what completions bring if its group is in another shard than the completed chunk. A new group may get
+// that shard.
+func (s *Sharded) mayBring(items []queue.CompleteItem) error {
+	for i := range items {
+		_, number := queue.CutShard(s.HomeOf(items[i].Token.Submission))
+		for n := range items[i].Insert {
+			name := items[i].Insert[n].New.Meta.GroupOf()
+			if at := s.groups.of(name); at != 0 && at != number {
+				return s.elsewhere(number, fmt.Sprintf("/items/%d/insert/%d/group", i, n), name)
+			}
+		}
+	}
+	return nil
+}
+
 // brought checks what the completion of item i brings into a shard.
 func (s *Sharded) brought(q *Queue, i int, list []queue.Insertion) error {
 	for n := range list {
@@ -78,13 +112,64 @@ func (s *Sharded) Release(ctx context.Context, items []queue.ReleaseItem, dst []
 	return spread(ctx, s, items, dst, func(i *queue.ReleaseItem) *queue.Token { return &i.Token }, (*Queue).Release)
 }
 
+// GiveBack releases chunks of a queue whose consumer went away before it heard of them, in the shards of all nodes. What
+// cannot be reached goes back at its deadline.
+func GiveBack(ctx context.Context, w Work, list []queue.Reservation) {
+	ctx = context.WithoutCancel(ctx)
+	own := list
+	if s, several := w.(*Sharded); several && s.Spread() {
+		own = s.giveBackFar(ctx, list)
+	}
+	if len(own) > 0 {
+		_, _ = w.Release(ctx, releases(own), nil)
+	}
+}
+
+// giveBackFar releases chunks of shards that other nodes serve, and returns the rest.
+func (s *Sharded) giveBackFar(ctx context.Context, list []queue.Reservation) (own []queue.Reservation) {
+	far := map[farShard][]queue.Reservation{}
+	for i := range list {
+		_, number := queue.CutShard(s.HomeOf(list[i].Token.Submission))
+		if at := s.farAt(number); at != nil {
+			home := farShard{s, number, at.URL}
+			far[home] = append(far[home], list[i])
+		} else {
+			own = append(own, list[i])
+		}
+	}
+	for home, some := range far {
+		_, _ = home.release(ctx, releases(some), nil)
+	}
+	return own
+}
+
+func releases(list []queue.Reservation) []queue.ReleaseItem {
+	items := make([]queue.ReleaseItem, len(list))
+	for i := range list {
+		items[i].Token = list[i].Token
+	}
+	return items
+}
+
 // Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does.
 func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
-	one, err := s.one()
+	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
-	return exchange(ctx, s, one, x, out)
+	return exchange(ctx, s, settings, queue.At(s.e.options.Now()), x, out)
+}
+
+// Check refuses an exchange that no shard would do.
+func (s *Sharded) Check(x *Exchange) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	if err := x.check(settings, queue.At(s.e.options.Now())); err != nil {
+		return err
+	}
+	return below("/complete", s.mayBring(x.Complete))
 }
 
 // spread has each shard do its part of the items of a call, and puts the results together. A token of no shard of the

@@ -21,25 +21,65 @@ import (
 
 // groups are the groups of a queue.
 type groups struct {
-	placing sync.Mutex // held while new groups are placed, which waits for the disk
+	placing   sync.Mutex // held while new groups are placed, which waits for the disk
+	following sync.Mutex // held while groups are read, which may wait for the disk too
 
 	mu     sync.RWMutex // guards what follows; no one holds it for long
 	byName map[string]int
-	count  []int // groups of each shard
+	count  []int         // groups of each shard
+	row    int64         // of the catalogue, up to which its groups are here; guarded by following too
+	more   chan struct{} // closed when more groups come
 }
 
-func newGroups(rows []store.GroupRow) *groups {
-	g := &groups{byName: make(map[string]int, len(rows)), count: make([]int, queue.MaxQueueShards)}
-	g.add(rows)
-	return g
+func newGroups() *groups {
+	return &groups{byName: map[string]int{}, count: make([]int, queue.MaxQueueShards), more: make(chan struct{})}
 }
 
-// add enters groups that the catalogue has. The caller holds g.mu, or is the only one with it yet.
-func (g *groups) add(rows []store.GroupRow) {
+// follow takes over the groups that the catalogue has got since the last time, from this node or from others.
+func (s *Sharded) follow() error {
+	s.groups.following.Lock()
+	defer s.groups.following.Unlock()
+	return s.groups.read(s, s.groups.row)
+}
+
+// reread takes over all groups that the catalogue has.
+func (s *Sharded) reread() error {
+	s.groups.following.Lock()
+	defer s.groups.following.Unlock()
+	return s.groups.read(s, 0)
+}
+
+// read takes over the groups behind a row. The caller holds g.following.
+func (g *groups) read(s *Sharded, after int64) error {
+	rows, err := store.Groups(s.e.catalogue, s.name, after)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := len(g.byName)
 	for _, row := range rows {
-		g.byName[row.Name] = row.Shard
-		g.count[row.Shard-1]++
+		if g.row = row.Row; g.byName[row.Name] == 0 {
+			g.byName[row.Name] = row.Shard
+			g.count[row.Shard-1]++
+		}
 	}
+	if len(g.byName) > before {
+		close(g.more)
+		g.more = make(chan struct{})
+	}
+	return err
+}
+
+// number is how many groups there are.
+func (g *groups) number() int {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return len(g.byName)
+}
+
+// coming is closed when more groups come.
+func (g *groups) coming() <-chan struct{} {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.more
 }
 
 // of is the number of the shard that has a group; 0: none has it yet.
@@ -74,33 +114,27 @@ func (s *Sharded) place(names []string, number int) error {
 	defer g.placing.Unlock()
 	names = g.unknown(names) // another call may have placed them
 	err := s.placeNew(names, number)
-	if err != nil && s.e.nodes != nil {
-		// The node that had the queue before may have placed one of them at the last moment.
-		if again := s.reread(); again == nil {
-			err = s.placeNew(g.unknown(names), number)
+	for try := 0; err != nil && s.e.nodes != nil && try < placeTries; try++ {
+		// Another node may have placed one of them at the same moment.
+		before := len(names)
+		if again := s.reread(); again != nil {
+			return err
 		}
+		if names = g.unknown(names); len(names) == before {
+			return err
+		}
+		err = s.placeNew(names, number)
 	}
 	return err
 }
 
-// reread takes over the groups that the catalogue has. The caller holds g.placing.
-func (s *Sharded) reread() error {
-	rows, err := store.Groups(s.e.catalogue, s.name)
-	if err != nil {
-		return err
-	}
-	now := newGroups(rows)
-	s.groups.mu.Lock()
-	defer s.groups.mu.Unlock()
-	s.groups.byName, s.groups.count = now.byName, now.count
-	return nil
-}
+// placeTries is how often groups are placed again of which another node has just placed some.
+const placeTries = 100
 
 // placeNew has new groups in shards. The caller holds g.placing.
 func (s *Sharded) placeNew(names []string, number int) error {
-	g := s.groups
-	if most := queue.MaxGroups; len(g.byName)+len(names) > most {
-		return tooManyGroups(len(g.byName))
+	if there := s.groups.number(); there+len(names) > queue.MaxGroups {
+		return tooManyGroups(there)
 	}
 	loads, err := s.loads()
 	if err != nil {
@@ -121,10 +155,7 @@ func (s *Sharded) placeNew(names []string, number int) error {
 			return err
 		}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.add(rows)
-	return nil
+	return s.follow()
 }
 
 // loads are how much each shard has to do, and which of them serve.
@@ -137,13 +168,19 @@ type loads struct {
 func (s *Sharded) loads() (*loads, error) {
 	all, refused := s.shards()
 	l := &loads{load: make([]uint64, len(all)), rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
-	s.groups.mu.RLock()
-	defer s.groups.mu.RUnlock()
+	for i, open := range s.farLoads(all) {
+		l.load[i], l.serves = open, append(l.serves, i)
+	}
 	for i, q := range all {
 		if q != nil {
-			l.load[i] = q.shard.Stats().SubmissionsOpen + uint64(s.groups.count[i])
-			l.serves = append(l.serves, i)
+			l.load[i], l.serves = q.shard.Stats().SubmissionsOpen, append(l.serves, i)
 		}
+	}
+	slices.Sort(l.serves) // so that a seed draws the same
+	s.groups.mu.RLock()
+	defer s.groups.mu.RUnlock()
+	for i := range all {
+		l.load[i] += uint64(s.groups.count[i])
 	}
 	if len(l.serves) == 0 {
 		return nil, refused
@@ -172,9 +209,6 @@ func (s *Sharded) adopt(ctx context.Context, first *Queue) error {
 
 // belongs checks that what is inserted into one shard directly belongs there. A new group goes there.
 func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
-	if err := s.here(); err != nil {
-		return err
-	}
 	name, number := n.Meta.GroupOf(), s.number(q)
 	if s.groups.of(name) == 0 {
 		if q.config.Load().GroupMustExist {
@@ -185,16 +219,16 @@ func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
 		}
 	}
 	if s.groups.of(name) != number {
-		return s.elsewhere(q, "/group", name)
+		return s.elsewhere(number, "/group", name)
 	}
 	return nil
 }
 
 // elsewhere refuses a group that another shard has than the one that is asked.
-func (s *Sharded) elsewhere(q *Queue, pointer, name string) error {
+func (s *Sharded) elsewhere(number int, pointer, name string) error {
 	at := s.groups.of(name)
 	return queue.Invalid(pointer, "is %q, which belongs to shard %d of the queue; this is shard %d: ask %q, or %q",
-		clip(name, 80), at, s.number(q), s.name, queue.ShardName(s.name, at))
+		clip(name, 80), at, number, s.name, queue.ShardName(s.name, at))
 }
 
 // number is the number of one of its shards.

@@ -30,13 +30,13 @@ type remembered struct {
 
 type looked struct {
 	at      time.Time
-	shards  []*Queue
+	shards  []source
 	heads   []backlog.Head
 	renewed bool // a call looks again
 }
 
 // recall is what is known of the heads of a plan's first branch; nil: the caller is to look.
-func (r *remembered) recall(plan *strategy.Plan, shards []*Queue, now time.Time) []backlog.Head {
+func (r *remembered) recall(plan *strategy.Plan, shards []source, now time.Time) []backlog.Head {
 	r.mu.RLock()
 	l := r.of[plan]
 	fresh := l != nil && now.Sub(l.at).Abs() <= headsFresh && slices.Equal(l.shards, shards)

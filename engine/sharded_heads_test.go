@@ -15,9 +15,9 @@ import (
 func TestHeadsAreRemembered(t *testing.T) {
 	t.Parallel()
 	var r remembered
-	plan, shards, at := new(strategy.Plan), []*Queue{new(Queue), new(Queue)}, time.Now()
+	plan, shards, at := new(strategy.Plan), []source{ownShard{new(Queue)}, ownShard{new(Queue)}}, time.Now()
 	heads := []backlog.Head{{Weight: 1}, {Weight: 2}}
-	known := func(plan *strategy.Plan, shards []*Queue, after time.Duration) bool {
+	known := func(plan *strategy.Plan, shards []source, after time.Duration) bool {
 		got := r.recall(plan, shards, at.Add(after))
 		if got != nil && !slices.Equal(got, heads) {
 			t.Fatalf("it recalls %v, want %v", got, heads)
@@ -34,7 +34,7 @@ func TestHeadsAreRemembered(t *testing.T) {
 	if known(new(strategy.Plan), shards, 0) {
 		t.Error("it recalls the heads of another plan")
 	}
-	if known(plan, shards[:1], 0) || known(plan, []*Queue{shards[1], shards[0]}, 0) {
+	if known(plan, shards[:1], 0) || known(plan, []source{shards[1], shards[0]}, 0) {
 		t.Error("it recalls the heads of other shards")
 	}
 	r.note(plan, &looked{at: at, shards: shards, heads: heads})

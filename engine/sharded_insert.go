@@ -12,17 +12,27 @@ import (
 // InsertMany makes submissions exist, as Queue.InsertMany does. Each goes to the shard of its group, and each shard makes
 // one commit. An atomic call is one commit, so its submissions must belong to one shard.
 func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
+	places, err := s.placed(list, atomic)
+	if err != nil || places == nil {
+		return err
+	}
+	return s.insertParts(ctx, list, places, atomic)
+}
+
+// placed checks submissions and gives their groups shards. The places are the indexes in the list, by the numbers of the
+// shards; nil: all are refused.
+func (s *Sharded) placed(list []queue.Insertion, atomic bool) (places map[int][]int, err error) {
 	if err := validInsertions(list); err != nil {
-		return err
+		return nil, err
 	}
-	one, err := s.one()
+	settings, err := s.settings()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fitSettings(one.config.Load(), list)
+	fitSettings(settings, list)
 	refuseUnique(list)
 	if atomic && queue.RefuseAll(list) {
-		return nil
+		return nil, nil
 	}
 	var names []string
 	for i := range list {
@@ -30,12 +40,12 @@ func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic
 			names = append(names, name)
 		}
 	}
-	if !one.config.Load().GroupMustExist {
+	if !settings.GroupMustExist {
 		if err := s.place(names, 0); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	places := map[int][]int{} // by the number of the shard
+	places = map[int][]int{}
 	for i := range list {
 		if list[i].Err == nil {
 			number := max(s.groups.of(groupOf(&list[i])), 1) // any shard refuses a group that no one created
@@ -43,10 +53,26 @@ func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic
 		}
 	}
 	if atomic && len(places) > 1 {
-		return queue.Invalid("/atomic", "must be false: the groups of these submissions are in %d shards of the queue, and "+
+		return nil, queue.Invalid("/atomic", "must be false: the groups of these submissions are in %d shards of the queue, and "+
 			"each of them makes a commit of its own", len(places))
 	}
-	return s.insertParts(ctx, list, places, atomic)
+	return places, nil
+}
+
+// Homes names the shard of each submission that is to be inserted, as it is asked: "orders~2". What is refused has none: it
+// has an Err. New groups get their shards.
+func (s *Sharded) Homes(list []queue.Insertion, atomic bool) ([]string, error) {
+	places, err := s.placed(list, atomic)
+	if err != nil {
+		return nil, err
+	}
+	homes := make([]string, len(list))
+	for number, at := range places {
+		for _, i := range at {
+			homes[i] = queue.ShardName(s.name, number)
+		}
+	}
+	return homes, nil
 }
 
 // insertParts has each shard insert its part. Some may be inserted although the call fails: with an error nothing is

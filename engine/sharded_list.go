@@ -5,8 +5,6 @@ package engine
 import (
 	"context"
 	"encoding/base64"
-	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -27,7 +25,7 @@ type GroupInfo struct {
 // exists says whether there is something of a group, or someone created it, or a shard of several has it.
 func (g *GroupInfo) exists() bool { return g.placed || g.Submissions > 0 || g.Settings.Version > 0 }
 
-// Groups lists the groups of a queue by name.
+// Groups lists the groups of a queue, or of one shard, by name.
 func (x *Sharding) Groups(queueName, cursor string, limit int) (page Page[GroupInfo], err error) {
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
@@ -65,13 +63,24 @@ func (x *Sharding) Groups(queueName, cursor string, limit int) (page Page[GroupI
 
 // groupsOf are the names that groups of a queue, or of one shard, may have.
 func groupsOf(work Work) ([]string, error) {
-	if q, one := work.(*Queue); one {
-		return q.openGroups()
+	s, several := work.(*Sharded)
+	number := 0 // all
+	if !several {
+		q := work.(*Queue)
+		if s = q.many.Load(); s == nil {
+			return q.openGroups()
+		}
+		number = s.number(q)
 	}
-	g := work.(*Sharded).groups
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return slices.AppendSeq(make([]string, 0, len(g.byName)), maps.Keys(g.byName)), nil
+	s.groups.mu.RLock()
+	defer s.groups.mu.RUnlock()
+	var names []string
+	for name, at := range s.groups.byName {
+		if number == 0 || at == number {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // Group is one group of a queue. CodeUnknownGroup: no open submission is of it, and no one created it.
@@ -147,80 +156,34 @@ type ShardInfo struct {
 	Stats  queue.Stats
 }
 
-// Shards lists the shards of a queue.
-func (x *Sharding) Shards(ctx context.Context, queueName string) (list []ShardInfo, err error) {
-	work, err := x.Work(queueName)
+// Shard says how a shard stands: the only one of a queue, or one of several.
+func (x *Sharding) Shard(ctx context.Context, name string) (info ShardInfo, err error) {
+	q, err := x.of.Queue(name)
 	if err != nil {
-		return nil, err
+		return info, err
 	}
-	if q, one := work.(*Queue); one {
-		names, err := q.groupNames(ctx)
-		return []ShardInfo{shardInfo(q, nil, ShardInfo{Number: 1, Name: queueName, Groups: len(names)})}, err
-	}
-	s := work.(*Sharded)
-	all, _ := s.shards()
-	for i, q := range all {
-		info := ShardInfo{Number: i + 1, Name: queue.ShardName(s.name, i+1)}
+	info = ShardInfo{Number: max(NumberOf(q), 1), Name: name}
+	if s := q.many.Load(); s != nil {
 		s.groups.mu.RLock()
-		info.Groups = s.groups.count[i]
+		info.Groups = s.groups.count[info.Number-1]
 		s.groups.mu.RUnlock()
-		_, refused := s.shard(i + 1)
-		list = append(list, shardInfo(q, refused, info))
-	}
-	return list, nil
-}
-
-// shardInfo adds how a shard stands; q is nil if it does not serve, and refused says why.
-func shardInfo(q *Queue, refused error, info ShardInfo) ShardInfo {
-	if info.State = api.ShardOpen; q != nil {
-		info.Stats, refused = q.Stats(), q.shard.Health()
-		if q.config.Load().Draining {
-			info.State = api.ShardDraining
+	} else {
+		names, err := q.groupNames(ctx)
+		if info.Groups = len(names); err != nil {
+			return info, err
 		}
 	}
-	if refused != nil {
+	return shardInfo(q, info), nil
+}
+
+// shardInfo adds how a shard stands.
+func shardInfo(q *Queue, info ShardInfo) ShardInfo {
+	info.State, info.Stats = api.ShardOpen, q.Stats()
+	if q.config.Load().Draining {
+		info.State = api.ShardDraining
+	}
+	if refused := q.shard.Health(); refused != nil {
 		info.State, info.Reason = api.ShardOffline, refused.Error()
 	}
 	return info
-}
-
-// Stats are the numbers of a queue, added up over the shards that serve. Of several there is no forecast.
-func (x *Sharding) Stats(queueName string) (api.Stats, error) {
-	work, err := x.Work(queueName)
-	if err != nil {
-		return api.Stats{}, err
-	}
-	if q, one := work.(*Queue); one {
-		return q.Stats().Stats, nil
-	}
-	all, refused := work.(*Sharded).shards()
-	sum, serving := api.Stats{Empty: 1}, 0
-	for _, q := range all {
-		if q != nil {
-			addStats(&sum, q.Stats().Stats)
-			serving++
-		}
-	}
-	if serving == 0 {
-		return sum, refused
-	}
-	return sum, nil
-}
-
-// addStats adds counts. The age of the oldest is the largest of all, a flag is set where one shard sets it, and a queue is
-// empty if all shards are.
-func addStats(sum *api.Stats, one api.Stats) {
-	empty := min(sum.Empty, one.Empty)
-	to, from := reflect.ValueOf(sum).Elem(), reflect.ValueOf(one)
-	for i := range to.NumField() {
-		switch field := to.Field(i); field.Kind() {
-		case reflect.Uint64:
-			field.SetUint(field.Uint() + from.Field(i).Uint())
-		case reflect.Uint8:
-			field.SetUint(max(field.Uint(), from.Field(i).Uint()))
-		case reflect.Float64:
-			field.SetFloat(max(field.Float(), from.Field(i).Float()))
-		}
-	}
-	sum.Empty, sum.Forecast = empty, nil
 }

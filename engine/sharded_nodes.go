@@ -1,100 +1,205 @@
 package engine
 
-// A queue of several shards in a cluster. All its shards are on one node, so one process has all of its groups and merges its
-// reserves. They move together: the first shard is the lead of the others (member.Situation). While they come to a node, calls
-// wait for a moment, and then get what is there.
+// A queue of several shards in a cluster. Each shard has an owner of its own, so one queue can use several machines. Every
+// node has a Sharded of every such queue. It learns from the catalogue how many shards there are and which of them has a
+// group, and from the other nodes who serves a shard. Rows of groups never change, so what a node knows of them is never
+// wrong, only late.
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// gatherMost is how long calls wait for the other shards, from when the first one came. It is less than calls wait for a queue that moves.
-const gatherMost = 800 * time.Millisecond
-
-// arrive has a queue serve that this node has opened. With the first shard of several, the queue as a whole serves.
-func (n *Nodes) arrive(ctx context.Context, q *Queue) error {
-	e, whole := n.e, (*Sharded)(nil)
-	shards := int(q.config.Load().Shards)
-	if _, number := queue.CutShard(q.name); number == 0 && shards > 1 {
-		err := e.catalogue.CatchUp(ctx) // it has all groups that are in use
-		if err == nil {
-			whole, err = e.newSharded(q.name)
+// divide keeps the Sharded of all queues in line with the catalogue.
+func (n *Nodes) divide(known *knownQueues) error {
+	var errs []error
+	for name, row := range known.byName {
+		if _, number := queue.CutShard(name); number == 0 && row.Settings.Shards > 1 {
+			errs = append(errs, n.divided(row))
 		}
-		if err != nil {
-			return err
-		}
-		whole.arrived = n.node.Now()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.quarantine = e.quarantine.without(q.id)
-	e.register(q)
-	if whole != nil {
-		e.join(whole, shards)
+	n.e.mu.change(func() {
+		for name, s := range n.e.sharded {
+			if row := known.byName[name]; (row == nil || row.Created != s.created) && !s.deleting.Load() {
+				delete(n.e.sharded, name)
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// divided keeps the Sharded of one queue in line with its row.
+func (n *Nodes) divided(row *store.QueueRow) error {
+	n.e.mu.RLock()
+	s := n.e.sharded[row.Name]
+	n.e.mu.RUnlock()
+	if s != nil && s.created == row.Created {
+		if int(s.count.Load()) < int(row.Settings.Shards) {
+			n.e.mu.change(func() { n.e.join(s, int(row.Settings.Shards)) })
+		}
+		return s.follow()
+	}
+	s, err := n.e.newSharded(row.Name, row.Created)
+	if err == nil {
+		n.e.mu.change(func() { n.e.join(s, int(row.Settings.Shards)) })
+	}
+	return err
+}
+
+// gather completes the queues of several shards: each shard that is here goes by the settings of the first, and one that the
+// catalogue does not have is made again, empty. Both are left undone when a node dies between two shards. The caller holds n.mu.
+func (n *Nodes) gather(ctx context.Context) {
+	n.e.mu.RLock()
+	defer n.e.mu.RUnlock()
+	known := n.known.Load()
+	for _, s := range n.e.sharded {
+		row, first := known.byName[s.name], n.e.queues[s.name]
+		if row == nil || s.deleting.Load() {
+			continue
+		}
+		if first != nil && row.Settings != *first.config.Load() {
+			n.start(ctx, first.id, func() error { n.e.noteSettings(first); return n.refresh() })
+			continue
+		}
+		for number := 2; number <= int(s.count.Load()); number++ {
+			name := rowName(s.name, number)
+			if first != nil && known.byName[name] == nil {
+				n.start(ctx, first.id, func() error { return n.e.remake(ctx, name) })
+			}
+			if q := n.e.queues[name]; q != nil && *q.config.Load() != row.Settings {
+				n.start(ctx, q.id, func() error { return n.settle(ctx, q) })
+			}
+		}
+	}
+}
+
+// settle gives a shard the settings that the catalogue has of the first one.
+func (n *Nodes) settle(ctx context.Context, q *Queue) error {
+	n.e.changing.Lock()
+	defer n.e.changing.Unlock()
+	whole, _ := queue.CutShard(q.name)
+	row := n.known.Load().byName[whole]
+	if row == nil {
+		return nil
+	}
+	if err := q.putSettings(ctx, row.Settings); err != nil {
+		return fmt.Errorf("settings of %s: %w", q.name, err)
 	}
 	return nil
 }
 
-// gathering says that a queue has just come, and some of its shards are still on their way.
-func (n *Nodes) gathering(row *store.QueueRow) bool {
-	n.e.mu.RLock()
-	s := n.e.sharded[row.Name]
-	n.e.mu.RUnlock()
-	if s == nil || s.arrived == 0 || n.node.Now()-s.arrived > gatherMost {
-		return false
+// settings are those of the queue, as its first shard has them. If another node serves that, they are the catalogue's copy.
+func (s *Sharded) settings() (*queue.Settings, error) {
+	first, err := s.shard(1)
+	if err == nil {
+		return first.config.Load(), nil
 	}
-	for number := 2; number <= int(s.count.Load()); number++ {
-		if further := n.known.Load().byName[rowName(s.name, number)]; further != nil && !n.serves(further.Shard) {
+	if known := s.e.nodes.queues(); known != nil && known.byName[s.name] != nil {
+		return &known.byName[s.name].Settings, nil
+	}
+	all, _ := s.shards()
+	for _, q := range all {
+		if q != nil {
+			return q.config.Load(), nil
+		}
+	}
+	return nil, err
+}
+
+// Several says that a name is that of a queue of several shards.
+func (l *Lookup) Several(name string) bool { return l.several(name) != nil }
+
+func (l *Lookup) several(name string) *Sharded {
+	l.n.e.mu.RLock()
+	defer l.n.e.mu.RUnlock()
+	return l.n.e.sharded[name]
+}
+
+// Seen waits until this node has seen an owner of each shard of a queue. It knows of new shards before it sees who has them.
+func (l *Lookup) Seen(ctx context.Context, name string, most time.Duration) error {
+	s := l.several(name)
+	for waited := time.Duration(0); s != nil && waited < most && l.unseen(s); waited += seenLook {
+		if waited == 0 {
+			l.n.node.Hasten()
+		}
+		if pause(ctx, seenLook); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// seenLook is how often it is looked whether a new shard has an owner.
+const seenLook = 10 * time.Millisecond
+
+// unseen says that a shard has no owner yet, as far as this node knows.
+func (l *Lookup) unseen(s *Sharded) bool {
+	owners, known := l.n.node.View().Owners, l.n.known.Load()
+	for i := range int(s.count.Load()) {
+		if row := known.byName[s.rows[i]]; row != nil && owners[row.Shard].Epoch == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// gather completes the queues of several shards that are here: each shard goes by the settings of the first, and one that the
-// catalogue does not have is made again, empty. Both are left undone when a node dies between two shards. The caller holds n.mu.
-func (n *Nodes) gather(ctx context.Context) {
-	n.e.mu.RLock()
-	defer n.e.mu.RUnlock()
-	for _, s := range n.e.sharded {
-		first := n.e.queues[s.name]
-		if first == nil || s.deleting.Load() {
-			continue
-		}
-		settings := *first.config.Load()
-		for number := 2; number <= int(s.count.Load()); number++ {
-			name := rowName(s.name, number)
-			if n.known.Load().byName[name] == nil {
-				n.start(ctx, first.id, func() error { return n.e.remake(ctx, name) })
-			}
-			if q := n.e.queues[name]; q != nil && *q.config.Load() != settings {
-				n.start(ctx, q.id, func() error { return n.follows(ctx, first, q) })
-			}
+// GroupHome names the shard of a group, as it is asked: "orders~2"; "": there is no such group. With create, a group that is
+// not there gets a shard.
+func (l *Lookup) GroupHome(queueName, group string, create bool) (string, error) {
+	s := l.several(queueName)
+	if s == nil {
+		return "", nil
+	}
+	if create && validGroup(group, "", queue.Quota{}) == nil {
+		if err := s.place([]string{group}, 0); err != nil {
+			return "", err
 		}
 	}
-}
-
-// follows gives a shard the settings of the first one.
-func (n *Nodes) follows(ctx context.Context, first, q *Queue) error {
-	n.e.changing.Lock()
-	defer n.e.changing.Unlock()
-	if err := q.putSettings(ctx, *first.config.Load()); err != nil {
-		return fmt.Errorf("settings of %s: %w", q.name, err)
+	if number := s.groups.of(group); number > 0 {
+		return queue.ShardName(s.name, number), nil
 	}
-	return nil
+	return "", nil
 }
 
-// here fails if the first shard has gone to another node: the groups that this one knows may be old.
-func (s *Sharded) here() error {
-	s.e.mu.RLock()
-	defer s.e.mu.RUnlock()
-	if s.e.nodes == nil || s.e.sharded[s.name] == s {
+// Names are those of the shards, as they are asked: "orders~1".
+func (s *Sharded) Names() []string {
+	names := make([]string, s.count.Load())
+	for i := range names {
+		names[i] = queue.ShardName(s.name, i+1)
+	}
+	return names
+}
+
+// Spread says that other nodes serve shards of the queue, or none does at this moment.
+func (s *Sharded) Spread() bool {
+	if s.e.nodes == nil {
+		return false
+	}
+	all, _ := s.shards()
+	return slices.Contains(all, nil)
+}
+
+// HomeOf names the shard that has a submission, as it is asked: "orders~2". A submission of no shard of this queue is for the
+// first one, which does not know it.
+func (s *Sharded) HomeOf(id queue.SubmissionID) string {
+	return queue.ShardName(s.name, max(1, s.e.NumberIn(s.name, id)))
+}
+
+// farAt is the node that serves a shard which this one does not; nil: none does at this moment.
+func (s *Sharded) farAt(number int) *Elsewhere {
+	known := s.e.nodes.queues()
+	if known == nil || known.byName[s.rows[number-1]] == nil {
 		return nil
 	}
-	return absentQueue(s.e, s.name)
+	at := s.e.nodes.elsewhere(known.byName[s.rows[number-1]])
+	if at == nil || at.Node == "" {
+		return nil
+	}
+	return at
 }

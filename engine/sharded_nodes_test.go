@@ -2,11 +2,14 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,95 +28,259 @@ func shardsOf(n *testNode) (count int) {
 	return count
 }
 
-// All shards of a queue are on one node of a cluster. They move together, with reservations and limits, and they are taken over together.
-func TestShardsMoveTogether(t *testing.T) {
-	t.Parallel()
+// fellowsAt are the fellows of the nodes that share a table of leases.
+var fellowsAt sync.Map
+
+// fellows carry questions between the nodes of a test, as package web does between processes.
+type fellows struct {
+	mu    sync.Mutex
+	nodes map[string]*testNode
+	asked map[string]int // by question
+}
+
+func (f *fellows) Letterbox(string, string) Letterbox { return nil }
+
+func (f *fellows) Ask(ctx context.Context, url, name, question string, in, out any) error {
+	f.mu.Lock()
+	n := f.nodes[url]
+	f.asked[question]++
+	f.mu.Unlock()
+	body, err := json.Marshal(in)
+	if err != nil || n == nil {
+		return cmp.Or(err, errors.New("no node is there"))
+	}
+	text, err := n.nodes.Answer(ctx, name, question, body)
+	if err != nil {
+		return err
+	}
+	return ReadAnswer(text, out)
+}
+
+// lose has a node answer no questions any more.
+func (f *fellows) lose(url string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.nodes, url)
+}
+
+// newFellows are nodes that can ask each other. The first one has a queue of several shards.
+func newFellows(t *testing.T, shards uint8, names ...string) (*fellows, map[string]*testNode) {
+	t.Helper()
 	b, table := newFolderBackend(t), clustertest.NewTable()
-	nodes := map[string]*testNode{}
-	for _, name := range []string{"a", "b", "c"} {
-		n, err := b.open(t, filepath.Join(t.TempDir(), "cache"), name, table)
+	f, nodes := &fellows{nodes: map[string]*testNode{}, asked: map[string]int{}}, map[string]*testNode{}
+	fellowsAt.Store(table, f)
+	for i, name := range names {
+		n, err := openNode(t, b, filepath.Join(t.TempDir(), "cache"), name, table)
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes[name] = n
-		if name == "a" {
-			n.serves(t, func() bool { return len(n.all()) == 1 && n.nodes.Coordinator() == nil })
+		f.mu.Lock()
+		nodes[name], f.nodes["http://"+name] = n, n
+		f.mu.Unlock()
+		if i > 0 {
+			continue
+		}
+		n.serves(t, func() bool { return len(n.all()) == 1 && n.nodes.Coordinator() == nil })
+		settings := DefaultSettings(n.Engine)
+		settings.Shards = shards
+		if _, _, err := n.PutQueue(t.Context(), shardedName, settings); err != nil {
+			t.Fatal(err)
 		}
 	}
-	a := nodes["a"]
-	settings := DefaultSettings(a.Engine)
-	settings.Shards = 3
+	first := nodes[names[0]]
+	first.serves(t, func() bool {
+		view := first.nodes.node.View()
+		return !slices.ContainsFunc(names, func(name string) bool { return !view.Live(name) })
+	})
+	return f, nodes
+}
+
+// moved has a shard be served by another node.
+func (n *testNode) moved(t *testing.T, number int, to *testNode) {
+	t.Helper()
+	if err := n.nodes.Move(t.Context(), queue.ShardName(shardedName, number), to.nodes.Self()); err != nil {
+		t.Fatalf("the move of shard %d: %v", number, err)
+	}
+	to.serves(t, func() bool { _, err := workAt(t, to.Engine).(*Sharded).shard(number); return err == nil })
+}
+
+// Shards of one queue are on different nodes, and a reserve at any node takes from all of them, in the order of one queue, within
+// limits. They move one by one, with what consumers hold.
+func TestShardsOnSeveralNodes(t *testing.T) {
+	t.Parallel()
+	_, nodes := newFellows(t, 4, "a", "b", "c")
+	a, b, c := nodes["a"], nodes["b"], nodes["c"]
+	a.moved(t, 2, b)
+	a.moved(t, 3, b)
+	a.moved(t, 4, c)
+	if na, nb, nc := shardsOf(a), shardsOf(b), shardsOf(c); na != 1 || nb != 2 || nc != 1 {
+		t.Fatalf("the nodes serve %d, %d and %d shards", na, nb, nc)
+	}
+	var ids []queue.SubmissionID
+	used := map[int]bool{}
+	for i := range 24 {
+		group := fmt.Sprint("g", i%12)
+		for _, n := range nodes { // whichever has the shard of the group; a new one is placed by the first that is asked
+			w := workAt(t, n.Engine).(*Sharded)
+			list := []queue.Insertion{{New: &queue.NewSubmission{Group: group, OperationsPerChunk: 1, Chunks: queue.Chunks{Count: 2, Prefix: "x"}}}}
+			homes, err := w.Homes(list, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, number := queue.CutShard(homes[0])
+			if _, err := w.shard(number); err != nil {
+				continue
+			}
+			if err := errors.Join(w.InsertMany(t.Context(), list, false), list[0].Err); err != nil {
+				t.Fatal(err)
+			}
+			ids, used[number] = append(ids, list[0].Submission.ID), true
+			break
+		}
+	}
+	if len(ids) != 24 || len(used) < 3 {
+		t.Fatalf("%d submissions are in %d shards", len(ids), len(used))
+	}
+	slices.Sort(ids)
+	var held []queue.Reservation
+	for i, n := range []*testNode{c, a, b, a} { // in turns, four chunks at a time
+		got := takenBy(t, workAt(t, n.Engine), "OldestFirst", 4)
+		for k := range got {
+			if want := ids[2*i+k/2]; got[k].Token.Submission != want {
+				t.Errorf("chunk %d of node %d is of %s, want %s", k, i, got[k].Token.Submission, want)
+			}
+		}
+		held = append(held, got...)
+	}
+	if len(held) != 16 {
+		t.Fatalf("%d of 16 chunks were taken", len(held))
+	}
+	const limited = `MaxSimultaneous("group", 2, Random)`
+	for range 3 {
+		for _, n := range nodes {
+			held = append(held, takenBy(t, workAt(t, n.Engine), limited, 100)...)
+		}
+	}
+	flight := map[string]int{}
+	for i := range held {
+		flight[held[i].Meta.GroupOf()]++
+	}
+	for group, n := range flight {
+		if n > 2 {
+			t.Errorf("%d chunks of group %s are in flight, at most 2 are allowed", n, group)
+		}
+	}
+	if len(held) != 24 { // 12 groups, each with its two
+		t.Errorf("%d chunks are held, want 2 of each of 12 groups", len(held))
+	}
+	b.moved(t, 3, a)
+	if got := takenBy(t, workAt(t, c.Engine), limited, 100); len(got) != 0 {
+		t.Errorf("%d chunks beyond the limits were taken after a move", len(got))
+	}
+	if rest := takenBy(t, workAt(t, b.Engine), "NewestFirst", 100); len(rest) != 24 {
+		t.Errorf("%d of the last 24 chunks were taken", len(rest))
+	}
+}
+
+// A call that waits at one node gets what comes in a shard of another, and one that names a group gets what comes for it wherever its
+// shard is, also when the group is new.
+func TestWaitInShardsOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	_, nodes := newFellows(t, 2, "a", "b")
+	a, b := nodes["a"], nodes["b"]
+	a.moved(t, 2, b)
+	for _, strategy := range []string{"OldestFirst", "Random", `SelectOnly("group", "new", Fair("kind", Random))`,
+		`SelectAny("group", ["new", "never"], NewestFirst)`} {
+		for _, n := range []*testNode{a, b} {
+			got := make(chan int)
+			go func() {
+				result, err := reserveBy(t, workAt(t, n.Engine), strategy, 1, time.Minute)
+				if err != nil {
+					t.Errorf("%s: %v", strategy, err)
+				}
+				got <- len(result.Reservations)
+			}()
+			second := queueAt(b.Engine, queue.ShardName(shardedName, 2))
+			put1(t, second, queue.NewSubmission{Group: "new", Meta: queue.Meta{{Key: "group", Value: queue.StringValue("new")}}, Chunks: queue.Chunks{Count: 1}})
+			if n := <-got; n != 1 {
+				t.Errorf("%s: %d chunks came", strategy, n)
+			}
+		}
+	}
+}
+
+// What is set for the queue holds in the shards of all nodes when the call returns, and one that a node does not take over at once it
+// takes over later. More shards are made by the node of the first one, and all are deleted, wherever they are.
+func TestSettingsOfShardsOnSeveralNodes(t *testing.T) {
+	t.Parallel()
+	f, nodes := newFellows(t, 2, "a", "b")
+	a, b := nodes["a"], nodes["b"]
+	a.moved(t, 2, b)
+	settings := *queueAt(a.Engine, queue.ShardName(shardedName, 1)).config.Load()
+	settings.MaxAttempts, settings.Shards = 7, 3
 	if _, _, err := a.PutQueue(t.Context(), shardedName, settings); err != nil {
 		t.Fatal(err)
 	}
-	w := workAt(t, a.Engine)
-	const limited = `MaxSimultaneous("group", 1, OldestFirst)`
-	for i := range 12 {
-		put1(t, w, queue.NewSubmission{Group: fmt.Sprint("g", i%6), Chunks: queue.Chunks{Count: 2}})
+	if now := *queueAt(b.Engine, queue.ShardName(shardedName, 2)).config.Load(); now != settings {
+		t.Errorf("the settings of the other node's shard are %+v", now)
 	}
-	held := takenBy(t, w, limited, 100)
-	if len(held) != 6 {
-		t.Fatalf("%d chunks of 6 groups were taken", len(held))
+	a.moved(t, 3, b)
+	f.lose("http://b")
+	settings.MaxAttempts = 8
+	if _, _, err := a.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Fatal(err)
 	}
-
-	a.serves(t, func() bool { view := a.nodes.node.View(); return view.Live("b") && view.Live("c") })
-	if err := a.nodes.Move(t.Context(), queue.ShardName(shardedName, 2), "b"); queue.CodeOf(err) != queue.CodeInvalid {
-		t.Errorf("the move of one shard answers %v", err)
+	b.serves(t, func() bool {
+		return *queueAt(b.Engine, queue.ShardName(shardedName, 2)).config.Load() == settings
+	})
+	if err := a.DeleteQueue(t.Context(), shardedName, false); queue.CodeOf(err) != queue.CodeMoving {
+		t.Errorf("a deletion while a node does not answer: %v, want the code moving", err)
 	}
-	if err := a.nodes.Move(t.Context(), shardedName, "b"); err != nil {
-		t.Fatalf("Move = %v", err)
+	f.mu.Lock()
+	f.nodes["http://b"] = b
+	f.mu.Unlock()
+	s := put1(t, queueAt(b.Engine, queue.ShardName(shardedName, 3)), queue.NewSubmission{Group: "g"})
+	if err := a.DeleteQueue(t.Context(), shardedName, false); queue.CodeOf(err) != queue.CodeConflict {
+		t.Errorf("a deletion while a submission is open: %v, want the code conflict", err)
 	}
-	at := nodes["b"]
-	at.serves(t, func() bool { return shardsOf(at) == 3 })
-	if n := shardsOf(a); n != 0 {
-		t.Errorf("%d shards stayed behind", n)
+	if _, err := queueAt(b.Engine, queue.ShardName(shardedName, 3)).Submissions.Cancel(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := a.Work(shardedName); queue.CodeOf(err) != queue.CodeMoving {
-		t.Errorf("the node that had the queue answers %v, want the code moving", err)
+	if err := a.DeleteQueue(t.Context(), shardedName, false); err != nil {
+		t.Fatalf("the deletion: %v", err)
 	}
-	w = workAt(t, at.Engine)
-	if got := takenBy(t, w, limited, 100); len(got) != 0 {
-		t.Errorf("%d chunks beyond the limits were taken after the move", len(got))
-	}
-	results, err := w.Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}, {Token: held[5].Token}}, nil)
-	if err != nil || results[0].Outcome != queue.OutcomeOK || results[1].Outcome != queue.OutcomeOK {
-		t.Fatalf("completions after the move: %+v, %v", results, err)
-	}
-	if got := takenBy(t, w, limited, 100); len(got) != 2 {
-		t.Errorf("%d chunks were taken when two groups had room", len(got))
-	}
-
-	settings.Shards = 5 // b is not the node that creates queues
-	if _, _, err := at.PutQueue(t.Context(), shardedName, settings); err != nil {
-		t.Fatalf("more shards: %v", err)
-	}
-	at.serves(t, func() bool { return shardsOf(at) == 5 })
-	placed := map[string]int{}
-	for i := range 30 {
-		s := put1(t, w, queue.NewSubmission{Group: fmt.Sprint("h", i)})
-		placed[s.Group] = w.(*Sharded).groups.of(s.Group)
-	}
-	handing, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	at.nodes.HandOver(handing)
-	at.stop()
-	others := []*testNode{a, nodes["c"]}
-	one := func() *testNode {
-		i := slices.IndexFunc(others, func(n *testNode) bool { return shardsOf(n) == 5 })
-		if i < 0 {
-			return nil
-		}
-		return others[i]
-	}
-	a.serves(t, func() bool { return one() != nil })
-	w = workAt(t, one().Engine)
-	for name, number := range placed {
-		if got := w.(*Sharded).groups.of(name); got != number {
-			t.Errorf("group %s was in shard %d, and is in shard %d at another node", name, number, got)
+	for _, n := range nodes {
+		n.serves(t, func() bool { _, err := n.Work(shardedName); return queue.CodeOf(err) == queue.CodeUnknownQueue })
+		if left := shardsOf(n); left != 0 {
+			t.Errorf("%d shards are left at node %s", left, n.nodes.Self())
 		}
 	}
-	if stats, err := one().Stats(shardedName); err != nil || stats.Reserved != 6 || stats.Ready != 24-8+30 {
-		t.Errorf("the numbers after all this are %+v, %v", stats, err)
+}
+
+// Nodes that place the same new groups at the same moment agree where these are.
+func TestNodesPlaceTheSameGroups(t *testing.T) {
+	t.Parallel()
+	_, nodes := newFellows(t, 4, "a", "b")
+	var placing sync.WaitGroup
+	for _, n := range nodes {
+		for range 2 {
+			placing.Go(func() {
+				for i := range 40 {
+					names := []string{fmt.Sprint("g", i), fmt.Sprint("g", i+1)}
+					if err := workAt(t, n.Engine).(*Sharded).place(names, 0); err != nil {
+						t.Errorf("%v: %v", names, err)
+					}
+				}
+			})
+		}
+	}
+	placing.Wait()
+	for i := range 41 {
+		name := fmt.Sprint("g", i)
+		at := workAt(t, nodes["a"].Engine).(*Sharded).groups.of(name)
+		if other := workAt(t, nodes["b"].Engine).(*Sharded).groups.of(name); at == 0 || other != at {
+			t.Errorf("group %s is in shard %d at one node, and in shard %d at the other", name, at, other)
+		}
 	}
 }
 
@@ -168,15 +335,16 @@ func (n *testNode) away(t *testing.T, shard *Queue) (back func()) {
 	return back
 }
 
-// A shard without the first one takes nothing in: it does not know which groups are elsewhere.
+// A shard takes in what belongs to it, wherever the first one is.
 func TestShardWithoutTheFirst(t *testing.T) {
 	t.Parallel()
 	a, _ := twoShards(t)
 	second := queueAt(a.Engine, queue.ShardName(shardedName, 2))
 	back := a.away(t, queueAt(a.Engine, queue.ShardName(shardedName, 1)))
-	_, _, err := second.Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}, Group: "g"})
-	if queue.CodeOf(err) != queue.CodeMoving {
-		t.Errorf("an insert into a shard whose first one is elsewhere answers %v, want the code moving", err)
+	put1(t, second, queue.NewSubmission{Group: "g"})
+	_, _, err := second.Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}})
+	if queue.CodeOf(err) != queue.CodeInvalid {
+		t.Errorf("an insert without a group, which is for the first shard, answers %v", err)
 	}
 	back()
 	a.serves(t, func() bool { return shardsOf(a) == 2 })
@@ -235,17 +403,6 @@ func TestShardsOfAClusterComeBack(t *testing.T) {
 	}
 	held := takenBy(t, w, fmt.Sprintf(`SelectOnly("group", %q, Random)`, group), 1)
 	back := a.away(t, queueAt(a.Engine, name))
-	first := a.nodes.known.Load().byName[shardedName]
-	a.mu.RLock()
-	whole := a.sharded[shardedName]
-	a.mu.RUnlock()
-	if a.nodes.gathering(first) {
-		t.Error("calls wait for a shard although the queue came long ago")
-	}
-	whole.arrived = a.nodes.node.Now()
-	if !a.nodes.gathering(first) {
-		t.Error("calls do not wait for a shard although the queue came just now")
-	}
 	if results, err := w.Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}}, nil); queue.CodeOf(err) != queue.CodeMoving {
 		t.Errorf("a completion of a shard that is away answers %v, %v", results, err)
 	}

@@ -5,27 +5,26 @@ package engine
 // fresh (sharded_heads.go). A plan that admits one group only goes to the shard of that group as it is. When no shard has
 // anything the call waits in all of them.
 //
-// A shard that does not serve gives nothing, and stalls nothing. The call fails only if no shard serves.
+// A shard that does not serve gives nothing, and stalls nothing. The call fails only if no shard serves. A shard of another
+// node is asked through that node (sharded_far.go), once for its heads and once for each turn.
 
 import (
+	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/merge"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // Reserve hands chunks of all shards to a consumer. The reservations are appended to dst.
 func (s *Sharded) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	one, err := s.one()
+	settings, err := s.settings()
 	if err == nil {
-		err = validReserve(&r, one.config.Load())
+		err = validReserve(&r, settings)
 	}
 	if err != nil {
 		return ReserveResult{Reservations: dst}, err
@@ -34,25 +33,58 @@ func (s *Sharded) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Res
 }
 
 func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	all, whole, refused := s.serving(r.Plan)
-	if len(all) == 0 {
-		return ReserveResult{Reservations: dst}, refused
+	started := s.e.options.Now()
+	for {
+		more := s.groups.coming()
+		of := s.serving(r.Plan)
+		if len(of.shards) == 0 {
+			return ReserveResult{Reservations: dst}, of.refused
+		}
+		wait := max(0, r.Wait-s.e.options.Now().Sub(started))
+		out, err := s.reserveFrom(ctx, r, of, wait, more, dst)
+		if err != nil || wait == 0 || len(out.Reservations) > len(dst) || !of.partly {
+			return out, err
+		}
 	}
-	if whole {
-		return all[0].Reserve(ctx, *r, dst)
+}
+
+// partlyMost is how long a call waits in the one shard that has some of its groups before it looks for the others.
+const partlyMost = time.Second
+
+// reserveFrom reserves from the shards that serve. If a plan names groups, it also returns when more groups come.
+func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *serving, wait time.Duration, more <-chan struct{},
+	dst []queue.Reservation) (ReserveResult, error) {
+	switch {
+	case of.whole:
+		asked := *r
+		if asked.Wait = wait; of.partly {
+			asked.Wait = min(wait, partlyMost)
+		}
+		return of.shards[0].whole(ctx, &asked, dst)
+	case of.none:
+		asked := *r
+		asked.Wait = 0
+		out, err := of.shards[0].whole(ctx, &asked, dst)
+		if err == nil && wait > 0 && len(out.Reservations) == len(dst) {
+			err = until(ctx, more, wait)
+		}
+		return out, err
 	}
 	if err := mergeable(r.Plan); err != nil {
 		return ReserveResult{Reservations: dst}, err
 	}
-	m := newMerging(ctx, s, all, r, dst)
+	m := newMerging(ctx, s, of.shards, r, dst)
+	if of.partly {
+		m.more = more
+	}
 	var over <-chan time.Time
 	for {
 		m.take()
-		if m.err != nil || len(m.got) > m.from || r.Wait == 0 {
+		if m.err != nil || len(m.got) > m.from || wait == 0 {
 			return m.result()
 		}
 		if over == nil {
-			timer := time.NewTimer(r.Wait)
+			timer := time.NewTimer(wait)
 			defer timer.Stop()
 			over = timer.C
 		}
@@ -62,40 +94,117 @@ func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Re
 	}
 }
 
-// serving are the shards that a plan can get something from and that serve. If that is none, refused says why. whole says
-// that the plan can get nothing from any other shard, whether it serves or not.
-func (s *Sharded) serving(plan *strategy.Plan) (list []*Queue, whole bool, refused error) {
-	all, refused := s.shards()
-	numbers, few := s.asked(plan)
-	for i, q := range all {
-		if !few || slices.Contains(numbers, i+1) {
-			if q != nil {
-				list = append(list, q)
-			}
-		}
+// until waits until a channel is closed or a time is over. It fails if the caller goes away.
+func until(ctx context.Context, closed <-chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if few && len(list) == 0 { // no submission has named these groups yet, or their shards do not serve
-		for _, number := range numbers {
-			if _, err := s.shard(number); err != nil {
-				return nil, false, err
-			}
-		}
-		if q, err := s.one(); err == nil {
-			return []*Queue{q}, true, nil
-		}
-	}
-	return list, few && len(numbers) == 1 && len(list) == 1, refused
+	return nil
 }
 
-// asked are the shards of the groups that a plan names; few: it admits no others.
-func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few bool) {
+// source is a shard as a reserve of the whole queue uses it, whether this node serves it or another one.
+type source interface {
+	// heads are what the branches of a plan give next.
+	heads(ctx context.Context, plan *strategy.Plan) ([]backlog.Head, error)
+	// take reserves by one branch of the plan of a call, or by all (branch -1), and appends to dst. With heads, they are
+	// what the branch gives next.
+	take(ctx context.Context, asked *ReserveRequest, branch int, request machine.Request,
+		dst []queue.Reservation) (got machine.Reserved, heads []backlog.Head, err error)
+	// whole reserves for a call that this shard alone can answer, and waits if the call does.
+	whole(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error)
+}
+
+// ownShard is a shard that this node serves.
+type ownShard struct{ q *Queue }
+
+func (o ownShard) heads(ctx context.Context, plan *strategy.Plan) ([]backlog.Head, error) {
+	return o.q.shard.Heads(ctx, plan, nil)
+}
+
+func (o ownShard) take(ctx context.Context, asked *ReserveRequest, _ int, request machine.Request,
+	dst []queue.Reservation) (machine.Reserved, []backlog.Head, error) {
+	q, started := o.q, o.q.e.options.Now()
+	got, err := q.shard.Reserve(ctx, request, dst)
+	if err != nil {
+		return got, nil, err
+	}
+	q.counts.reserve.Observe(q.e.options.Now().Sub(started).Seconds())
+	q.counts.strategies.add(asked.Strategy, len(got.Reservations)-len(dst))
+	q.inUse.add(asked.Plan, asked.Consumer, len(got.Reservations)-len(dst))
+	return got, nil, nil
+}
+
+func (o ownShard) whole(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
+	return o.q.Reserve(ctx, *r, dst)
+}
+
+// serving are the shards that a plan can get something from and that serve.
+type serving struct {
+	shards  []source
+	few     bool  // the plan names groups, and admits no others
+	partly  bool  // no shard has some of these yet
+	whole   bool  // one shard has all of these
+	none    bool  // no shard has any of these yet: the one that is here says only what is wrong with the call
+	refused error // why there are none
+}
+
+func (s *Sharded) serving(plan *strategy.Plan) *serving {
+	of := new(serving)
+	var all []source
+	all, of.refused = s.sources()
+	numbers, few, partly := s.asked(plan)
+	of.few, of.partly = few, partly
+	for i, m := range all {
+		if m != nil && (!few || slices.Contains(numbers, i+1)) {
+			of.shards = append(of.shards, m)
+		}
+	}
+	switch {
+	case few && len(numbers) == 0:
+		of.none = true
+		if i := slices.IndexFunc(all, func(m source) bool { return m != nil }); i >= 0 {
+			of.shards = all[i : i+1]
+		}
+	case few && len(of.shards) == 0:
+		_, of.refused = s.shard(numbers[0])
+	case few && len(numbers) == 1:
+		of.whole = true
+	}
+	return of
+}
+
+// sources are the shards that serve, here or on other nodes, with their numbers less one as indexes; nil: that one does
+// not. refused says why the first of those does not.
+func (s *Sharded) sources() (all []source, refused error) {
+	own, absent := s.shards()
+	all = make([]source, len(own))
+	for i, q := range own {
+		if q != nil {
+			all[i] = ownShard{q}
+		} else if at := s.farAt(i + 1); at != nil {
+			all[i] = farShard{s, i + 1, at.URL}
+		} else {
+			refused = cmp.Or(refused, absent)
+		}
+	}
+	return all, refused
+}
+
+// asked are the shards of the groups that a plan names; few: it admits no others; partly: no shard has some of them yet.
+func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few, partly bool) {
 	few = len(plan.Branches) > 0
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			at := slices.IndexFunc(leaf.Filters, func(f strategy.Filter) bool { return f.Key == queue.GroupKey && f.Index() != nil })
 			if few = few && at >= 0; few {
 				for _, value := range leaf.Filters[at].Index() {
-					if n := s.groups.of(value.String()); n > 0 && !slices.Contains(numbers, n) {
+					n := s.groups.of(value.String())
+					if partly = partly || n == 0; n > 0 && !slices.Contains(numbers, n) {
 						numbers = append(numbers, n)
 					}
 				}
@@ -103,7 +212,7 @@ func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few bool) {
 			return few
 		})
 	}
-	return numbers, few
+	return numbers, few, few && partly
 }
 
 // mergeable refuses what several shards cannot do exactly: limits and shares by another key than the group, and scores.
@@ -143,251 +252,4 @@ func countsInOne(plan *strategy.Plan) (err error) {
 func notMerged(what string, args ...any) error {
 	return queue.Invalid("/strategy", "cannot be kept exactly, because the queue has several shards: "+what+". Use the key %q, "+
 		"or select one group, as in SelectOnly(%q, \"NAME\", ...)", append(args, queue.GroupKey, queue.GroupKey)...)
-}
-
-// merging is one reserve over several shards.
-type merging struct {
-	ctx    context.Context
-	of     *Sharded
-	asked  *ReserveRequest
-	shards []*Queue
-	plans  []*strategy.Plan // one per branch
-	rnd    *rand.Rand
-
-	from int // of got: what the caller had before
-	got  []queue.Reservation
-	err  error
-
-	heads [][]backlog.Head // of each branch, those of the shards
-	mute  []bool           // a shard failed, or gave nothing although it was its turn
-	turns []merge.Turn
-
-	pause time.Duration // before the next try after one that got nothing of what there was
-}
-
-func newMerging(ctx context.Context, s *Sharded, all []*Queue, r *ReserveRequest, dst []queue.Reservation) *merging {
-	m := &merging{ctx: ctx, of: s, asked: r, shards: all, from: len(dst), got: dst, mute: make([]bool, len(all)),
-		rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
-	for i := range r.Plan.Branches {
-		plan := r.Plan
-		if len(r.Plan.Branches) > 1 {
-			plan = &strategy.Plan{Branches: r.Plan.Branches[i : i+1]}
-		}
-		m.plans = append(m.plans, plan)
-		m.heads = append(m.heads, make([]backlog.Head, len(all)))
-	}
-	return m
-}
-
-// take takes what there is. It fails if no shard serves.
-func (m *merging) take() {
-	branch := &m.asked.Plan.Branches[0]
-	randomly := branch.Order == strategy.Random && branch.Fewest == ""
-	if randomly && m.draw(branch) {
-		return
-	}
-	m.err = nil
-	clear(m.mute)
-	for i := range m.shards {
-		m.look(i)
-	}
-	if randomly && !slices.Contains(m.mute, true) {
-		m.of.heads.note(m.asked.Plan, &looked{at: m.of.e.options.Now(), shards: m.shards, heads: slices.Clone(m.heads[0])})
-	}
-	for b := range m.plans {
-		m.follow(b)
-	}
-	if m.err != nil && !m.silent() {
-		m.err = nil // the others serve
-	}
-}
-
-// drawsMost is how often a call draws by numbers that are remembered, before it looks at the shards.
-const drawsMost = 3
-
-// draw takes from a Random branch by what an earlier call knows of the shards. It says whether that was enough.
-func (m *merging) draw(branch *strategy.Branch) bool {
-	heads := m.of.heads.recall(m.asked.Plan, m.shards, m.of.e.options.Now())
-	for range drawsMost {
-		if heads == nil || m.err != nil {
-			return false
-		}
-		m.turns = merge.Next(branch, heads, m.room(), m.rnd, m.turns[:0])
-		for i := range m.turns {
-			m.ask(0, &m.turns[i])
-		}
-		if len(m.turns) == 0 || m.room() == 0 {
-			return m.room() == 0
-		}
-	}
-	return false
-}
-
-// silent says that all shards have failed.
-func (m *merging) silent() bool { return !slices.Contains(m.mute, false) }
-
-// look asks a shard for the heads of all branches.
-func (m *merging) look(i int) {
-	heads, err := m.shards[i].shard.Heads(m.ctx, m.asked.Plan, nil)
-	if err != nil {
-		m.mute[i], m.err = true, err
-	}
-	for b := range m.heads {
-		if m.heads[b][i] = (backlog.Head{}); err == nil {
-			m.heads[b][i] = heads[b]
-		}
-	}
-}
-
-// emptyDraws is after how many rounds of draws without a chunk a branch counts as empty. A draw falls on nothing one time
-// in five at most, so this means that other callers took everything.
-const emptyDraws = 64
-
-// follow takes from one branch until there are enough chunks or no shard has any.
-func (m *merging) follow(b int) {
-	branch, failed := &m.plans[b].Branches[0], 0
-	for m.room() > 0 && failed < emptyDraws {
-		m.turns = merge.Next(branch, m.heads[b], m.room(), m.rnd, m.turns[:0])
-		if len(m.turns) == 0 {
-			return
-		}
-		before := len(m.got)
-		for i := range m.turns {
-			m.turn(b, &m.turns[i])
-		}
-		if failed++; len(m.got) > before {
-			failed = 0
-		}
-	}
-}
-
-// room is how many more chunks the call may have.
-func (m *merging) room() int { return m.asked.Max - (len(m.got) - m.from) }
-
-// turn asks one shard, and looks at its heads again. One that gave nothing although its head came first is left out: it is
-// held back by something that heads do not show, such as the grace after a restart.
-func (m *merging) turn(b int, t *merge.Turn) {
-	before := len(m.got)
-	m.ask(b, t)
-	if m.room() == 0 {
-		return
-	}
-	if m.look(t.Shard); m.mute[t.Shard] || len(m.got) == before && t.Weight == 0 {
-		m.heads[b][t.Shard] = backlog.Head{}
-	}
-}
-
-// ask takes from one shard as far as its turn goes.
-func (m *merging) ask(b int, t *merge.Turn) {
-	request := m.request(m.plans[b], t.Most)
-	request.Turn = &t.Turn
-	m.reserveFrom(m.shards[t.Shard], t.Shard, request)
-}
-
-func (m *merging) request(plan *strategy.Plan, most int) machine.Request {
-	r := m.asked
-	return machine.Request{Plan: plan, Max: most, Consumer: r.Consumer, Context: r.Context, Timeout: r.Timeout,
-		Limited: min(max(r.Limited, 0), queue.MaxLimited), Answered: len(m.got) - m.from}
-}
-
-// reserveFrom reserves in one shard, and counts it there.
-func (m *merging) reserveFrom(q *Queue, i int, request machine.Request) machine.Reserved {
-	from, started := len(m.got), q.e.options.Now()
-	got, err := q.shard.Reserve(m.ctx, request, m.got)
-	if err != nil {
-		m.mute[i], m.err = true, err
-		return got
-	}
-	q.counts.reserve.Observe(q.e.options.Now().Sub(started).Seconds())
-	m.got = got.Reservations
-	q.counts.strategies.add(m.asked.Strategy, len(m.got)-from)
-	q.inUse.add(m.asked.Plan, m.asked.Consumer, len(m.got)-from)
-	return got
-}
-
-// wait waits until one of the shards may have something, and says whether to ask again.
-func (m *merging) wait(over <-chan time.Time) (again bool) {
-	listening := shard.Listening{Request: m.request(m.asked.Plan, m.asked.Max), Signs: make(chan []machine.Pick, len(m.shards))}
-	defer listening.Stop()
-	for _, q := range m.shards {
-		heads, err := q.shard.Heads(m.ctx, m.asked.Plan, &listening)
-		if err == nil && slices.ContainsFunc(heads, func(h backlog.Head) bool { return h != backlog.Head{} }) {
-			return m.rest(over)
-		}
-	}
-	m.pause = 0
-	retry := time.NewTimer(machine.RetryScored)
-	defer retry.Stop()
-	select {
-	case <-listening.Signs:
-	case <-retry.C:
-	case <-over:
-		return false
-	case <-m.ctx.Done():
-		m.err = m.ctx.Err()
-		return false
-	}
-	return true
-}
-
-// rest is the time until the next try when a shard has something that this call did not get. Most often it came this very
-// moment, so the first rest is none. Orders of an operator or the grace after a restart may hold it back for longer.
-func (m *merging) rest(over <-chan time.Time) (again bool) {
-	timer := time.NewTimer(m.pause)
-	defer timer.Stop()
-	m.pause = min(max(2*m.pause, 5*time.Millisecond), machine.RetryScored)
-	select {
-	case <-timer.C:
-		return true
-	case <-over:
-	case <-m.ctx.Done():
-		m.err = m.ctx.Err()
-	}
-	return false
-}
-
-// result is the answer. Without chunks it has the reason of the shard that may have something first. Each shard is asked
-// for its reason by a reserve, which may find what has just come.
-func (m *merging) result() (ReserveResult, error) {
-	out := ReserveResult{Reservations: m.got, Unusable: m.asked.Unusable}
-	if m.err != nil && len(m.got) == m.from {
-		return out, m.err
-	}
-	for i, q := range m.shards {
-		if m.mute[i] || len(m.got) > m.from {
-			continue
-		}
-		why := m.reserveFrom(q, i, m.request(m.asked.Plan, m.asked.Max))
-		if why.Reason != queue.NotEmpty {
-			q.empty.count(why.Reason)
-		}
-		if sooner(&why, &out) {
-			out.Reason, out.RetryAfter = why.Reason, why.RetryAfter
-		}
-		if room := m.asked.Limited - len(out.Limited); room > 0 {
-			out.Limited = append(out.Limited, why.Limited[:min(room, len(why.Limited))]...)
-		}
-	}
-	if out.Reservations = m.got; len(m.got) > m.from {
-		out.Reason, out.RetryAfter = queue.NotEmpty, 0
-	}
-	if out.Reason != queue.AllLimited {
-		out.Limited = nil
-	}
-	return out, nil
-}
-
-// sooner says whether a shard may have something before those that were asked so far.
-func sooner(why *machine.Reserved, than *ReserveResult) bool {
-	switch {
-	case than.Reason == queue.NotEmpty:
-		return true
-	case why.Reason == queue.Nothing || why.Reason == queue.NotEmpty:
-		return false
-	case than.Reason == queue.Nothing:
-		return true
-	case why.RetryAfter == 0 || than.RetryAfter == 0:
-		return why.RetryAfter > 0
-	}
-	return why.RetryAfter < than.RetryAfter
 }

@@ -244,11 +244,10 @@ func TestWaitOverShards(t *testing.T) {
 		return answer
 	}
 	waiting := func() (n uint64) {
-		stats, err := e.Stats(shardedName)
-		if err != nil {
-			t.Fatal(err)
+		for _, q := range e.all() {
+			n += q.Stats().ConsumersWaiting
 		}
-		return stats.ConsumersWaiting
+		return n
 	}
 	for i := range 8 {
 		answer := wait()

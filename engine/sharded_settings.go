@@ -91,18 +91,14 @@ func (x *Sharding) shardedOf(first *Queue) (*Sharded, error) {
 	if s := first.many.Load(); s != nil {
 		return s, nil
 	}
-	return x.newSharded(first.name)
+	return x.newSharded(first.name, first.created)
 }
 
-func (x *Sharding) newSharded(name string) (*Sharded, error) {
-	rows, err := store.Groups(x.of.catalogue, name)
-	if err != nil {
-		return nil, err
-	}
+func (x *Sharding) newSharded(name string, created queue.Time) (*Sharded, error) {
 	s := emptySharded(x.of, name)
-	s.groups = newGroups(rows)
+	s.created = created
 	s.count.Store(1)
-	return s, nil
+	return s, s.follow()
 }
 
 // make makes the shards that are missing, up to a number. The caller holds e.changing.
@@ -110,7 +106,7 @@ func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings)
 	for number := 1; number <= shards; number++ {
 		name := rowName(s.name, number)
 		s.e.mu.RLock()
-		there := s.e.queues[name] != nil || s.e.quarantine.find(name) != nil
+		there := s.e.queues[name] != nil || s.e.quarantine.find(name) != nil || s.e.nodes.queues().row(name) != nil
 		id, err := s.e.freeShard(s.e.nodes != nil)
 		s.e.mu.RUnlock()
 		if !there && err == nil {
@@ -151,7 +147,7 @@ func (x *Sharding) openSharded(ctx context.Context, rows []store.QueueRow) error
 		if _, number := queue.CutShard(row.Name); number > 0 || settings.Shards <= 1 {
 			continue
 		}
-		s, err := x.newSharded(row.Name)
+		s, err := x.newSharded(row.Name, row.Created)
 		if err == nil {
 			err = s.make(ctx, int(settings.Shards), settings)
 		}
@@ -196,12 +192,17 @@ func (x *Sharding) remake(ctx context.Context, name string) error {
 	if s == nil || s.deleting.Load() {
 		return nil
 	}
-	one, err := s.one()
+	first, err := s.shard(1)
+	if err != nil && x.of.nodes != nil {
+		return nil // the node that serves the first shard does it (gather)
+	}
 	if err != nil {
-		return err
+		if first, err = s.one(); err != nil {
+			return err
+		}
 	}
 	count := int(s.count.Load())
-	if err := s.make(ctx, count, *one.config.Load()); err != nil {
+	if err := s.make(ctx, count, *first.config.Load()); err != nil {
 		return err
 	}
 	x.of.mu.change(func() { x.join(s, count) })
@@ -219,29 +220,38 @@ func (s *Sharded) configure(ctx context.Context, settings queue.Settings) error 
 			return err
 		}
 	}
+	s.settleOthers(ctx)
 	return nil
 }
 
 // delete deletes a queue of several shards. All of them are looked at first, so that none is deleted while another has to
 // stay. If one has to stay all the same, the others are made again, empty as they were.
 func (s *Sharded) delete(ctx context.Context) error {
-	all, refused := s.shards()
+	all, refused := s.sources()
 	if refused != nil {
 		return refused
 	}
-	for _, q := range all {
-		if open := q.shard.Stats().SubmissionsOpen; open > 0 {
-			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Shard %d of the queue has %d open submissions. Cancel "+
-				"them or let them end first.", s.number(q), open)}
+	first, err := s.shard(1)
+	if err != nil {
+		return err
+	}
+	own, _ := s.shards()
+	open := s.farLoads(own)
+	for i, q := range own {
+		if q != nil {
+			open[i] = q.shard.Stats().SubmissionsOpen
+		}
+		if n, known := open[i]; !known || n > 0 {
+			return s.stays(i+1, n)
 		}
 	}
 	s.deleting.Store(true)
 	defer s.deleting.Store(false)
 	for number := len(all); number >= 1; number-- {
-		if err := deleteQueue(ctx, s.e, rowName(s.name, number), false); err != nil {
+		if err := s.deleteShard(ctx, number, all[number-1]); err != nil {
 			s.e.changing.Lock()
 			defer s.e.changing.Unlock()
-			settings := *all[0].config.Load()
+			settings := *first.config.Load()
 			err = errors.Join(err, s.make(ctx, len(all), settings))
 			s.e.mu.change(func() { s.e.join(s, len(all)) })
 			return err
@@ -249,6 +259,24 @@ func (s *Sharded) delete(ctx context.Context) error {
 	}
 	s.e.mu.change(func() { delete(s.e.sharded, s.name) })
 	return nil
+}
+
+// deleteShard deletes one shard, where it is served.
+func (s *Sharded) deleteShard(ctx context.Context, number int, at source) error {
+	if far, other := at.(farShard); other {
+		return far.ask(context.WithoutCancel(ctx), askDelete, deleteAsked{number}, &struct{}{})
+	}
+	return deleteQueue(ctx, s.e, rowName(s.name, number), false)
+}
+
+// stays says why a queue cannot be deleted: for a shard with open submissions, or one of which no one knows how many it has.
+func (s *Sharded) stays(number int, open uint64) error {
+	if open > 0 {
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Shard %d of the queue has %d open submissions. Cancel "+
+			"them or let them end first.", number, open)}
+	}
+	return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("The node that serves shard %d of the queue does not answer. "+
+		"Nothing was done: send this again in a moment.", number)}
 }
 
 // oneShardOnly refuses to change one shard of a queue by itself.

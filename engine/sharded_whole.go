@@ -14,17 +14,10 @@ func (x *Sharding) ShardsOf(name string) int {
 	if x.of == nil { // the engine is not open
 		return 0
 	}
-	x.of.mu.RLock()
-	s := x.sharded[name]
-	x.of.mu.RUnlock()
-	if s != nil {
+	if s := x.whole(name); s != nil {
 		return int(s.count.Load())
 	}
-	row := x.of.nodes.queues().row(name)
-	if _, number := queue.CutShard(name); row == nil || number > 0 || row.Settings.Shards < 2 {
-		return 0
-	}
-	return int(row.Settings.Shards)
+	return 0
 }
 
 // NumberIn is the number of the shard of a queue that a submission is in; 0: it is in none of them.
@@ -53,11 +46,7 @@ func (x *Sharding) NumberIn(name string, id queue.SubmissionID) int {
 	}
 }
 
-// ServesWhole says whether a queue of several shards serves as a whole in this process. If not, another node of the cluster knows
-// its groups, and what its strategies select.
-func (x *Sharding) ServesWhole(name string) bool { return x.whole(name) != nil }
-
-// whole is a queue of several shards; nil: it does not serve as a whole here.
+// whole is a queue of several shards; nil: there is none of this name.
 func (x *Sharding) whole(name string) *Sharded {
 	x.of.mu.RLock()
 	defer x.of.mu.RUnlock()
@@ -70,7 +59,7 @@ func (x *Sharding) ShardOfGroup(name, group string) (number int, err error) {
 	if s == nil {
 		return 1, nil // it has just left this node, and the first shard says so
 	}
-	if one, err := s.one(); err != nil || s.groups.of(group) == 0 && one.config.Load().GroupMustExist {
+	if settings, err := s.settings(); err != nil || s.groups.of(group) == 0 && settings.GroupMustExist {
 		return 1, err // the shard says that no one created the group
 	}
 	if err := s.place([]string{group}, 0); err != nil {
@@ -90,8 +79,11 @@ func (x *Sharding) ShardOfStrategy(ctx context.Context, name string, raw []byte)
 	if err != nil {
 		return 0, err
 	}
-	if list, whole, _ := s.serving(asked.Plan); whole {
-		return s.number(list[0]), nil
+	switch numbers, few, _ := s.asked(asked.Plan); {
+	case few && len(numbers) == 0: // no shard has any of these groups yet: the first says what is wrong with the plan
+		return 1, nil
+	case few && len(numbers) == 1:
+		return numbers[0], nil
 	}
 	return 0, mergeable(asked.Plan)
 }

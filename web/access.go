@@ -19,6 +19,7 @@ package web
 // nil means that no credential was needed.
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -148,10 +149,17 @@ type asking struct {
 	auth    *auth
 	request *http.Request
 	answer  access.Answer // zero until something asks for the caller
+	by      *credential   // of a call that waits, whose headers are gone
 }
 
 func (a *asking) Value(key any) any {
 	value := a.Context.Value(key)
+	if key == (credentialKey{}) && value == nil && a.request != nil {
+		if by := cmp.Or(a.by, a.auth.credentialOf(a.request)); by != nil {
+			return by
+		}
+		return nil
+	}
 	if !access.IsCallerKey(key) {
 		return value
 	}

@@ -57,17 +57,19 @@ func (x consumers) attach(c echo.Context) error {
 	if err := attachParameters().read(r.URL.RawQuery, &asked); err != nil {
 		return err
 	}
-	attached, err := x.engine.Attach(r.Context(), queueName, consumer, asked.incarnation)
+	far, attached, err := x.attachAt(c, queueName, consumer, asked.incarnation)
 	if err != nil {
 		return err
 	}
 	end, err := x.streams.start(c)
 	if err != nil {
+		far.close()
 		attached.Close(false)
 		return err
 	}
 	defer func() {
 		end()
+		far.close()
 		attached.Close(!x.streams.waits.stopped()) // a server that stops declares no consumer lost
 	}()
 	// Else the kernel would take a quarter of an hour to give up on a machine that vanished without a word.
@@ -77,14 +79,21 @@ func (x consumers) attach(c echo.Context) error {
 	defer alive.Stop()
 	for {
 		notice := attached.Next()
+		far.join(&notice)
 		events, err := noticeEvents(consumer, &notice)
 		if notice.Over || err != nil || len(events) > 0 && x.streams.send(c, events) != nil {
 			return nil // the consumer has left, or is gone: there is no one to answer
 		}
 		select {
 		case <-attached.Wake():
+		case event := <-far.come():
+			if x.streams.send(c, event) != nil {
+				return nil
+			}
+		case <-far.over():
+			return nil
 		case <-alive.C:
-			if x.streams.send(c, []byte(": alive\n\n")) != nil {
+			if far.moved() || x.streams.send(c, []byte(": alive\n\n")) != nil {
 				return nil
 			}
 			// Only after a write that went through: it is what shows that the connection lives.
@@ -93,6 +102,27 @@ func (x consumers) attach(c echo.Context) error {
 			return nil
 		}
 	}
+}
+
+// attachAt attaches a consumer to the shards of this node, and to those of other nodes.
+func (x consumers) attachAt(c echo.Context, queueName, consumer, incarnation string) (
+	*farAttachment, engine.Attachment, error) {
+	q, err := x.engine.Work(queueName)
+	if err != nil {
+		return nil, nil, err
+	}
+	far, err := x.nodes.attachFar(c, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	attached, err := x.engine.Attach(c.Request().Context(), queueName, consumer, incarnation)
+	if far != nil && queue.CodeOf(err) == queue.CodeMoving { // this node has no shard of the queue
+		return far, new(elsewhereOnly), nil
+	}
+	if err != nil {
+		far.close()
+	}
+	return far, attached, err
 }
 
 // noticeEvents are what is new as events. All of a notice goes out in one write, in this order: a client knows what

@@ -53,6 +53,7 @@ type consumers struct {
 	engine  *engine.Engine
 	log     *slog.Logger
 	streams *streams
+	nodes   *forwarding
 }
 
 // routes are the part of the table about consumers.
@@ -71,7 +72,8 @@ func (x consumers) routes(r *router) {
 	r.raw(operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers, streams: true,
 		summary: "Attach a consumer", about: attachAbout, params: attachParameters().document()}, attachShape, x.attach)
-	register(r, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
+	register(r, operation{id: "detach-consumer", shards: changedInAll(addReleased, true),
+		method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Detach a consumer", about: detachAbout}, x.detach)
 	registerIn(r, operation{id: "drain-consumer",

@@ -23,6 +23,7 @@ import (
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/cluster/pg"
 	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -231,7 +232,45 @@ func (c *crew) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil && r.Method != http.MethodGet && ofTheCatalogue(r.URL.Path) {
 		err = c.follow(r)
 	}
+	if name, is := strings.CutPrefix(r.URL.Path, "/v1/queues/"); err == nil && is && r.Method != http.MethodGet && !strings.Contains(name, "/") {
+		err = c.spread(r.Context(), name)
+	}
 	return response, err
+}
+
+// spread has each shard of a queue be served by another node than the shard before it.
+func (c *crew) spread(ctx context.Context, name string) error {
+	engines := c.engines()
+	work, err := engines[0].Work(name)
+	s, several := work.(*engine.Sharded)
+	if err != nil || !several {
+		return nil
+	}
+	for i, shard := range s.Names() {
+		to := engines[(i+1)%len(engines)].Nodes()
+		for to.Elsewhere(shard) != nil {
+			for _, e := range engines {
+				err := e.Nodes().Move(ctx, shard, to.Self())
+				if code := queue.CodeOf(err); err != nil && code != queue.CodeMoving && code != queue.CodeUnavailable {
+					return err
+				}
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		for _, n := range c.list { // all know of it
+			for at := n.engine.Nodes().Elsewhere(shard); n.engine.Nodes() != to && (at == nil || at.Node != to.Self()); at = n.engine.Nodes().Elsewhere(shard) {
+				n.place.Hasten()
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(time.Millisecond):
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // follow returns when all nodes have followed a change, and what is in use of plugins scores on all of them: each node does so within a

@@ -14,6 +14,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -63,7 +64,14 @@ func (x *consuming) exchange(c echo.Context) error {
 		ask.done()
 		x.freeExchange(call)
 	}()
-	if err = x.exchangeNow(c, call, body, q); err != nil {
+	err = x.exchangeNow(c, call, body, q)
+	if others, is := errors.AsType[*away](err); is {
+		defer x.bodies.free(body)
+		sayDurability(c, q)
+		x.answers.setHeaders(c)
+		return x.nodes.do(c, others, body.b, x.bodies, true)
+	}
+	if x.bodies.free(body); err != nil {
 		return err
 	}
 	result := call.done.Reserve
@@ -94,10 +102,9 @@ func (x *consuming) exchange(c echo.Context) error {
 	return err
 }
 
-// exchangeNow decodes and does all that need not wait. It gives the body back: only
-// outputs and errors pointed into it, and they are committed when the engine returns.
+// exchangeNow decodes and does all that need not wait. Its caller gives the body back: only outputs and errors pointed
+// into it, and they are committed when the engine returns.
 func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q engine.Work) error {
-	defer x.bodies.free(body)
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
 		return wireProblem[api.ExchangeRequest](err, body.b, contentJSON)
@@ -118,14 +125,19 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 		return err
 	}
 	asked.Extend = extendItems(asked.Extend[:0], in.Extend, name)
-	if err := x.mayExchange(ctx, asked); err != nil {
-		return err
-	}
 	brought, err := x.bring(c, "/complete", in.Complete, asked.Complete)
 	if err != nil {
 		return err
 	}
 	defer brought.end()
+	if s := x.nodes.dispersed(c, q); s != nil {
+		if err := x.exchangeElsewhere(c, s, call); err != nil {
+			return err
+		}
+	}
+	if err := x.mayExchange(ctx, asked); err != nil {
+		return err
+	}
 	asked.Reserve = nil
 	wait := time.Duration(0)
 	if in.HasReserve {
@@ -154,6 +166,27 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 	call.response.Fail = appendResults(call.response.Fail[:0], call.done.Fail)
 	call.response.Extend = appendResults(call.response.Extend[:0], call.done.Extend)
 	return nil
+}
+
+// exchangeElsewhere says which nodes have to do an exchange; nil: this one does all of it. What no node would do is
+// refused before anything is done.
+func (x *consuming) exchangeElsewhere(c echo.Context, s *engine.Sharded, call *exchangeCall) error {
+	asked := call.asked
+	if asked.Reserve = nil; call.request.HasReserve {
+		reserve, err := reserveRequest(c.Request().Context(), &call.request.Reserve, s, "/reserve")
+		if err != nil {
+			return err
+		}
+		asked.Reserve = &reserve
+	}
+	if err := s.Check(&asked); err != nil {
+		return err
+	}
+	complete := tokensOf(s, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
+	fail := tokensOf(s, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
+	extend := tokensOf(s, len(asked.Extend), func(i int) *queue.Token { return &asked.Extend[i].Token })
+	return x.nodes.share(c, sharedList{"complete", "complete", complete}, sharedList{"fail", "fail", fail},
+		sharedList{"extend", "extend", extend})
 }
 
 // mayExchange refuses what is beyond what the access token is bound to. All lists are looked at before anything is

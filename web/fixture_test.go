@@ -111,7 +111,7 @@ func (f *fixture) serverOn(dir string, in *engine.Cluster, listener net.Listener
 	for _, c := range change {
 		c(s)
 	}
-	e.Nodes().SendLetters(s.Letterbox)
+	e.Nodes().Speak(s)
 	f.server, f.engine, f.plugins = s, e, held
 	ran, served := make(chan error, 1), make(chan error, 1)
 	serving, stopServing := context.WithCancel(context.Background())

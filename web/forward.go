@@ -71,6 +71,7 @@ type hop struct {
 	Proof   *access.Proof `json:"proof,omitempty"`   // of who asks; nil: no token was needed
 	Subject string        `json:"subject,omitempty"` // of the client's certificate, which stands for a token
 	From    string        `json:"from"`              // the client's address
+	Times   int           `json:"times,omitempty"`   // how often it was sent on before
 }
 
 // hops seal what nodes tell each other of a call, so that no one but a node can say it. Every node has the same key
@@ -171,7 +172,7 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 		return internalProblem(err)
 	}
 	r, header := c.Request(), c.Response().Header()
-	h := hop{From: f.auth.fromOf(r)}
+	h := hop{From: f.auth.fromOf(r), Times: f.times(r)}
 	if by := f.auth.credentialOf(r); by != nil {
 		h.Proof, h.Subject = &by.proof, by.subject
 		// A stream ends with its session, of which the other node does not know.
@@ -226,6 +227,14 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 		return f.failed(r, at, err)
 	}
 	return nil
+}
+
+// times is how often nodes have sent a call on.
+func (f *forwarding) times(r *http.Request) int {
+	if h := f.auth.hops.of(r); h != nil {
+		return h.Times + 1
+	}
+	return 0
 }
 
 // forwardedURL is where the node at a URL has what was asked for.

@@ -20,14 +20,19 @@ import (
 )
 
 // groups are the handlers of groups and shards.
-type groups struct{ engine *engine.Engine }
+type groups struct {
+	engine *engine.Engine
+	nodes  *forwarding
+}
 
 func (x groups) routes(r *router) {
-	register(r, operation{id: "list-shards", method: "GET", path: "/v1/queues/{queue}/shards", scope: scopeRead,
+	register(r, operation{id: "list-shards", shards: shardsOfQueue,
+		method: "GET", path: "/v1/queues/{queue}/shards", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, summary: "List the shards of a queue",
 		about: "A queue has one shard, or as many as its setting `shards` says. `queue` is the name with which " +
 			"you ask one shard alone."}, x.shards)
-	register(r, operation{id: "list-groups", method: "GET", path: "/v1/queues/{queue}/groups", scope: scopeRead,
+	register(r, operation{id: "list-groups", shards: joinedList(groupsOverShards),
+		method: "GET", path: "/v1/queues/{queue}/groups", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true, summary: "List the groups of a queue",
 		about: "A submission names its group with `group`, or with the meta key `group`. All submissions of a " +
 			"group are in one shard of the queue. The list is in the order of the names."}, x.list)
@@ -44,10 +49,11 @@ func (x groups) routes(r *router) {
 			"If-Match works as for PUT."}, x.delete)
 }
 
-// Shards are few, 16 at most, so their list has one page.
+// Shards are few, 16 at most, so their list has one page (shardsOfQueue). This is the list of one shard alone, or of a
+// queue that has only one.
 func (x groups) shards(ctx context.Context, in *QueuePath) (*output[api.Page[api.Shard]], error) {
-	list, err := x.engine.Shards(ctx, in.Queue)
-	return answeredPage(engine.Page[engine.ShardInfo]{Items: list}, err, apiShard)
+	info, err := x.engine.Shard(ctx, in.Queue)
+	return answeredPage(engine.Page[engine.ShardInfo]{Items: []engine.ShardInfo{info}}, err, x.apiShard)
 }
 
 type listGroupsInput struct {
@@ -144,9 +150,10 @@ func (c *Conditions) groupGuard(now engine.GroupSettings) error {
 }
 
 // The counts of a shard that is offline are 0: no one can know them.
-func apiShard(s *engine.ShardInfo) api.Shard {
-	return api.Shard{Shard: s.Number, Queue: s.Name, State: s.State, Reason: s.Reason, Groups: uint64(s.Groups),
-		Ready: s.Stats.Ready, Reserved: s.Stats.Reserved, SubmissionsOpen: s.Stats.SubmissionsOpen}
+func (x groups) apiShard(s *engine.ShardInfo) api.Shard {
+	return api.Shard{Owner: x.nodes.name(), Shard: s.Number, Queue: s.Name, State: s.State, Reason: s.Reason,
+		Groups: uint64(s.Groups), Ready: s.Stats.Ready, Reserved: s.Stats.Reserved,
+		SubmissionsOpen: s.Stats.SubmissionsOpen}
 }
 
 func apiGroup(g *engine.GroupInfo) api.Group {

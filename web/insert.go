@@ -52,6 +52,7 @@ type inserting struct {
 	bodies  *bodies
 	answers *answers
 	tracing *tracing
+	nodes   *forwarding
 	log     *slog.Logger
 	lines   *lines // how many of them a failing call may write
 
@@ -113,6 +114,15 @@ func (x *inserting) insert(c echo.Context) error {
 	// pooled call, so the usual insert allocates no context. It is cleared behind the insert: the pool must not
 	// keep a request.
 	one := []queue.Insertion{{New: &asked}}
+	// The body is sent on as it came. It was decoded here only to find the group, which any of its forms may have.
+	if s := x.nodes.dispersed(c, q); s != nil {
+		switch at, err := x.nodes.home(c, s, one); {
+		case err != nil:
+			return err
+		case at != nil:
+			return x.nodes.sendBody(c, at, body.b)
+		}
+	}
 	if err = q.InsertMany(&call.asking, one, false); err == nil {
 		err = narrowRefusal(r.Context(), one[0].Err)
 	}

@@ -11,6 +11,7 @@ package web
 //	                                                                └ atomic: nothing, and A, C are batch_refused
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -74,6 +75,25 @@ func (x *inserting) insertMany(c echo.Context) error {
 	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		return err
+	}
+	// The list is decoded and its groups are known, so this is the first moment that tells which nodes are to have it.
+	// What is wrong with a submission is refused by the node that gets it, with the same words.
+	if s := x.nodes.dispersed(c, q); s != nil {
+		homes, err := s.Homes(list, request.Atomic)
+		if err == nil {
+			err = x.nodes.share(c, sharedList{"submissions", "results", homes})
+		}
+		if others, is := errors.AsType[*away](err); is {
+			if media == contentLines {
+				others.lines = request.Submissions
+			}
+			sayDurability(c, q)
+			x.answers.setHeaders(c)
+			return x.nodes.do(c, others, body.b, x.bodies, false)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	ask := &asking{Context: r.Context(), auth: x.auth, request: r}
 	defer ask.done()

@@ -87,9 +87,6 @@ func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	if count < 2 {
 		return false, nil
 	}
-	if op.lead && !s.engine.ServesWhole(name) {
-		return false, nil // the node that serves the first shard is asked
-	}
 	x := &shardCall{c: c, f: s.forwarding, engine: s.engine, queue: name, count: count}
 	rest := strings.TrimPrefix(c.Request().URL.EscapedPath(), "/v1/queues/")
 	if i := strings.IndexByte(rest, '/'); i >= 0 {

@@ -56,12 +56,15 @@ func (x queues) routes(r *router) {
 			"default. `quarantined=true` deletes a queue in quarantine, whose files are damaged or missing, with " +
 			"everything " +
 			"in it; an empty queue then replaces the one named default."}, x.delete)
-	register(r, operation{id: "move-queue", act: act{"queue.move", ""}, method: "POST", path: "/v1/queues/{queue}/move",
+	register(r, operation{id: "move-queue", shards: moveShards,
+		act: act{"queue.move", ""}, method: "POST", path: "/v1/queues/{queue}/move",
 		scope: scopeOperate, tag: tagQueues, summary: "Move a queue to another node of the cluster",
-		about: "Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up " +
-			"to a second, and then answers 503 with the code moving. This call answers when the other node serves " +
-			"the queue."}, x.move)
-	register(r, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
+		about: "Reservations, limits and tokens stay valid. Shards of one queue can be on different nodes: the " +
+			"call moves all of them, or the one that `shard` names. A call that comes while the queue moves waits " +
+			"for up to a second, and then answers 503 with the code moving. This call answers when the other node " +
+			"serves the queue."}, x.move)
+	register(r, operation{id: "get-stats", shards: summed(addQueueStats, nil),
+		method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a queue's numbers",
 		about: "A flat object, so that a scaler can read one number by name. Reading " +
@@ -101,6 +104,9 @@ func (x queues) routes(r *router) {
 // move returns when the queue has moved, so that a script can move one queue after another. Meanwhile calls for the
 // queue wait (forward.go, settled).
 func (x queues) move(ctx context.Context, in *queueBody[api.MoveRequest]) (*output[api.Moved], error) {
+	if shard := in.Body.value.Shard; shard != nil && *shard != 1 {
+		return nil, queue.Invalid("/shard", "is %d, and %q has one shard", *shard, in.Queue)
+	}
 	return answered(api.Moved{Queue: in.Queue, Node: in.Body.value.Node},
 		x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
 }
@@ -231,8 +237,11 @@ func (x queues) change(ctx context.Context, in *changeQueueInput) (*tagged[api.Q
 // stats is flat and has no nested lists, so that the configuration of a scaler can name a number by one key. Those of
 // several shards are added up.
 func (x queues) stats(_ context.Context, in *QueuePath) (*output[api.Stats], error) {
-	stats, err := x.engine.Stats(in.Queue)
-	return answered(stats, err, asIs)
+	q, err := x.engine.Queue(in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	return &output[api.Stats]{Body: q.Stats().Stats}, nil
 }
 
 const viewsAbout = "Every branch of a strategy needs an index in memory (a view), which the server builds at its " +

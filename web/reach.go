@@ -37,6 +37,10 @@ func reaches() []struct {
 		path string
 		to   reach
 	}{
+		{"/v1/queues/{queue}/reservations", ofWork},
+		{"/v1/queues/{queue}/submissions", ofWork},
+		{"/v1/queues/{queue}/consumers/{consumer}/attach", ofWork},
+		{"/v1/queues/{queue}/groups/{group}", ofGroup},
 		{"/v1/queues/{queue}", inPath},
 		{"/v1/queues", anyNode}, // the catalogue, which all nodes have, lists them
 		{"/v1/submissions/{id}", ofSubmission},
@@ -103,6 +107,35 @@ func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 		at = n.Coordinator()
 	}
 	return at, nil
+}
+
+// ofWork is inPath for what producers and workers call. Any node answers that for a queue of several shards, and asks
+// the nodes of its shards (sharedwork.go). It waits a moment for shards that were just made.
+func ofWork(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	name := c.Param("queue")
+	look := n.Lookup()
+	if !look.Several(name) {
+		return inPath(n, c)
+	}
+	return nil, look.Seen(c.Request().Context(), name, moveWait)
+}
+
+// ofGroup is the node that serves the shard of a group. A group that someone creates gets its shard before. If the
+// request turns out to be wrong, the group is there without settings, as after its first submission.
+func ofGroup(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	look := n.Lookup()
+	in := GroupPath{QueuePath: QueuePath{c.Param("queue")}, Group: c.Param("group")}
+	if c.Request().URL.RawPath != "" && unescape(&in.Queue, &in.Group) != nil || !look.Several(in.Queue) {
+		return inPath(n, c)
+	}
+	if err := look.Seen(c.Request().Context(), in.Queue, moveWait); err != nil {
+		return nil, err
+	}
+	home, err := look.GroupHome(in.Queue, in.Group, c.Request().Method == http.MethodPut)
+	if err != nil || home == "" {
+		return nil, err
+	}
+	return n.Elsewhere(home), nil
 }
 
 // ofSubmission is the node that serves the queue of the submission that the path names. An

@@ -12,6 +12,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -57,6 +58,7 @@ type consuming struct {
 	waits   *waits
 	tracing *tracing
 	inserts *inserting // what completions bring
+	nodes   *forwarding
 
 	reserves  pool[reserveCall]
 	finishes  pool[finishCall]
@@ -233,6 +235,7 @@ func (x *consuming) park(c echo.Context, q engine.Work, ask *asking,
 	stopped := nothingNow()
 	by := x.auth.credentialOf(c.Request())
 	access.Of(ask) // whose answer it is stands in the headers
+	ask.by = by
 	forgetHeaders(c.Request())
 	// A server that is stopping does not let new calls wait. They get an empty answer and the time to come back.
 	if !x.waits.enter(c.Response(), by, request.Wait) {
@@ -265,12 +268,7 @@ func (x *consuming) handOver(c echo.Context, q engine.Work, ask *asking, respons
 		kept = ask.hold(cap(answer))
 	}
 	if kept != nil && len(reserved) > 0 {
-		items := make([]queue.ReleaseItem, len(reserved))
-		for i := range reserved {
-			items[i].Token = reserved[i].Token
-		}
-		// Should this fail, the deadline does the same later.
-		_, _ = q.Release(context.WithoutCancel(ctx), items, nil)
+		engine.GiveBack(ctx, q, reserved)
 		return kept
 	}
 	if len(answer) > access.SmallAnswer { // what it was made of must not stay while the client takes it
@@ -369,6 +367,11 @@ func (x *consuming) finish(c echo.Context, limit int64,
 	defer x.freeFinish(call)
 	defer func() { call.brought.end() }()
 	results, err := do(call, body.b, q)
+	if others, is := errors.AsType[*away](err); is {
+		sayDurability(c, q)
+		x.answers.setHeaders(c)
+		return x.nodes.do(c, others, body.b, x.bodies, false)
+	}
 	if err != nil {
 		return err
 	}
@@ -391,11 +394,12 @@ func (x *consuming) complete(c echo.Context) error {
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
-		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
-			return nil, err
-		}
 		var err error
 		if call.brought, err = x.bring(c, "/items", call.complete.Items, items); err != nil {
+			return nil, err
+		}
+		if err := x.maySettle(c, q, engine.Finishing{Complete: items}, len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		call.asking = asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
@@ -412,7 +416,8 @@ func (x *consuming) fail(c echo.Context) error {
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
-		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, q, engine.Finishing{Fail: items}, len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Fail(c.Request().Context(), items, call.results[:0])
@@ -434,7 +439,8 @@ func (x *consuming) extend(c echo.Context) error {
 		}
 		items := extendItems(call.extendItems[:0], call.extend.Items, consumer)
 		call.extendItems = items
-		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, q, engine.Finishing{Extend: items}, len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Extend(c.Request().Context(), items, call.results[:0])
@@ -449,7 +455,8 @@ func (x *consuming) release(c echo.Context) error {
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
-		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, q, engine.Finishing{Release: items}, len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Release(c.Request().Context(), items, call.results[:0])
@@ -457,10 +464,21 @@ func (x *consuming) release(c echo.Context) error {
 }
 
 // maySettle refuses tokens of reservations that are beyond what the access token is bound
-// to, and traces the others.
+// to, and traces the others. Those of shards that other nodes serve are for these nodes (away), which also know what
+// the access token covers. What is wrong with any item is refused before that: a node that has done its part could not
+// take it back because another node refuses its own.
 // It runs before the engine sees any item: a batch with one token that is not allowed is refused as a whole, since
 // a part of it being done would be hard to repeat.
-func (x *consuming) maySettle(c echo.Context, n int, token func(int) *queue.Token) error {
+func (x *consuming) maySettle(c echo.Context, q engine.Work, asked engine.Finishing, n int,
+	token func(int) *queue.Token) error {
+	if s := x.nodes.dispersed(c, q); s != nil {
+		if err := s.Finishable(&asked); err != nil {
+			return err
+		}
+		if err := x.nodes.share(c, sharedList{"items", "results", tokensOf(s, n, token)}); err != nil {
+			return err
+		}
+	}
 	x.tracing.settling(x.tracing.spanOf(c), n, token)
 	return mayFinish(c.Request().Context(), x.engine, "/items", n, token)
 }

@@ -92,7 +92,6 @@ type operation struct {
 	reach    reach                                // which node of a cluster answers it
 	spread   spreading                            // answers it by the parts of several nodes; nil: one is enough
 	shards   joining                              // answers it for a queue of several shards; nil: the handler
-	lead     bool                                 // shards needs the node that serves the queue as a whole
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
@@ -127,10 +126,10 @@ func (s *Server) routes(o *Options) error {
 	s.operations, s.document = r.operations, pages.document
 	wait := waiting{s.engine, s.auth, s.bodies, s.waits, s.forwarding}
 	inserts := &inserting{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, tracing: s.tracing,
-		log: s.log, lines: s.metrics.lines}
+		nodes: s.forwarding, log: s.log, lines: s.metrics.lines}
 	for _, resource := range []interface{ routes(*router) }{
 		queues{s.engine, s.forwarding},
-		groups{s.engine},
+		groups{s.engine, s.forwarding},
 		metaValues{},
 		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}, s.forwarding},
 		strategies{s.engine},
@@ -140,7 +139,7 @@ func (s *Server) routes(o *Options) error {
 		bulks{s.engine, s.forwarding},
 		rules{s.engine},
 		schedules{},
-		consumers{s.engine, s.log, s.streams},
+		consumers{s.engine, s.log, s.streams, s.forwarding},
 		held{s.clock},
 		lifecycle{},
 		&tokens{s.engine.Tokens(), s.auth, s.bodies},
@@ -152,7 +151,7 @@ func (s *Server) routes(o *Options) error {
 		submissions{s.engine, wait, s.streams, s.bodies.buffers},
 		following{s.engine, s.streams},
 		&consuming{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, waits: s.waits,
-			tracing: s.tracing, inserts: inserts},
+			tracing: s.tracing, inserts: inserts, nodes: s.forwarding},
 		health{s.engine, o.Plugins, s.waits, o.Version, append([]api.ServerOption{}, o.Config...), o.Gatherer},
 		files,
 		pages,

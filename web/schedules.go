@@ -67,7 +67,7 @@ func (x schedules) routes(r *router) {
 		method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagSchedules, summary: "Read a schedule and its state"}, x.get)
 	registerIn(r, operation{id: "put-schedule",
-		shards: putScheduleInShards, lead: true,
+		shards: putScheduleInShards,
 		act:    act{"schedule.set", "schedule {name}"},
 		brings: true, method: "PUT", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),

@@ -192,6 +192,7 @@ func (n *scriptNames) hide(text string) string {
 		{`"bytes":\d+,"bytes_most"`, `"bytes":0,"bytes_most"`},                      // of all views: what was dropped is given back within a second
 		{`("branch":"[^"]*","bytes"):\d+`, `$1:0`},                                  // lists that grew with what was drawn
 		{`"request_id":"[^"]*"`, `"request_id":"REQUEST"`},
+		{`"owner":"n[0-9]+",`, ``},
 		{`"[0-9a-f]{24}"`, `"ASSET"`},        // the ETag of a file of the dashboard
 		{`^"0-[0-9a-f]{16}"$`, `"0-DIGEST"`}, // the ETag of what has no versions, such as settings, whose defaults differ in a cluster
 		{`\bb[0-9]{19}\b`, `BULK`},

@@ -126,7 +126,7 @@ func (s *shop) serverOn(dir string, in *engine.Cluster, listener net.Listener) (
 		cancel()
 		s.Fatal(err)
 	}
-	e.Nodes().SendLetters(server.Letterbox)
+	e.Nodes().Speak(server)
 	ended := make(chan error, 2)
 	go func() { ended <- e.Run(ctx) }()
 	go func() { ended <- server.Serve(ctx, listener) }()

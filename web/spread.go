@@ -116,7 +116,7 @@ func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.R
 			r.Header.Set(name, value)
 		}
 	}
-	h := hop{From: f.auth.fromOf(in)}
+	h := hop{From: f.auth.fromOf(in), Times: f.times(in)}
 	if by := f.auth.credentialOf(in); by != nil {
 		h.Proof, h.Subject = &by.proof, by.subject
 	}
@@ -226,8 +226,31 @@ func (f *forwarding) everywhere(c echo.Context) (parts []*part) {
 // all, or refuses the call. It waits for queues that just move. of says where a thing is.
 func sharedOut(c echo.Context, things []string, of func(string) *engine.Elsewhere) (
 	map[string][]string, map[string]*part, error) {
+	if len(things) < 2 {
+		return nil, nil, nil
+	}
+	places, err := placesOf(c, things, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	about, parts := map[string][]string{}, map[string]*part{}
+	for _, thing := range things {
+		at := places[thing]
+		if parts[at.URL] == nil {
+			parts[at.URL] = &part{at: at}
+		}
+		about[at.URL] = append(about[at.URL], thing)
+	}
+	if len(parts) < 2 {
+		return nil, nil, nil
+	}
+	return about, parts, nil
+}
+
+// placesOf says at which nodes things are; a URL of "" is this node. It waits for those that just move.
+func placesOf(c echo.Context, things []string, of func(string) *engine.Elsewhere) (map[string]engine.Elsewhere, error) {
 	for waited := time.Duration(0); ; waited += moveLook {
-		about, parts, moving := map[string][]string{}, map[string]*part{}, ""
+		places, moving := map[string]engine.Elsewhere{}, ""
 		for _, thing := range things {
 			at := of(thing)
 			if at == nil {
@@ -235,18 +258,13 @@ func sharedOut(c echo.Context, things []string, of func(string) *engine.Elsewher
 			} else if at.Node == "" || at.Arriving {
 				moving = at.Queue
 			}
-			if parts[at.URL] == nil {
-				parts[at.URL] = &part{at: *at}
-			}
-			about[at.URL] = append(about[at.URL], thing)
+			places[thing] = *at
 		}
 		switch {
-		case len(things) < 2 || moving == "" && len(parts) < 2:
-			return nil, nil, nil
 		case moving == "":
-			return about, parts, nil
+			return places, nil
 		case waited >= moveWait:
-			return nil, nil, newProblem(queue.CodeMoving, fmt.Sprintf("No node of the cluster can answer for the "+
+			return nil, newProblem(queue.CodeMoving, fmt.Sprintf("No node of the cluster can answer for the "+
 				"queue %q at this moment. Nothing was done; one of them does within seconds.", moving))
 		}
 		timer := time.NewTimer(moveLook)
@@ -254,7 +272,7 @@ func sharedOut(c echo.Context, things []string, of func(string) *engine.Elsewher
 		case <-timer.C:
 		case <-c.Request().Context().Done():
 			timer.Stop()
-			return nil, nil, c.Request().Context().Err()
+			return nil, c.Request().Context().Err()
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (x strategies) routes(r *router) {
 		summary: "Delete a named strategy with all its versions",
 		about:   "From then on, the server refuses reserves that name it. If-Match works as for PUT."}, x.delete)
 	registerIn(r, operation{id: "validate-strategy",
-		shards: validOverShards, lead: true,
+		shards: validOverShards,
 		method: "POST", path: "/v1/queues/{queue}/strategies/validate",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Validate a strategy", about: validateAbout}, x.validate)

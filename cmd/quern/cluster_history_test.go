@@ -106,6 +106,14 @@ func newHistoryCluster(t *testing.T, rnd *rand.Rand, shards int) *historyCluster
 	if status != 200 {
 		t.Fatalf("%d shards: %d %s", shards, status, text)
 	}
+	for i := range shards - 1 { // each node has one of them, as long as all live
+		path := fmt.Sprintf("/v1/queues/default~%d/move", i+2)
+		to := c.all[i+1]
+		c.serves(to)
+		if status, _, _, text := answer(t, "POST", c.anyNode()+path, fmt.Sprintf(`{"node":%q}`, to.name)); status != 200 {
+			t.Fatalf("%s to %s: %d %s", path, to.name, status, text)
+		}
+	}
 	return c
 }
 

@@ -155,7 +155,7 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 	if err != nil {
 		return errors.Join(err, catalogue.Close(), core.Close())
 	}
-	core.Nodes().SendLetters(server.Letterbox)
+	core.Nodes().Speak(server)
 	whenReady := func() { tellReady(a, config, listeners, cert, ready) }
 	return runParts(ctx, core, catalogue, []loop{catalogue, backups}, tracer, server, listeners, whenReady)
 }

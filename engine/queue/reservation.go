@@ -84,6 +84,9 @@ type Reservation struct {
 	Trace      string
 }
 
+// Bytes is about how much of an answer it takes.
+func (r *Reservation) Bytes() int { return r.Meta.Bytes() + len(r.Content.Bytes) + len(r.Attachment) }
+
 // Content is what a chunk carries. With IsKey, Bytes is the text of a key in object storage (the submission's prefix and
 // the index); otherwise it is the content itself (inline, or made from the template).
 type Content struct {

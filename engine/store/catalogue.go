@@ -82,7 +82,7 @@ func (c *Catalogue) open() error {
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue " +
 			"ORDER BY name"},
-		{&c.groups, "SELECT name, shard, created FROM queue_group WHERE queue = ? ORDER BY name"},
+		{&c.groups, "SELECT rowid, name, shard, created FROM queue_group WHERE queue = ? AND rowid > ? ORDER BY rowid"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 	}))
@@ -263,15 +263,16 @@ type GroupRow struct {
 	Name    string
 	Shard   int // the number of the shard within the queue, from 1
 	Created queue.Time
+	Row     int64 // rises with every group that is stored here; servers that share a catalogue may have other numbers
 }
 
-// Groups lists the groups of a queue by name.
-func Groups(c *Catalogue, queueName string) (all []GroupRow, err error) {
+// Groups lists the groups of a queue behind a row, in the order in which they were stored. Row 0: all.
+func Groups(c *Catalogue, queueName string, after int64) (all []GroupRow, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all, err = rowsOf(c.groups, func(row sqlitedb.Row) (GroupRow, error) {
-		return GroupRow{row.Text(0), int(row.Int(1)), queue.Time(row.Int(2))}, nil
-	}, queueName)
+		return GroupRow{row.Text(1), int(row.Int(2)), queue.Time(row.Int(3)), row.Int(0)}, nil
+	}, queueName, after)
 	return all, wrap("groups", err)
 }
 

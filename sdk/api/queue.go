@@ -132,7 +132,9 @@ type Shard struct {
 	Queue string `json:"queue"` // Name of this shard alone, to use instead of a queue's name
 	State string `json:"state"` // open; draining: it refuses inserts; offline: it does not serve
 	// Why the shard is offline
-	Reason          string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// In a cluster: the name of the node that serves it, or did so last; absent: no node does
+	Owner           string `json:"owner,omitempty"`
 	Groups          uint64 `json:"groups"`           // Groups that the shard has
 	Ready           uint64 `json:"ready"`            // Chunks that can be reserved now
 	Reserved        uint64 `json:"reserved"`         // Chunks held by consumers
@@ -170,7 +172,8 @@ type PutGroupRequest struct {
 
 // MoveRequest is the body of POST /v1/queues/{queue}/move.
 type MoveRequest struct {
-	Node string `json:"node"` // The name of the node that is to serve the queue
+	Node  string `json:"node"`                                      // The name of the node that is to serve the queue
+	Shard *uint8 `json:"shard,omitempty" limit:"1..MaxQueueShards"` // Only this shard of the queue; absent: all
 }
 
 // Moved is the answer: where the queue is served now.

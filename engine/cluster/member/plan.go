@@ -11,8 +11,7 @@ import (
 // A shard goes from one living node to another in four steps, each said with a beat: its owner offers it; the other one prepares it, and
 // then wants it; the owner closes it and gives it; the other one claims it. Until the owner closes it, it serves.
 //
-// The shards of one queue are on one node. One of them is their lead: the others go where it goes, and fall to the node that has it. A
-// lead is given away when the other node is ready for all of them, and they follow at once.
+// The shards of one queue count each for itself: they may be on different nodes.
 
 // Situation is what a node knows when it decides what to do next.
 type Situation struct {
@@ -25,8 +24,6 @@ type Situation struct {
 	Load    map[queue.ShardID]float64       // of shards of this node; 0 counts as a little
 	Orphans map[queue.ShardID]time.Duration // how long each shard has been seen without an owner that lives
 	Asked   map[queue.ShardID]string        // nodes that operators want shards of this node to be moved to
-	Lead    map[queue.ShardID]queue.ShardID // of each shard that is not its queue's first: the first
-	Aside   map[queue.ShardID]bool          // shards of this node that do not serve: nothing waits for them
 }
 
 // Plan is what a node does next. All lists are in the order of Shards.
@@ -70,36 +67,11 @@ func Decide(s *Situation) *Plan {
 		s.balance(p)
 	}
 	for shard, to := range p.Offers {
-		if s.wanted(p, shard, to) {
+		if peer, there := s.View.Peer(to); there && slices.Contains(peer.Wants, shard) {
 			p.Give[shard] = to
 		}
 	}
 	return p
-}
-
-// wanted says that a shard can be given to a node. A lead waits until the node is ready for all that follow it; these wait for the lead.
-func (s *Situation) wanted(p *Plan, shard queue.ShardID, to string) bool {
-	peer, there := s.View.Peer(to)
-	if !there || !slices.Contains(peer.Wants, shard) {
-		return false
-	}
-	if lead := s.lead(shard); lead != shard {
-		return p.Offers[lead] != to || s.Aside[lead]
-	}
-	for other, at := range p.Offers {
-		if at == to && s.lead(other) == shard && !s.Aside[other] && !slices.Contains(peer.Wants, other) {
-			return false
-		}
-	}
-	return true
-}
-
-// lead is the shard that a shard follows: the first of its queue.
-func (s *Situation) lead(shard queue.ShardID) queue.ShardID {
-	if lead, follows := s.Lead[shard]; follows {
-		return lead
-	}
-	return shard
 }
 
 // orphan says that the owner of a shard has died or left, or that there never was one.
@@ -128,13 +100,7 @@ func (s *Situation) offered(shard queue.ShardID, owner string) bool {
 
 // target is the node that a shard of this one is to go to; "": it stays.
 func (s *Situation) target(shard queue.ShardID) string {
-	lead := s.lead(shard)
-	if _, mine := s.Held[lead]; !mine {
-		if to := s.View.Owners[lead].Node; to != s.Name && s.takes(to) {
-			return to
-		}
-	}
-	if to := s.Asked[lead]; to != "" && to != s.Name && s.takes(to) {
+	if to := s.Asked[shard]; to != "" && to != s.Name && s.takes(to) {
 		return to
 	}
 	if s.Leaving {
@@ -152,12 +118,6 @@ func (s *Situation) takes(name string) bool {
 // heir is the node that a shard without an owner falls to; "": there is none. Nodes that see the same come to the same answer, and a node
 // that comes or goes changes few of them: each has a rank by chance in each shard ("highest random weight", Thaler and Ravishankar 1998).
 func (s *Situation) heir(shard queue.ShardID) (best string) {
-	if lead := s.lead(shard); lead != shard {
-		if owner := s.View.Owners[lead].Node; s.takes(owner) && !(s.Leaving && owner == s.Name) {
-			return owner
-		}
-		shard = lead
-	}
 	var most uint64
 	for i := range s.View.Peers {
 		name := s.View.Peers[i].Name
@@ -190,7 +150,7 @@ func (s *Situation) weight(shard queue.ShardID) float64 {
 	return idleLoad + s.Load[shard]
 }
 
-// balance offers one queue to the node with the least load, if that makes the two more equal by a good part.
+// balance offers one shard to the node with the least load, if that makes the two more equal by a good part.
 func (s *Situation) balance(p *Plan) {
 	least := Peer{}
 	for _, peer := range s.View.Peers {
@@ -201,23 +161,17 @@ func (s *Situation) balance(p *Plan) {
 	if least.Name == "" || len(least.Wants) > 0 {
 		return
 	}
-	weights := map[queue.ShardID]float64{} // of queues, by their leads
-	for shard := range s.Held {
-		weights[s.lead(shard)] += s.weight(shard)
-	}
 	best, after := Coordinator, p.Load*balanced
 	for _, shard := range s.Shards {
 		since, mine := s.Held[shard]
-		if !mine || since < settled || shard == Coordinator || s.lead(shard) != shard {
+		if !mine || since < settled || shard == Coordinator {
 			continue
 		}
-		if larger := max(p.Load-weights[shard], least.Load+weights[shard]); larger < after {
+		if larger := max(p.Load-s.weight(shard), least.Load+s.weight(shard)); larger < after {
 			best, after = shard, larger
 		}
 	}
-	for shard := range s.Held {
-		if best != Coordinator && s.lead(shard) == best {
-			p.Offers[shard] = least.Name
-		}
+	if best != Coordinator {
+		p.Offers[best] = least.Name
 	}
 }

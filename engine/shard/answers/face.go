@@ -52,8 +52,8 @@ var ErrAgain = errors.New("shard: reserve again")
 // Fill makes the answer of a reserve: tokens are signed and contents gathered outside the
 // mutex. When contents cannot be read the chunks are given back and the error is returned,
 // unless they are damaged: such chunks become dead letters, and the others go out. What is more than
-// an answer may hold is given back too: no try is counted, and it is ready for the next call. The
-// last `answered` entries of dst are of this answer, too: what other shards of the queue gave.
+// an answer may hold is given back too: no try is counted, and it is ready for the next call.
+// `answered` are the bytes of the answer that other shards of the queue gave.
 func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation,
 	answered int) (machine.Reserved, error) {
 	from := len(dst)
@@ -74,7 +74,7 @@ func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Re
 		}
 		dst = append(dst, res)
 	}
-	fit, err := a.read(ctx, picks, dst[from-answered:from], dst[from:])
+	fit, err := a.read(ctx, picks, answered, dst[from:])
 	if err == nil && a.Owned != nil {
 		err = a.Owned()
 	}

@@ -55,7 +55,7 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 			a.giveBack(p)
 			continue
 		}
-		_, err := a.read(ctx, p, nil, make([]queue.Reservation, 1))
+		_, err := a.read(ctx, p, 0, make([]queue.Reservation, 1))
 		switch {
 		case err == nil:
 			sound = append(sound, p[0])

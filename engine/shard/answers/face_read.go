@@ -10,12 +10,12 @@ import (
 
 // read reads inline bytes and attachments, in one query for each run of chunks of one
 // submission. n is how many of the picks, from the first on, fit into the answer: at least one,
-// unless the answer has reservations before them, from other shards of the queue.
-func (a *Answers) read(ctx context.Context, picks []machine.Pick,
-	before, dst []queue.Reservation) (n int, err error) {
+// unless the answer has bytes of reservations before them, from other shards of the queue.
+func (a *Answers) read(ctx context.Context, picks []machine.Pick, before int,
+	dst []queue.Reservation) (n int, err error) {
 	answer := tally{Gathering: access.Gather(ctx)}
-	for i := range before {
-		answer.Fits(before[i].Meta.Bytes() + contentBytes(&before[i]))
+	if before > 0 {
+		answer.Fits(before)
 	}
 	for n < len(picks) {
 		read, err := a.readRun(ctx, picks[n:], dst[n:], answer.Left()-answer.most)
@@ -23,7 +23,7 @@ func (a *Answers) read(ctx context.Context, picks []machine.Pick,
 			return n, err
 		}
 		for range read {
-			if !answer.add(dst[:n+1]) && n+len(before) > 0 {
+			if !answer.add(dst[:n+1]) && n+before > 0 {
 				return n, nil
 			}
 			n++

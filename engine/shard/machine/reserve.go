@@ -30,7 +30,7 @@ type Request struct {
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
 	Now      queue.Time    // when the call came, for its first look at what there is; 0: the shard reads its clock
 
-	Answered int   // reservations that the answer has already, from other shards of the queue
+	Answered int   // bytes that the answer has already, from other shards of the queue
 	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
 	Asks     bool  // it waits for a sign of work, and is handed none: then it asks all shards of its queue
 

@@ -712,9 +712,9 @@ class Calls:
         return (self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
     def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
-        """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue
-        moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves
-        the queue.
+        """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. Shards of one queue can be on
+        different nodes: the call moves all of them, or the one that `shard` names. A call that comes while the queue moves waits
+        for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue.
         """
         found: types.Moved = self._fetch(_request("move queue", "POST", path("/v1/queues/{}/move", queue), body))
         return found
@@ -1686,9 +1686,9 @@ class AsyncCalls:
         return (await self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
     async def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
-        """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue
-        moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves
-        the queue.
+        """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. Shards of one queue can be on
+        different nodes: the call moves all of them, or the one that `shard` names. A call that comes while the queue moves waits
+        for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue.
         """
         found: types.Moved = await self._fetch(_request("move queue", "POST", path("/v1/queues/{}/move", queue), body))
         return found

@@ -1689,10 +1689,15 @@ class MissingShard(TypedDict):
     shard: str
 
 
-class MoveRequest(TypedDict):
-    """MoveRequest: see the server's OpenAPI document."""
+class _MoveRequestRequired(TypedDict):
     #: The name of the node that is to serve the queue
     node: str
+
+
+class MoveRequest(_MoveRequestRequired, total=False):
+    """MoveRequest: see the server's OpenAPI document."""
+    #: Only this shard of the queue; absent: all
+    shard: int
 
 
 class Moved(TypedDict):
@@ -3666,6 +3671,8 @@ class _ShardRequired(TypedDict):
 
 class Shard(_ShardRequired, total=False):
     """Shard: see the server's OpenAPI document."""
+    #: In a cluster: the name of the node that serves it, or did so last; absent: no node does
+    owner: str
     #: Why the shard is offline
     reason: str
 

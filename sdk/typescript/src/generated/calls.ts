@@ -557,7 +557,7 @@ export class Calls {
     return this.connection.json<Diagnosis>({ what: "diagnose meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. A call that comes while the queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue. Needs the scope operate. */
+  /** Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. Shards of one queue can be on different nodes: the call moves all of them, or the one that `shard` names. A call that comes while the queue moves waits for up to a second, and then answers 503 with the code moving. This call answers when the other node serves the queue. Needs the scope operate. */
   moveQueue(queue: string, body: MoveRequest, options: CallOptions = {}): Promise<Moved> {
     return this.connection.json<Moved>({ what: "move queue", method: "POST", path: `/v1/queues/${part(queue)}/move`, safe: false, signal: options.signal, body: jsonBody(body) })
   }

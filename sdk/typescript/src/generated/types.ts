@@ -1205,6 +1205,8 @@ export type MissingShard = {
 export type MoveRequest = {
   /** The name of the node that is to serve the queue */
   node: string
+  /** Only this shard of the queue; absent: all */
+  shard?: number
 }
 
 export type Moved = {
@@ -2832,6 +2834,8 @@ export type Session = {
 export type Shard = {
   /** Groups that the shard has */
   groups: number
+  /** In a cluster: the name of the node that serves it, or did so last; absent: no node does */
+  owner?: string
   /** Name of this shard alone, to use instead of a queue's name */
   queue: string
   /** Chunks that can be reserved now */

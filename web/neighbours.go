@@ -1,0 +1,95 @@
+package web
+
+// What the engine of one node asks the engine of another about shards of a queue:
+//
+//	engine: heads, take ─► Ask ── POST /cluster/shards/orders/take ──► Nodes.Answer of the other node
+//
+// This file carries the questions, and knows nothing of them (engine.Neighbours). Only nodes can ask: a call needs a
+// sealed hop, which also says for whom it is made. What a view of a strategy takes of memory counts for the access
+// token of the caller, wherever the shard is.
+//
+// The path is no part of the API, so the document does not list it.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+const questionPath = "/cluster/shards/:queue/:question"
+
+// questionsRoute answers other nodes about the shards of this one.
+func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth) {
+	e.POST(questionPath, func(c echo.Context) error {
+		r := c.Request()
+		if a.hops.of(r) == nil {
+			return newProblem(codeForbidden, "Only nodes of this cluster ask this.")
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxBodyBytes))
+		if err != nil {
+			return err
+		}
+		name, err := url.PathUnescape(c.Param("queue"))
+		if err != nil {
+			return newProblem(codeMalformed, "The name of the queue cannot be read.")
+		}
+		ask := &asking{Context: r.Context(), auth: a, request: r}
+		defer ask.done()
+		answer, err := core.Nodes().Answer(ask, name, c.Param("question"), body)
+		if err != nil {
+			return err
+		}
+		return c.JSONBlob(http.StatusOK, answer)
+	})
+}
+
+// Ask has the node at a URL answer a question about a queue, in the name of the caller in ctx. A node that does not
+// answer is CodeMoving: whether it is lost or slow, the caller's next try may find the shard elsewhere.
+func (s *Server) Ask(ctx context.Context, at, name, question string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("web: question %s: %w", question, err)
+	}
+	text, err := s.forwarding.askNode(ctx, at+"/cluster/shards/"+url.PathEscape(name)+"/"+question, body)
+	if err != nil {
+		return err
+	}
+	return engine.ReadAnswer(text, out)
+}
+
+func (f *forwarding) askNode(ctx context.Context, to string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	// The caller's proof goes along, so that the other node knows whose view of a strategy it keeps. It is none of the
+	// client's secrets: only nodes can read and use it.
+	h := hop{From: "cluster"}
+	if by := credentialIn(ctx); by != nil {
+		h.Proof, h.Subject = &by.proof, by.subject
+	}
+	r.Header.Set(headerHop, f.auth.hops.seal(&h))
+	answer, err := f.transport.RoundTrip(r)
+	if err != nil {
+		if ctx.Err() == context.Canceled {
+			return nil, ctx.Err()
+		}
+		return nil, &queue.Error{Code: queue.CodeMoving, Message: "A node that serves a part of the queue does not " +
+			"answer. Send this again in a moment; another node takes over if it is gone.", Err: err}
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxPart))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the node answers %s: %s", answer.Status, clip(string(text)))
+	}
+	return text, err
+}
