@@ -39,7 +39,8 @@ const endsAbout = "One event `end` per submission that ends, with the submission
 	"kept, or `now`, the default. A client that returns with the id of its last event misses no end and gets none " +
 	"twice. If a redrive reopened a submission, the client gets the submission's last end. If retention has " +
 	"removed ends after that id, an event `gap` comes first. Events without data move the id on while nothing " +
-	"matches. When the queue is deleted, the stream ends with an event `problem`."
+	"matches. When the queue is deleted, the stream ends with an event `problem`. A queue of several shards has the " +
+	"ends of each shard in their order, and its stream ends with `problem` when a shard does not serve any more."
 
 // endsBatch is how many ends a stream reads and sends at once.
 const endsBatch = 200
@@ -52,7 +53,9 @@ type following struct {
 
 // routes are the part of the table about ends.
 func (f following) routes(r *router) {
-	r.raw(operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
+	r.raw(operation{id: "follow-ends",
+		shards: endsOverShards,
+		method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true, streams: true,
 		summary: "Follow the ends of submissions", about: endsAbout, params: append(endsList().document(), lastEnd())},
 		endsShape, f.ends)

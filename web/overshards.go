@@ -47,13 +47,14 @@ type joining func(x *shardCall) error
 // shardCall is a call about all shards of a queue. It lives as long as the call, and only the goroutine of the request
 // uses it: the parts are asked by others, each of which writes its own part.
 type shardCall struct {
-	c      echo.Context
-	f      *forwarding
-	engine *engine.Engine
-	queue  string
-	count  int    // of shards
-	below  string // the path below the queue, escaped
-	body   []byte
+	c       echo.Context
+	f       *forwarding
+	engine  *engine.Engine
+	streams *streams
+	queue   string
+	count   int    // of shards
+	below   string // the path below the queue, escaped
+	body    []byte
 }
 
 // shardPart is one shard's part of a call.
@@ -87,7 +88,7 @@ func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	if count < 2 {
 		return false, nil
 	}
-	x := &shardCall{c: c, f: s.forwarding, engine: s.engine, queue: name, count: count}
+	x := &shardCall{c: c, f: s.forwarding, engine: s.engine, streams: s.streams, queue: name, count: count}
 	rest := strings.TrimPrefix(c.Request().URL.EscapedPath(), "/v1/queues/")
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
 		x.below = rest[i:]
