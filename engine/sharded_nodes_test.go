@@ -35,7 +35,7 @@ var fellowsAt sync.Map
 type fellows struct {
 	mu    sync.Mutex
 	nodes map[string]*testNode
-	asked map[string]int // by question
+	heard int // waits that ended with a sign
 }
 
 func (f *fellows) Letterbox(string, string) Letterbox { return nil }
@@ -43,7 +43,6 @@ func (f *fellows) Letterbox(string, string) Letterbox { return nil }
 func (f *fellows) Ask(ctx context.Context, url, name, question string, in, out any) error {
 	f.mu.Lock()
 	n := f.nodes[url]
-	f.asked[question]++
 	f.mu.Unlock()
 	body, err := json.Marshal(in)
 	if err != nil || n == nil {
@@ -53,7 +52,13 @@ func (f *fellows) Ask(ctx context.Context, url, name, question string, in, out a
 	if err != nil {
 		return err
 	}
-	return ReadAnswer(text, out)
+	err = ReadAnswer(text, out)
+	if of, is := out.(*heard); is && err == nil && !of.Over {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.heard++
+	}
+	return err
 }
 
 // lose has a node answer no questions any more.
@@ -67,7 +72,7 @@ func (f *fellows) lose(url string) {
 func newFellows(t *testing.T, shards uint8, names ...string) (*fellows, map[string]*testNode) {
 	t.Helper()
 	b, table := newFolderBackend(t), clustertest.NewTable()
-	f, nodes := &fellows{nodes: map[string]*testNode{}, asked: map[string]int{}}, map[string]*testNode{}
+	f, nodes := &fellows{nodes: map[string]*testNode{}}, map[string]*testNode{}
 	fellowsAt.Store(table, f)
 	for i, name := range names {
 		n, err := openNode(t, b, filepath.Join(t.TempDir(), "cache"), name, table)
@@ -186,7 +191,7 @@ func TestShardsOnSeveralNodes(t *testing.T) {
 // shard is, also when the group is new.
 func TestWaitInShardsOfOtherNodes(t *testing.T) {
 	t.Parallel()
-	_, nodes := newFellows(t, 2, "a", "b")
+	f, nodes := newFellows(t, 2, "a", "b")
 	a, b := nodes["a"], nodes["b"]
 	a.moved(t, 2, b)
 	for _, strategy := range []string{"OldestFirst", "Random", `SelectOnly("group", "new", Fair("kind", Random))`,
@@ -206,6 +211,9 @@ func TestWaitInShardsOfOtherNodes(t *testing.T) {
 				t.Errorf("%s: %d chunks came", strategy, n)
 			}
 		}
+	}
+	if f.heard == 0 {
+		t.Error("no wait at another node ended with a sign of work")
 	}
 }
 

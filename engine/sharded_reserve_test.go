@@ -311,3 +311,33 @@ func TestAnswerOverShardsIsBounded(t *testing.T) {
 		got += len(page)
 	}
 }
+
+// A call that waits for groups of which one is new gets its work too, whatever shard it comes to.
+func TestWaitForGroupThatIsNew(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 3)
+	defer closed(t, e)
+	for number, group := range map[int]string{1: "a", 2: "b"} {
+		put1(t, queueAt(e, queue.ShardName(shardedName, number)), queue.NewSubmission{Group: group})
+	}
+	takenBy(t, w, "Random", 2)
+	for _, strategy := range []string{`SelectAny("group", ["a", "b", "new"], OldestFirst)`, `SelectAny("group", ["a", "newer"], OldestFirst)`,
+		`SelectOnly("group", "newest", Fair("kind", Random))`} {
+		got := make(chan int)
+		go func() {
+			result, err := reserveBy(t, w, strategy, 1, time.Minute)
+			if err != nil {
+				t.Errorf("%s: %v", strategy, err)
+			}
+			got <- len(result.Reservations)
+		}()
+		for e.shardOf(queueAt(e, queue.ShardName(shardedName, 1)).id).Stats().ConsumersWaiting == 0 && !strings.Contains(strategy, "newest") {
+			time.Sleep(time.Millisecond)
+		}
+		group, _, _ := strings.Cut("new"+strings.Split(strategy, `"new`)[1], `"`)
+		put1(t, queueAt(e, queue.ShardName(shardedName, 3)), queue.NewSubmission{Group: group})
+		if n := <-got; n != 1 {
+			t.Errorf("%s: %d chunks", strategy, n)
+		}
+	}
+}

@@ -138,17 +138,18 @@ func (f *groupFlags) ask(ctx context.Context, c call) (*api.Group, error) {
 // shardsCommand lists the shards of a queue.
 func shardsCommand(a *app) *cobra.Command {
 	list := resource[api.Shard]{
-		ofQueue: true, header: []string{"SHARD", "ASK AS", "STATE", "GROUPS", "SUBMISSIONS", "READY", "RESERVED", "REASON"},
+		ofQueue: true, header: []string{"SHARD", "ASK AS", "STATE", "GROUPS", "SUBMISSIONS", "READY", "RESERVED", "NODE", "REASON"},
 		row: func(s api.Shard) []string {
 			return []string{number(s.Shard), s.Queue, s.State, number(s.Groups), number(s.SubmissionsOpen), number(s.Ready),
-				number(s.Reserved), s.Reason}
+				number(s.Reserved), s.Owner, s.Reason}
 		},
 		list: does("shards", "List the shards of a queue", func(ctx context.Context, c call) (all[api.Shard], error) {
 			list, err := c.Shards(ctx, c.queue)
 			return listed(list), err
 		}).with(func(c *cobra.Command) {
 			c.Long = "List the shards of a queue. 'quern queue set orders --shards 4' sets their number.\n" +
-				"ASK AS is the name of one shard alone. Use it in the place of a queue's name."
+				"ASK AS is the name of one shard alone. Use it in the place of a queue's name. NODE is the node of a\n" +
+				"cluster that serves the shard."
 		}),
 	}
 	return list.commands(a)[0]
