@@ -61,6 +61,7 @@ func boundedByLimits() map[string]bounded {
 	diagnosis := bounded{api.Diagnosis{}, value, []int{top, 1}, top * 6 * strategy.MaxBytes}
 	// Its only list has the delays of its own back-off.
 	submission := bounded{api.Submission{}, queue.MaxTemplateBytes, []int{max(queue.MaxMetaKeys, queue.MaxDelays)}, 0}
+	rule := bounded{api.Rule{}, queue.MaxRuleReasonBytes, []int{queue.MaxQueueShards, queue.MaxConditionValues}, 0} // its conditions, its shards
 	ticks := bounded{api.SchedulePreview{}, 64, []int{queue.MaxPreview}, 0}
 	return map[string]bounded{
 		"insert": submission, "get-submission": submission, "change-submission": submission, "cancel-submission": submission,
@@ -96,9 +97,10 @@ func boundedByLimits() map[string]bounded {
 		"get-durations":      {api.Durations{}, 64, []int{api.MaxDurationBuckets}, 0},
 		"get-timeseries":     {api.Series{}, 64, []int{4096}, 0},
 		"get-key-timeseries": {api.KeySeries{}, value, []int{2 * engine.FrameValues, engine.HeatCells}, 0},
-		"get-lifecycle":      {api.Lifecycle{}, queue.MaxErrorBytes, []int{100, 100}, 0},
-		"readyz":             {api.Readiness{}, 1 << 10, []int{2 * queue.MaxQueues}, 0},
-		"config":             {api.ServerOptions{}, 4 << 10, []int{200}, 0},
+		"set-rule":           rule, "get-rule": rule,
+		"get-lifecycle": {api.Lifecycle{}, queue.MaxErrorBytes, []int{100, 100}, 0},
+		"readyz":        {api.Readiness{}, 1 << 10, []int{2 * queue.MaxQueues}, 0},
+		"config":        {api.ServerOptions{}, 4 << 10, []int{200}, 0},
 	}
 }
 
