@@ -148,6 +148,7 @@ type asking struct {
 	context.Context
 	auth    *auth
 	request *http.Request
+	making  sync.Mutex    // held while the answer is made: shards of one queue work for a call at the same time
 	answer  access.Answer // zero until something asks for the caller
 	by      *credential   // of a call that waits, whose headers are gone
 }
@@ -169,9 +170,11 @@ func (a *asking) Value(key any) any {
 	} else {
 		caller.Token, caller.Limits = a.auth.tokenOf(a.request), &a.auth.limits
 	}
+	a.making.Lock()
 	if a.answer == (access.Answer{}) {
 		a.answer = a.auth.answers.Answer(caller.Token, &a.auth.limits)
 	}
+	a.making.Unlock()
 	caller.Answer = &a.answer
 	return &caller
 }

@@ -43,6 +43,7 @@ type forwarding struct {
 
 	transport http.RoundTripper
 	self      http.Handler // answers what this node asks itself
+	looking   sync.Mutex   // held while the header of an answer is looked at for a part
 }
 
 // ownHeaders are about the node that a call came to, or about the connection to it. They must not travel on: this node

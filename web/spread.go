@@ -121,7 +121,11 @@ func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.R
 		h.Proof, h.Subject = &by.proof, by.subject
 	}
 	r.Header.Set(headerHop, f.auth.hops.seal(&h))
-	r.Header.Set(headerRequestID, c.Response().Header().Get(headerRequestID))
+	// net/http notes that someone has looked at the header of an answer, and parts are opened at the same time.
+	f.looking.Lock()
+	id := c.Response().Header().Get(headerRequestID)
+	f.looking.Unlock()
+	r.Header.Set(headerRequestID, id)
 	if p.at.URL == "" {
 		return inProcess{f.self}.RoundTrip(r)
 	}

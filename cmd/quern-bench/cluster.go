@@ -21,6 +21,7 @@ import (
 var clusterNames = []string{
 	"failover_s", "acknowledged", "missing", "double_holders", "limits_exceeded", "move_longest_s", "move_kept", "direct_p50",
 	"proxied_p50", "floor_direct_p50", "floor_proxied_p50", "river_sync_1", "completions_sync_1", "completions_sync_16",
+	"completions_shards_1", "completions_shards_4",
 }
 
 // clusterScale is how much the suite does.
@@ -66,6 +67,7 @@ func clusterFigures(ctx context.Context, r *run, scale clusterScale) error {
 		{[]string{"direct_p50", "proxied_p50", "floor_direct_p50", "floor_proxied_p50"}, c.proxied},
 		{[]string{"completions_sync_1", "river_sync_1"}, c.rateOfOne},
 		{[]string{"completions_sync_16"}, c.rateOfMany},
+		{[]string{"completions_shards_1", "completions_shards_4"}, c.rateOfShards},
 	} {
 		if !r.wants(part.figures...) {
 			continue
@@ -164,6 +166,61 @@ func (c *clusterBed) manyQueues(ctx context.Context, name string, n int, scale c
 	return func(_ *serveProcess, more func() bool, count *atomic.Int64) error {
 		k := int(next.Add(1)) % n
 		return servers[k].exchanges(fmt.Sprintf("/v1/queues/%s-%d/reservations/exchange", name, k), scale.batch, more, count)
+	}, nil
+}
+
+// rateOfShards is the completions of one queue whose four shards are on all nodes, in turns with a queue of one shard. Clients ask all
+// nodes, and take chunks of all shards.
+func (c *clusterBed) rateOfShards(ctx context.Context, scale clusterScale) error {
+	works := map[int]work{}
+	for _, shards := range []int{1, 4} {
+		work, err := c.dividedQueue(ctx, shards, scale)
+		if err != nil {
+			return err
+		}
+		works[shards] = work
+	}
+	rates := map[int][]float64{}
+	for k := range scale.rounds {
+		c.progress(fmt.Sprintf("completions_shards_1 and completions_shards_4: turn %d of %d", k+1, scale.rounds))
+		for _, shards := range []int{1, 4} {
+			rate, err := timed(ctx, connections/2, 3*c.turn, nil, works[shards])
+			if err != nil {
+				return err
+			}
+			rates[shards] = append(rates[shards], rate)
+		}
+	}
+	for _, shards := range []int{1, 4} {
+		c.add(fmt.Sprintf("completions_shards_%d", shards), middle(rates[shards]), "chunks/s")
+	}
+	return nil
+}
+
+// dividedQueue makes a queue of several shards, each on another node than the one before, with work in 100 groups.
+func (c *clusterBed) dividedQueue(ctx context.Context, shards int, scale clusterScale) (work, error) {
+	at, path := &caller{clusterBed: c}, fmt.Sprintf("/v1/queues/divided-%d", shards)
+	if err := at.call(ctx, http.MethodPut, path, "", fmt.Appendf(nil, `{"settings":{"shards":%d}}`, shards), nil); err != nil {
+		return nil, err
+	}
+	for k := range shards {
+		to := c.nodes[k%len(c.nodes)]
+		body := fmt.Appendf(nil, `{"node":%q,"shard":%d}`, to.name, k+1)
+		if err := at.call(ctx, http.MethodPost, path+"/move", "", body, nil); err != nil {
+			return nil, err
+		}
+	}
+	for i := range 100 {
+		body := fmt.Appendf(nil, `{"group":"g%d","chunks":{"count":1000000,"prefix":"s3://bucket/input/%d/"}}`, i, i)
+		if err := at.call(ctx, http.MethodPost, path+"/submissions", "", body, nil); err != nil {
+			return nil, err
+		}
+	}
+	var next atomic.Int64
+	return func(_ *serveProcess, more func() bool, count *atomic.Int64) error {
+		node := c.nodes[int(next.Add(1))%len(c.nodes)]
+		server := &serveProcess{address: node.address, repeats: func() { c.repeated.Add(1) }}
+		return server.exchanges(path+"/reservations/exchange", scale.batch, more, count)
 	}, nil
 }
 
