@@ -95,7 +95,7 @@ function Main({ page, rest }: { page: string; rest: string }) {
     if (!known.value) return null
     if (missing.value) return <NoQueue name={missing.value} page={page} />
     if (aside.value) return <Quarantine name={queue.value} why={aside.value} />
-    if (divided.value > 0 && overShards.includes(page)) return <><Stale /><ShardsLine key={queue.value} of={queue.value} /><Shown page={page} rest={rest} /></>
+    if (divided.value > 0 && overShards.includes(page)) return <><Stale />{!boundTo() && <ShardsLine key={queue.value} of={queue.value} />}<Shown page={page} rest={rest} /></>
     if (divided.value > 0) return boundTo() ? <OwnShards key={queue.value} of={queue.value} page={page} /> : <Shards key={queue.value} of={queue.value} page={page} />
   }
   return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>

@@ -185,13 +185,22 @@ test('a token that is bound to a tenant finds the page of its value in a queue o
   await t.close()
 
   const shards = new Set()
-  for (let n = 0; shards.size < 2; n++) shards.add((await made({ group: `g${n}`, meta: { tenant: 'wide' } })).shard)
+  const ids = []
+  for (let n = 0; shards.size < 2; n++) {
+    const one = await made({ group: `g${n}`, meta: { tenant: 'wide' } })
+    shards.add(one.shard)
+    ids.push(one.id)
+  }
   const wide = await login(await make('wide', ['read'], { meta: { tenant: 'wide' } }), '#/submissions?queue=parted')
+  for (const id of ids) await wide.page.getByRole('link', { name: id }).waitFor() // of all shards, and no others
+  assert.equal(await wide.page.getByRole('link', { name: own.id }).count(), 0)
+  assert.deepEqual(await wide.axe(), [])
+  await wide.page.goto(wide.page.url().replace('#/submissions', '#/overview'))
   const links = wide.page.getByRole('region', { name: 'Shards' }).getByRole('link')
   await eventually(async () => assert.deepEqual(await links.allTextContents(), [...shards].sort().map((n) => `parted, shard ${n}`)))
   assert.deepEqual(await wide.axe(), [])
   await links.first().click()
-  await wide.page.getByRole('heading', { level: 1, name: 'Submissions' }).waitFor()
+  await wide.page.getByRole('heading', { name: 'tenant = wide' }).waitFor()
   assert.deepEqual([...t.wrong, ...wide.wrong], [])
   await wide.close()
 })
