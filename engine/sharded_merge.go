@@ -242,9 +242,13 @@ func (m *merging) wait(over <-chan time.Time) (again bool) {
 		}
 	}
 	ctx, stop := context.WithCancel(m.ctx)
-	defer stop()
+	var far sync.WaitGroup
+	defer func() { // the caller may use its context for something else as soon as it has its answer
+		stop()
+		far.Wait()
+	}()
 	atOnce := make(chan struct{}, len(m.shards))
-	retry := time.NewTimer(m.listenFar(ctx, listening.Signs, atOnce))
+	retry := time.NewTimer(m.listenFar(ctx, &far, listening.Signs, atOnce))
 	defer retry.Stop()
 	select {
 	case <-atOnce:
@@ -269,16 +273,17 @@ const farRetry = 5 * time.Second
 
 // listenFar waits in the shards of other nodes, until ctx ends. Each node sends one sign at most, or says that it has
 // something already. The result is after how long the call asks again without a sign.
-func (m *merging) listenFar(ctx context.Context, signs chan<- []machine.Pick, atOnce chan<- struct{}) time.Duration {
+func (m *merging) listenFar(ctx context.Context, far *sync.WaitGroup, signs chan<- []machine.Pick,
+	atOnce chan<- struct{}) time.Duration {
 	at := map[string][]int{}
 	for _, of := range m.shards {
-		if far, other := of.(farShard); other {
-			at[far.url] = append(at[far.url], far.number)
+		if shard, other := of.(farShard); other {
+			at[shard.url] = append(at[shard.url], shard.number)
 		}
 	}
 	for url, numbers := range at {
 		in := listenAsked{farPlan{m.asked.Plan.Text(), -1}, numbers, m.asked.Max, m.asked.Consumer, farRetry}
-		go func() {
+		far.Go(func() {
 			switch heard, err := m.of.listen(ctx, url, &in); {
 			case err != nil || heard.Over:
 			case heard.AtOnce:
@@ -286,7 +291,7 @@ func (m *merging) listenFar(ctx context.Context, signs chan<- []machine.Pick, at
 			default:
 				signs <- nil
 			}
-		}()
+		})
 	}
 	if len(at) > 0 {
 		return farRetry

@@ -151,6 +151,11 @@ func (f *forwarding) do(c echo.Context, a *away, body []byte, bodies *bodies, re
 		return err
 	}
 	defer done()
+	// The deadlines of this connection are for a call that is answered at once. Parts take longer, and may wait for
+	// work.
+	if f.auth.waits.enter(c.Response(), f.auth.credentialOf(c.Request()), queue.MaxWait+sharedMost) {
+		defer f.auth.waits.leave(c.Response())
+	}
 	parts, err := a.divide(body, rest)
 	if err != nil {
 		return err

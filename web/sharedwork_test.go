@@ -2,7 +2,9 @@ package web
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -245,6 +247,52 @@ func TestSharedWait(t *testing.T) {
 		s.do("POST", queuePath("orders", "/submissions"), inGroup(group, 1), http.StatusCreated, nil)
 		if n := <-got; n != 1 {
 			t.Errorf("%s: %d chunks", strategy, n)
+		}
+	}
+}
+
+// Calls wait for work in shards of other nodes, whichever node they came to, and so does an exchange that is divided.
+func TestCrewWaitsInOtherShards(t *testing.T) {
+	t.Parallel()
+	if *nodeCount == 0 {
+		t.Skip("it needs a cluster: -args -nodes 3")
+	}
+	seed := rand.Uint64()
+	f := newFixtureOn(t, newCrew(t, seed), seed)
+	f.do("PUT", "/v1/queues/orders", `{"settings":{"shards":3}}`, http.StatusCreated, nil)
+	for i := range 9 { // in all shards
+		f.do("POST", "/v1/queues/orders/submissions", inGroup(fmt.Sprint("g", i), 1), http.StatusCreated, nil)
+	}
+	var held api.ReserveResponse
+	f.do("POST", "/v1/queues/orders/reservations", `{"max":9,"strategy":"OldestFirst"}`, http.StatusOK, &held)
+	exchange := api.ExchangeRequest{Reserve: &api.ReserveRequest{Max: 1, Strategy: []byte(`"OldestFirst"`), WaitMS: 60_000}}
+	for _, r := range held.Reservations {
+		exchange.Complete = append(exchange.Complete, api.CompleteItem{Token: r.Token})
+	}
+	divided, err := json.Marshal(exchange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node := range f.crew.list {
+		for _, c := range []call{
+			{path: "/v1/queues/orders/reservations", body: `{"max":1,"strategy":"OldestFirst","wait_ms":60000}`},
+			{path: "/v1/queues/orders/reservations", body: `{"max":1,"strategy":"SelectOnly(\"group\", \"g4\", Fair(\"kind\", Random))","wait_ms":60000}`},
+			{path: "/v1/queues/orders/reservations/exchange", body: string(divided)},
+		} {
+			c.method = "POST"
+			answered := make(chan answer)
+			go func() { answered <- f.at(node, c) }()
+			select {
+			case got := <-answered:
+				t.Errorf("node %d, %s: %d %s before there was work", node, c.path, got.status, got.body)
+			case <-time.After(100 * time.Millisecond): // most likely it waits by now
+				f.do("POST", "/v1/queues/orders/submissions", inGroup("g4", 1), http.StatusCreated, nil)
+				var out api.ReserveResponse
+				got := <-answered
+				if got.decode(t, &out); len(out.Reservations) != 1 {
+					t.Errorf("node %d, %s: %d %s", node, c.path, got.status, got.body)
+				}
+			}
 		}
 	}
 }
