@@ -112,6 +112,10 @@ func (s *Spec) after(unix int64) (int64, bool) {
 		if gone || z.end == math.MaxInt64 {
 			return 0, false
 		}
+		if next := s.zoneAt(z.end); next.offset < z.offset { // its clock shows the last wall times of z once more
+			z = next
+			continue
+		}
 		z = s.zoneAt(max(z.end, tick-apart)) // no wall time fits in between, so no tick is there
 	}
 }
@@ -137,6 +141,10 @@ func (s *Spec) before(unix int64) (int64, bool) {
 		}
 		if gone || z.start == math.MinInt64 {
 			return 0, false
+		}
+		if previous := s.zoneAt(z.start - 1); z.offset < previous.offset { // its clock went on to wall times that z has again
+			z = previous
+			continue
 		}
 		z = s.zoneAt(min(z.start-1, last+apart))
 	}

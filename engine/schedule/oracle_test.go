@@ -362,3 +362,37 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// A tick in the hour that occurs twice is found although the ticks before and behind it are half a year away.
+func TestRepeatedHourAmongRareTicks(t *testing.T) {
+	t.Parallel()
+	loc, err := Zone("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	moment := func(text string) time.Time {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	for _, c := range []struct{ spec, at, next, prev string }{
+		{"17 1-3/6 16,1 * */4", "2026-11-01T05:17:00Z", "2026-11-01T06:17:00Z", "2026-10-01T05:17:00Z"},
+		{"17 1-3/6 16,1 * */4", "2026-11-01T06:17:00Z", "2027-04-01T05:17:00Z", "2026-11-01T05:17:00Z"},
+		{"17 1-3/6 16,1 * */4", "2026-11-01T06:00:00Z", "2026-11-01T06:17:00Z", "2026-11-01T05:17:00Z"},
+		{"17 1 1 1,11 *", "2026-11-01T06:10:00Z", "2027-01-01T06:17:00Z", "2026-11-01T05:17:00Z"},
+	} {
+		s, err := Parse(c.spec, Options{Location: loc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := moment(c.at)
+		if got := s.Next(at); !got.Equal(moment(c.next)) {
+			t.Errorf("%s: behind %s comes %s, want %s", c.spec, c.at, got.UTC(), c.next)
+		}
+		if got := s.Prev(at); !got.Equal(moment(c.prev)) {
+			t.Errorf("%s: before %s comes %s, want %s", c.spec, c.at, got.UTC(), c.prev)
+		}
+	}
+}
