@@ -186,6 +186,7 @@ func (f *forwarding) do(c echo.Context, a *away, body []byte, bodies *bodies, re
 	if err != nil {
 		return err
 	}
+	c.Response().Header().Set("Content-Length", strconv.Itoa(len(text))) // as the engine's own answers have it
 	return c.JSONBlob(http.StatusOK, text)
 }
 
