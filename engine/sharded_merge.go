@@ -106,6 +106,12 @@ func (m *merging) lookAtAll() {
 		heads []backlog.Head
 		err   error
 	}
+	if !slices.ContainsFunc(m.shards, func(of source) bool { _, other := of.(farShard); return other }) {
+		for i := range m.shards { // without memory for what is seen
+			m.look(i)
+		}
+		return
+	}
 	var (
 		far   sync.WaitGroup
 		found = make([]seen, len(m.shards))
@@ -133,6 +139,9 @@ func (m *merging) look(i int) {
 // headsOf asks a shard for its heads. If its node says that another one serves it by now, that one is asked.
 func (m *merging) headsOf(i int) ([]backlog.Head, error) {
 	heads, err := m.shards[i].heads(m.ctx, m.asked.Plan)
+	if err == nil {
+		return heads, nil
+	}
 	far, other := m.shards[i].(farShard)
 	at, is := errors.AsType[*Elsewhere](err)
 	if !other || !is || at.URL == "" || at.URL == far.url {

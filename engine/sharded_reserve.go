@@ -9,7 +9,6 @@ package engine
 // node is asked through that node (sharded_far.go), once for its heads and once for each turn.
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -33,14 +32,16 @@ func (s *Sharded) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Res
 }
 
 func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	started := s.e.options.Now()
-	for {
+	var started time.Time
+	if r.Wait > 0 {
+		started = s.e.options.Now()
+	}
+	for wait := r.Wait; ; wait = max(0, r.Wait-s.e.options.Now().Sub(started)) {
 		more := s.groups.coming()
 		of := s.serving(r.Plan)
 		if len(of.shards) == 0 {
 			return ReserveResult{Reservations: dst}, of.refused
 		}
-		wait := max(0, r.Wait-s.e.options.Now().Sub(started))
 		out, err := s.reserveFrom(ctx, r, of, wait, more, dst)
 		if err != nil || wait == 0 || len(out.Reservations) > len(dst) || !of.partly {
 			return out, err
@@ -159,20 +160,24 @@ func (s *Sharded) serving(plan *strategy.Plan) *serving {
 	all, of.refused = s.sources()
 	numbers, few, partly := s.asked(plan)
 	of.few, of.partly = few, partly
+	if !few { // the usual call, which needs no second list
+		of.shards = slices.DeleteFunc(all, func(m source) bool { return m == nil })
+		return of
+	}
 	for i, m := range all {
-		if m != nil && (!few || slices.Contains(numbers, i+1)) {
+		if m != nil && slices.Contains(numbers, i+1) {
 			of.shards = append(of.shards, m)
 		}
 	}
 	switch {
-	case few && len(numbers) == 0:
+	case len(numbers) == 0:
 		of.none = true
 		if i := slices.IndexFunc(all, func(m source) bool { return m != nil }); i >= 0 {
 			of.shards = all[i : i+1]
 		}
-	case few && len(of.shards) == 0:
+	case len(of.shards) == 0:
 		_, of.refused = s.shard(numbers[0])
-	case few && len(numbers) == 1:
+	case len(numbers) == 1:
 		of.whole = true
 	}
 	return of
@@ -181,15 +186,25 @@ func (s *Sharded) serving(plan *strategy.Plan) *serving {
 // sources are the shards that serve, here or on other nodes, with their numbers less one as indexes; nil: that one does
 // not. refused says why the first of those does not.
 func (s *Sharded) sources() (all []source, refused error) {
-	own, absent := s.shards()
-	all = make([]source, len(own))
-	for i, q := range own {
-		if q != nil {
+	all = make([]source, s.count.Load())
+	absent := error(nil)
+	s.e.mu.RLock()
+	for i := range all {
+		if q := s.e.queues[s.rows[i]]; q != nil {
 			all[i] = ownShard{q}
-		} else if at := s.farAt(i + 1); at != nil {
+		} else if absent == nil {
+			absent = absentQueue(s.e, s.rows[i])
+		}
+	}
+	s.e.mu.RUnlock()
+	for i := range all {
+		if absent == nil || all[i] != nil {
+			continue
+		}
+		if at := s.farAt(i + 1); at != nil {
 			all[i] = farShard{s, i + 1, at.URL}
 		} else {
-			refused = cmp.Or(refused, absent)
+			refused = absent
 		}
 	}
 	return all, refused
