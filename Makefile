@@ -73,7 +73,7 @@ test-processes: prepare
 # The behaviours once more, of a cluster. In a stage of its own, it can run in the other lane, which is done sooner.
 test-nodes: prepare
 	$(INSTALL) postgresql
-	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestPluginBehaviour|^TestScene|^TestCrew|^TestScripts$$' ./web -args -nodes 3
+	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestPluginBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$$' ./web -args -nodes 3
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 dashboard-check: dashboard-tools

@@ -25,7 +25,7 @@ import (
 
 // Neighbours carries what the nodes of a cluster ask each other.
 type Neighbours interface {
-	// Letterbox is that of a queue at the URL of the node that serves it.
+	// Letterbox is where dead letters of other queues go to reach a queue at the URL of its node.
 	Letterbox(url, queue string) Letterbox
 	// Ask has the node at a URL answer a question about a queue (Nodes.Answer), in the name of the caller in ctx.
 	Ask(ctx context.Context, url, queue, question string, in, out any) error

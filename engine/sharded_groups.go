@@ -128,7 +128,7 @@ func (s *Sharded) place(names []string, number int) error {
 	return err
 }
 
-// placeTries is how often groups are placed again of which another node has just placed some.
+// placeTries bounds how often a call places groups again because another node has just placed some of them.
 const placeTries = 100
 
 // placeNew has new groups in shards. The caller holds g.placing.

@@ -73,7 +73,7 @@ func stopDatabase() {
 
 // alwaysPlayed says that a test is not only drawn.
 func alwaysPlayed(name string) bool {
-	return strings.HasPrefix(name, "TestScripts/") || strings.HasPrefix(name, "TestCrew")
+	return strings.HasPrefix(name, "TestScripts/") || strings.HasPrefix(name, "TestCrew") || strings.HasPrefix(name, "TestShared")
 }
 
 // shortStarts is how often a behaviour may start its nodes with -short.
