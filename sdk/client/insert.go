@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -88,7 +87,8 @@ func readSubmission(data []byte) (*api.Submission, error) {
 		Existing: w.Existing,
 	}
 	if len(w.Meta) > 0 {
-		if err := json.Unmarshal(w.Meta, &s.Meta); err != nil {
+		var err error
+		if s.Meta, err = wire.DecodeMeta(w.Meta); err != nil {
 			return nil, fmt.Errorf("quern: the answer is not a submission: %w", err)
 		}
 	}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -276,8 +275,8 @@ func (m *metaReader) read(raw []byte) (api.Meta, error) {
 	if meta, is := m.known[string(raw)]; is {
 		return meta, nil
 	}
-	var meta api.Meta
-	if err := json.Unmarshal(raw, &meta); err != nil {
+	meta, err := wire.DecodeMeta(raw)
+	if err != nil {
 		return nil, fmt.Errorf("quern: the meta of a reservation is not what the server's interface says: %w", err)
 	}
 	if m.known == nil || len(m.known) == knownMetas {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"unicode/utf8"
 
@@ -162,6 +163,20 @@ func FuzzAnswerBytes(f *testing.F) {
 			if err == nil && !json.Valid(data) {
 				t.Errorf("took what is not JSON: %q", data)
 			}
+		}
+	})
+}
+
+// FuzzMeta: the meta of an answer is read as the JSON decoder reads it, and refused with its words.
+func FuzzMeta(f *testing.F) {
+	seed(f, []string{`{"company":7}`, `{}`, `null`, `{"a":-0,"b":"\u00e9","\ud800":"x"}`, `{"a":1,"a":2}`, `{"a":1.5}`, `{"a":null}`,
+		`{"a":9223372036854775808}`, `{"a":"\ud83d\ude00 \ud83d"}`, ` { "a" : 1 , "b" : "" } `, `{` + manyKeys(60) + `}`})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want api.Meta
+		refused := json.Unmarshal(data, &want)
+		got, err := DecodeMeta(data)
+		if fmt.Sprint(err) != fmt.Sprint(refused) || refused == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is %v, %v; the JSON decoder has %v, %v", data, got, err, want, refused)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"math"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -60,6 +61,28 @@ func (s *scanner) meta(dst []MetaEntry) []MetaEntry {
 		}
 		dst = append(dst, entry)
 	}
+}
+
+// DecodeMeta reads a meta object of an answer, as the JSON decoder reads it, at a fraction of its cost. What this does
+// not take goes to the JSON decoder, which has the words for what is wrong.
+func DecodeMeta(data []byte) (api.Meta, error) {
+	var entries [8]MetaEntry
+	s := new(scanner).begin(data)
+	list := s.meta(entries[:0])
+	if s.finish() != nil {
+		var meta api.Meta
+		err := json.Unmarshal(data, &meta)
+		return meta, err
+	}
+	meta := make(api.Meta, len(list))
+	for i := range list {
+		if e := &list[i]; e.IsInt {
+			meta[string(e.Key)] = api.Int(e.Int)
+		} else {
+			meta[string(e.Key)] = api.Text(string(e.Text))
+		}
+	}
+	return meta, nil
 }
 
 // keys finds a key that is given twice: by looking at all of them while they are few, which they are in a request that the
