@@ -63,6 +63,9 @@ func (p Questions) answer(ctx context.Context) (api.Diagnosis, api.QueueNow, err
 	s := d.stats
 	a.now = api.QueueNow{Waiting: s.Ready + s.Waiting + s.Paused + s.Blocked, Reserved: s.Reserved, DeadLetters: s.DeadLetters,
 		DonePerSecond: d.rates.Done, DoneRates: p.q.sparkline(), Alarms: d.alarms()}
+	if _, number := queue.CutShard(p.q.name); number == 0 && overruns(p.q) == 1 {
+		a.now.Alarms = append(a.now.Alarms, "all shards are full")
+	}
 	return a.said, a.now, nil
 }
 

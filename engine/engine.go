@@ -216,6 +216,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() {
 		every(ctx, ledgerEvery, func() { readLedgers(ctx, e.all(), queue.At(e.options.Now())) })
 	})
+	group.Go(func() {
+		every(ctx, roomEvery, func() { e.prepareShards(ctx) })
+	})
 	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.cleaner.always(ctx) })
 	group.Go(func() { e.watchAlways(ctx) })
@@ -301,6 +304,7 @@ func (e *Engine) Ready() []Check {
 			checks = append(checks, Check{api.Check{Name: "queue " + q.Name, Detail: "in quarantine: " + q.Quarantined.Reason}, true})
 		}
 	}
+	checks = append(checks, e.overruns()...)
 	if e.nodes != nil {
 		checks = append(checks, e.nodes.check())
 	}

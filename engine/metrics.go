@@ -26,7 +26,7 @@ type metrics struct {
 	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
 	ledgers, tenants, lag, mostLag                          *prometheus.Desc
 	keyInFlight, keyBacklog, keyValues, keyOldest           *prometheus.Desc
-	quarantined                                             *prometheus.Desc
+	quarantined, overrun                                    *prometheus.Desc
 	planBytes, planLimit                                    *prometheus.Desc // of the server
 }
 
@@ -159,6 +159,9 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *Queue, now queue.Time)
 		one(m.skipped, prometheus.CounterValue, float64(w.Limited), w.Node, "limited")
 		one(m.skipped, prometheus.CounterValue, float64(w.Redrawn), w.Node, "redrawn")
 		one(m.skipped, prometheus.CounterValue, float64(w.Unwanted), w.Node, "unwanted")
+	}
+	if _, number := queue.CutShard(q.name); number == 0 { // the first shard tells it for the queue
+		one(m.overrun, prometheus.GaugeValue, overruns(q))
 	}
 	ch <- newHistogram(m.waited, q.counts.waited, q.name)
 	ch <- newHistogram(m.held, q.counts.held, q.name)

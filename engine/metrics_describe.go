@@ -36,6 +36,10 @@ func (m *metrics) describe() {
 	m.quarantined = desc("quern_queue_quarantined",
 		"1 if the queue does not serve because its files are damaged or missing, 0 if it serves.")
 
+	m.overrun = desc("quern_shards_overrun",
+		"1 if all shards of the queue that take new groups are full (groups_per_shard), so that new groups go to full "+
+			"ones, 0 otherwise. In a cluster, the node of the first shard has it.")
+
 	m.ledgers = desc("quern_fair_ledgers",
 		"Number of ledgers of Fair blocks in use. A Fair inside another has a ledger for each tenant of the outer "+
 			"one.")

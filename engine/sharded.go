@@ -8,6 +8,7 @@ package engine
 //	reserve   ─► the shards' heads, merged branch by branch                                  (sharded_reserve.go)
 //	complete, fail, extend, release, exchange ─► the shards that the ids name                (sharded_finish.go)
 //	settings  ─► all shards                                                                  (sharded_settings.go)
+//	another shard is prepared when there is little room for new groups                       (sharded_room.go)
 //	anything else of "orders" is refused, and the refusal names a shard that can be asked
 //
 // In a cluster each shard may be on another node. A reserve asks those of other nodes too (sharded_far.go). What finishes
@@ -20,6 +21,7 @@ package engine
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -53,7 +55,9 @@ type Sharded struct {
 	groups  *groups
 	heads   remembered
 
-	deleting atomic.Bool
+	deleting  atomic.Bool
+	preparing atomic.Int32 // the number of the shard that is just being made; 0: none is
+	tryAgain  time.Time    // when a shard may be prepared again that could not be; prepareShards alone looks at it
 }
 
 // Sharding is the queues of several shards, and what producers and workers, lists and numbers ask of a queue however many

@@ -4,12 +4,14 @@ package engine
 // the group's first submission is in the shard. So all submissions of a group are in one shard, and what a strategy
 // counts by the group is exact there.
 //
-//	new group ─► two random shards, the one with less to do takes it ─► catalogue ─► its first submission
+//	new group ─► two random shards with room, the one with less to do takes it ─► catalogue ─► its first submission
 //
 // A submission without a group goes to the first shard.
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -112,6 +114,7 @@ func (s *Sharded) place(names []string, number int) error {
 	}
 	g.placing.Lock()
 	defer g.placing.Unlock()
+	seeOthers(s)
 	names = g.unknown(names) // another call may have placed them
 	err := s.placeNew(names, number)
 	for try := 0; err != nil && s.e.nodes != nil && try < placeTries; try++ {
@@ -126,6 +129,17 @@ func (s *Sharded) place(names []string, number int) error {
 		err = s.placeNew(names, number)
 	}
 	return err
+}
+
+// seeOthers has this node know where the others have just placed groups, if shards can be full: it could not know that one has
+// just become so. Without an answer it goes by what it knows.
+func seeOthers(s *Sharded) {
+	if settings, err := s.settings(); s.e.nodes == nil || err != nil || settings.GroupsPerShard == 0 {
+		return
+	}
+	if err := errors.Join(s.e.nodes.catchUp(), s.follow()); err != nil {
+		s.e.options.Logger.Warn("the groups that other nodes have placed are not known yet", "queue", s.name, "error", err)
+	}
 }
 
 // placeTries bounds how often a call places groups again because another node has just placed some of them.
@@ -149,6 +163,7 @@ func (s *Sharded) placeNew(names []string, number int) error {
 		}
 		rows[i] = store.GroupRow{Name: name, Shard: at, Created: now}
 		loads.load[at-1]++
+		loads.groups[at-1]++
 	}
 	if len(rows) > 0 {
 		if err := store.PutGroups(s.e.catalogue, s.name, rows); err != nil {
@@ -160,14 +175,21 @@ func (s *Sharded) placeNew(names []string, number int) error {
 
 // loads are how much each shard has to do, and which of them serve.
 type loads struct {
-	load   []uint64
-	serves []int // numbers less one
-	rnd    *rand.Rand
+	load     []uint64
+	groups   []int
+	serves   []int // numbers less one
+	settings *queue.Settings
+	rnd      *rand.Rand
 }
 
 func (s *Sharded) loads() (*loads, error) {
+	settings, err := s.settings()
+	if err != nil {
+		return nil, err
+	}
 	all, refused := s.shards()
-	l := &loads{load: make([]uint64, len(all)), rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
+	l := &loads{load: make([]uint64, len(all)), settings: settings,
+		rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
 	for i, open := range s.farLoads(all) {
 		l.load[i], l.serves = open, append(l.serves, i)
 	}
@@ -179,8 +201,9 @@ func (s *Sharded) loads() (*loads, error) {
 	slices.Sort(l.serves) // so that a seed draws the same
 	s.groups.mu.RLock()
 	defer s.groups.mu.RUnlock()
+	l.groups = slices.Clone(s.groups.count[:len(all)])
 	for i := range all {
-		l.load[i] += uint64(s.groups.count[i])
+		l.load[i] += uint64(l.groups[i])
 	}
 	if len(l.serves) == 0 {
 		return nil, refused
@@ -188,9 +211,14 @@ func (s *Sharded) loads() (*loads, error) {
 	return l, nil
 }
 
-// lighter is the number of the shard with less to do of two that are drawn.
+// lighter is the number of the shard with less to do of two that are drawn from those that have room. If none has, it is the one
+// with the least to do: an insert does not wait for another shard.
 func (l *loads) lighter() int {
-	a, b := l.serves[l.rnd.IntN(len(l.serves))], l.serves[l.rnd.IntN(len(l.serves))]
+	open := slices.DeleteFunc(slices.Clone(l.serves), func(i int) bool { return isFull(l.groups[i], l.settings) })
+	if len(open) == 0 {
+		return 1 + slices.MinFunc(l.serves, func(a, b int) int { return cmp.Compare(l.load[a], l.load[b]) })
+	}
+	a, b := open[l.rnd.IntN(len(open))], open[l.rnd.IntN(len(open))]
 	if l.load[b] < l.load[a] {
 		a = b
 	}

@@ -179,6 +179,9 @@ func (x *Sharding) Shard(ctx context.Context, name string) (info ShardInfo, err 
 // shardInfo adds how a shard stands.
 func shardInfo(q *Queue, info ShardInfo) ShardInfo {
 	info.State, info.Stats = api.ShardOpen, q.Stats()
+	if q.many.Load() != nil && isFull(info.Groups, q.config.Load()) {
+		info.State = api.ShardFull
+	}
 	if q.config.Load().Draining {
 		info.State = api.ShardDraining
 	}

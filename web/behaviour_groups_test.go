@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,4 +103,127 @@ func TestBehaviour113GroupThatNoOneCreated(t *testing.T) {
 			s.refused("POST", queuePath("orders", "/submissions"), inGroup("acme", 1), http.StatusNotFound)
 		})
 	}
+}
+
+// roomy makes a queue whose shards hold four groups each, and that the server gives up to four shards.
+func (s *scene) roomy() {
+	s.Helper()
+	s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(2)), GroupsPerShard: new(int64(4)), SpareGroups: new(int64(3)), MaxShards: new(uint8(4))})
+}
+
+// wantShards waits for shards in these states, such as "full, open", in the order of their numbers, and then returns them.
+func (s *scene) wantShards(states ...string) (list []api.Shard) {
+	s.Helper()
+	var got []string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var page api.Page[api.Shard]
+		s.do("GET", queuePath("orders", "/shards"), nil, http.StatusOK, &page)
+		got = nil
+		for i := range page.Items {
+			got = append(got, page.Items[i].State)
+		}
+		if slices.Sort(got); slices.Equal(got, states) {
+			return page.Items
+		}
+	}
+	s.Fatalf("the shards are %v, want %v", got, states)
+	return nil
+}
+
+// While there is little room for new groups, another shard is prepared, and there are never more than were asked for.
+func TestBehaviour115ShardsArePreparedAhead(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.roomy()
+	groups := 0
+	insert := func(n int) {
+		for range n {
+			s.do("POST", queuePath("orders", "/submissions"), inGroup(fmt.Sprint("g", groups), 1), http.StatusCreated, nil)
+			groups++
+		}
+	}
+	insert(5)
+	s.wantCount(2) // with room for three more
+	insert(1)
+	s.wantCount(3)
+	insert(4)
+	s.wantCount(4)
+	s.killed(time.Second)
+	insert(6)
+	for _, one := range s.wantShards(api.ShardFull, api.ShardFull, api.ShardFull, api.ShardFull) {
+		if one.Groups != 4 {
+			t.Errorf("shard %d has %d groups: there was room elsewhere", one.Shard, one.Groups)
+		}
+	}
+	if got := s.reserveAll("orders", "OldestFirst"); len(got) != groups {
+		t.Errorf("%d of %d chunks were handed out", len(got), groups)
+	}
+}
+
+// When all shards are full, inserts go on, and the overrun is reported by the metrics, the diagnosis and the readiness.
+func TestBehaviour116AllShardsAreFull(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.roomy()
+	overrun := func(want int) {
+		s.Helper()
+		var said api.Diagnosis
+		s.do("GET", queuePath("orders", "/diagnosis"), nil, http.StatusOK, &said)
+		reported := strings.Contains(said.Sentence, "all shards are full")
+		if s.crew != nil { // metrics and readiness are those of one node
+			if reported != (want == 1) {
+				t.Errorf("with an overrun of %d, the diagnosis is %s", want, said.Sentence)
+			}
+			return
+		}
+		line := fmt.Sprintf("quern_shards_overrun{queue=\"orders\"} %d\n", want)
+		if body := s.call("GET", "/metrics", nil).body; !strings.Contains(string(body), line) {
+			t.Errorf("the metrics lack %s", line)
+		}
+		var ready api.Readiness
+		s.do("GET", "/readyz?verbose", nil, http.StatusOK, &ready)
+		at := slices.IndexFunc(ready.Checks, func(c api.Check) bool { return c.Name == "shards of orders" })
+		if reported != (want == 1) || (at >= 0) != (want == 1) || !ready.Ready {
+			t.Errorf("with an overrun of %d, the diagnosis reports it: %v; the readiness is %+v", want, reported, ready)
+		}
+	}
+	for i := range 8 {
+		s.do("POST", queuePath("orders", "/submissions"), inGroup(fmt.Sprint("g", i), 1), http.StatusCreated, nil)
+	}
+	s.wantCount(3)
+	overrun(0)
+	for i := range 12 {
+		s.do("POST", queuePath("orders", "/submissions"), inGroup(fmt.Sprint("h", i), 1), http.StatusCreated, nil)
+	}
+	s.wantCount(4) // until it was ready, the others took more than four groups
+	for i := range 4 {
+		s.do("POST", queuePath("orders", "/submissions"), inGroup(fmt.Sprint("i", i), 1), http.StatusCreated, nil)
+	}
+	s.wantShards(api.ShardFull, api.ShardFull, api.ShardFull, api.ShardFull)
+	overrun(1)
+	s.do("PATCH", queuePath("orders", ""), `{"settings":{"max_shards":5}}`, http.StatusOK, nil)
+	s.wantShards(api.ShardFull, api.ShardFull, api.ShardFull, api.ShardFull, api.ShardOpen)
+	overrun(0)
+}
+
+// wantCount waits until there are so many shards, and looks a little whether there are more.
+func (s *scene) wantCount(shards int) {
+	s.Helper()
+	var seen time.Time
+	var page api.Page[api.Shard]
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		page = api.Page[api.Shard]{}
+		s.do("GET", queuePath("orders", "/shards"), nil, http.StatusOK, &page)
+		n := len(page.Items)
+		switch {
+		case n > shards:
+			s.Fatalf("there are %d shards, want %d", n, shards)
+		case n < shards || page.Items[n-1].State == api.ShardPreparing:
+		case seen.IsZero():
+			seen = time.Now()
+		case time.Since(seen) > 1500*time.Millisecond: // the next look has passed
+			return
+		}
+	}
+	s.Fatalf("the shards are %+v, want %d", page.Items, shards)
 }

@@ -47,6 +47,10 @@ func shardsOfQueue(x *shardCall) error {
 		page.Items[i].Shard, page.Items[i].Queue = p.number, p.name
 		page.Items[i].Owner = cmp.Or(p.at.Node, x.f.name())
 	}
+	if next := x.engine.Preparing(x.queue); next > 0 {
+		page.Items = append(page.Items, api.Shard{Shard: next, Queue: queue.ShardName(x.queue, next),
+			State: api.ShardPreparing})
+	}
 	return x.c.JSON(http.StatusOK, page)
 }
 

@@ -226,6 +226,9 @@ func diagnosisOverShards(x *shardCall) error {
 	}
 	slices.SortStableFunc(sum.Causes, func(a, b api.Cause) int { return cmp.Compare(b.Chunks, a.Chunks) })
 	sum.Causes, sum.Forecast = sum.Causes[:min(len(sum.Causes), mostCauses)], nil
+	if text := x.engine.Overrun(x.queue); text != "" {
+		sum.Sentence += "\nNew groups find no room: " + text + "."
+	}
 	sum.Sentence = strings.ReplaceAll(sum.Sentence, "\n", " ")
 	x.lacks(missing)
 	return x.c.JSON(http.StatusOK, &sum)

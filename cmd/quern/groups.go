@@ -149,7 +149,7 @@ func shardsCommand(a *app) *cobra.Command {
 		}).with(func(c *cobra.Command) {
 			c.Long = "List the shards of a queue. 'quern queue set orders --shards 4' sets their number.\n" +
 				"ASK AS is the name of one shard alone. Use it in the place of a queue's name. NODE is the node of a\n" +
-				"cluster that serves the shard."
+				"cluster that serves the shard. A full shard has --groups-per-shard groups: new groups go to others."
 		}),
 	}
 	return list.commands(a)[0]

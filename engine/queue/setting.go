@@ -115,6 +115,18 @@ var settings = []*Setting{
 		field: fieldOf(func(s *Settings) *int64 { return &s.MaxOpenBytes }, 0),
 		Sentence: "How many bytes of contents and attachments open submissions may have; the queue refuses inserts that would " +
 			"exceed it",
+	}, {
+		Name: "groups_per_shard", Range: numbers(0, MaxGroups, "any number"), sparse: true,
+		field:    fieldOf(func(s *Settings) *int64 { return &s.GroupsPerShard }, 0),
+		Sentence: "How many groups fill a shard; a full shard gets no new group while another one has room",
+	}, {
+		Name: "spare_groups", Range: numbers(0, MaxGroups, "none"), sparse: true,
+		field:    fieldOf(func(s *Settings) *int64 { return &s.SpareGroups }, 0),
+		Sentence: "How many new groups the open shards should have room for; with less room, the server prepares another shard",
+	}, {
+		Name: "max_shards", Range: numbers(0, MaxQueueShards, "it prepares none"), sparse: true,
+		field:    fieldOf(func(s *Settings) *uint8 { return &s.MaxShards }, 0),
+		Sentence: "The most shards that the queue may have when the server prepares shards by itself",
 	},
 }
 
@@ -151,6 +163,12 @@ func (s *Settings) Warnings() (list []string) {
 	if s.DeadLetterQueue != "" && s.OnExhausted != DeadLetter && s.OnDeadline != DeadLetterThem {
 		list = append(list, fmt.Sprintf("Nothing goes to the dead_letter_queue, except from submissions with an on_exhausted of "+
 			"their own: on_exhausted is %s and on_deadline is %s. Set one of them to dead_letter", s.OnExhausted, s.OnDeadline))
+	}
+	switch {
+	case s.GroupsPerShard+s.SpareGroups > 0 && s.Shards == 1:
+		list = append(list, "groups_per_shard and spare_groups have no effect in a queue with one shard. Set shards to 2 or more")
+	case s.SpareGroups > 0 && (s.GroupsPerShard == 0 || s.MaxShards <= s.Shards):
+		list = append(list, "The server prepares no shards: spare_groups needs groups_per_shard, and max_shards above shards")
 	}
 	return list
 }

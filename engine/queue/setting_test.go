@@ -106,6 +106,11 @@ func TestWarnings(t *testing.T) {
 		{Settings{DeadLetterQueue: "x", OnExhausted: FailSubmission, OnDeadline: DeadLetterThem}, false},
 		{Settings{DeadLetterQueue: "x", OnExhausted: DeadLetter}, false},
 		{Settings{OnExhausted: Skip}, false},
+		{Settings{Shards: 1, GroupsPerShard: 9}, true},
+		{Settings{Shards: 2, GroupsPerShard: 9}, false},
+		{Settings{Shards: 2, SpareGroups: 9, MaxShards: 4}, true},
+		{Settings{Shards: 2, GroupsPerShard: 9, SpareGroups: 9, MaxShards: 2}, true},
+		{Settings{Shards: 2, GroupsPerShard: 9, SpareGroups: 9, MaxShards: 3}, false},
 	} {
 		if got := test.settings.Warnings(); len(got) > 0 != test.warns {
 			t.Errorf("%+v: got %q, want a warning: %v", test.settings, got, test.warns)

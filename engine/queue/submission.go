@@ -321,6 +321,9 @@ type Settings struct {
 	MaxWaitingChunks   int64 // 0: any number
 	MaxOpenSubmissions int64 // 0: any number
 	MaxOpenBytes       int64 // 0: any number
+	GroupsPerShard     int64 // that make a shard full; 0: none is
+	SpareGroups        int64 // 0: no shards are prepared ahead
+	MaxShards          uint8 // up to which shards are prepared ahead; 0: none are
 }
 
 // OnDeadline says what happens to the unfinished chunks of a submission when its dead_deadline passes.

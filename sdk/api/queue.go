@@ -82,6 +82,11 @@ type QueueSettings struct {
 	MaxOpenSubmissions int64 `json:"max_open_submissions"`
 	// Most bytes of contents and attachments of open submissions; 0: any number
 	MaxOpenBytes int64 `json:"max_open_bytes"`
+	// Groups that fill a shard, so that new groups go to others; 0: any number
+	GroupsPerShard int64 `json:"groups_per_shard"`
+	// New groups for which open shards should have room; with less, the server prepares another shard. 0: it prepares none
+	SpareGroups int64 `json:"spare_groups"`
+	MaxShards   uint8 `json:"max_shards" limit:"0..MaxQueueShards"` // Up to how many shards the server prepares by itself
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -121,16 +126,20 @@ type ChangeQueueRequest struct {
 
 // The values of Shard.State.
 const (
-	ShardOpen     = "open"
-	ShardDraining = "draining"
-	ShardOffline  = "offline"
+	ShardPreparing = "preparing"
+	ShardOpen      = "open"
+	ShardFull      = "full"
+	ShardDraining  = "draining"
+	ShardOffline   = "offline"
 )
 
 // Shard is one shard of a queue.
 type Shard struct {
 	Shard int    `json:"shard"` // Number of the shard, from 1
 	Queue string `json:"queue"` // Name of this shard alone, to use instead of a queue's name
-	State string `json:"state"` // open; draining: it refuses inserts; offline: it does not serve
+	// preparing: the server is making it; open; full: new groups go to other shards; draining: it refuses inserts; offline: it does not
+	// serve
+	State string `json:"state"`
 	// Why the shard is offline
 	Reason string `json:"reason,omitempty"`
 	// In a cluster: the name of the node that serves it, or did so last; absent: no node does
@@ -208,6 +217,9 @@ type QueueSettingsInput struct {
 	MaxWaitingChunks     *int64   `json:"max_waiting_chunks,omitempty"`
 	MaxOpenSubmissions   *int64   `json:"max_open_submissions,omitempty"`
 	MaxOpenBytes         *int64   `json:"max_open_bytes,omitempty"`
+	GroupsPerShard       *int64   `json:"groups_per_shard,omitempty"`
+	SpareGroups          *int64   `json:"spare_groups,omitempty"`
+	MaxShards            *uint8   `json:"max_shards,omitempty" limit:"0..MaxQueueShards"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

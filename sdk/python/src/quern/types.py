@@ -2855,6 +2855,8 @@ class _QueueSettingsRequired(TypedDict):
     group_must_exist: bool
     #: Whether the queue refuses submissions without a group
     group_required: bool
+    #: How many groups fill a shard; a full shard gets no new group while another one has room; 0: any number
+    groups_per_shard: int
     #: How many attempts a chunk gets; 0: no limit
     max_attempts: int
     #: How many attempts of a chunk may end by their deadline; 0: no limit
@@ -2866,6 +2868,8 @@ class _QueueSettingsRequired(TypedDict):
     max_open_submissions: int
     #: The longest time that a consumer may hold a chunk, with all its extensions
     max_reservation_ms: int
+    #: The most shards that the queue may have when the server prepares shards by itself; 0: it prepares none
+    max_shards: int
     #: How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number
     max_waiting_chunks: int
     #: What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead
@@ -2886,6 +2890,8 @@ class _QueueSettingsRequired(TypedDict):
     retry_backoff: Backoff
     #: How many shards the queue divides its groups between; the number can only rise
     shards: int
+    #: How many new groups the open shards should have room for; with less room, the server prepares another shard; 0: none
+    spare_groups: int
     #: The share of the consumers' slots that chunks whose deadline passed may have while there is other work; 0: behind all other work;
     #: 1: no limit
     suspect_share: float
@@ -2917,6 +2923,8 @@ class QueueSettingsInput(TypedDict, total=False):
     group_must_exist: bool
     #: Whether the queue refuses submissions without a group
     group_required: bool
+    #: How many groups fill a shard; a full shard gets no new group while another one has room; 0: any number
+    groups_per_shard: int
     #: How many attempts a chunk gets; 0: no limit
     max_attempts: int
     #: How many attempts of a chunk may end by their deadline; 0: no limit
@@ -2928,6 +2936,8 @@ class QueueSettingsInput(TypedDict, total=False):
     max_open_submissions: int
     #: The longest time that a consumer may hold a chunk, with all its extensions
     max_reservation_ms: int
+    #: The most shards that the queue may have when the server prepares shards by itself; 0: it prepares none
+    max_shards: int
     #: How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number
     max_waiting_chunks: int
     #: What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead
@@ -2948,6 +2958,8 @@ class QueueSettingsInput(TypedDict, total=False):
     retry_backoff: Backoff
     #: How many shards the queue divides its groups between; the number can only rise
     shards: int
+    #: How many new groups the open shards should have room for; with less room, the server prepares another shard; 0: none
+    spare_groups: int
     #: The share of the consumers' slots that chunks whose deadline passed may have while there is other work; 0: behind all other work;
     #: 1: no limit
     suspect_share: float
@@ -3663,7 +3675,8 @@ class _ShardRequired(TypedDict):
     reserved: int
     #: Number of the shard, from 1
     shard: int
-    #: open; draining: it refuses inserts; offline: it does not serve
+    #: preparing: the server is making it; open; full: new groups go to other shards; draining: it refuses inserts; offline: it does not
+    #: serve
     state: str
     #: Submissions that have not ended
     submissions_open: int

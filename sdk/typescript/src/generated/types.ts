@@ -2152,6 +2152,8 @@ export type QueueSettings = {
   group_must_exist: boolean
   /** Whether the queue refuses submissions without a group */
   group_required: boolean
+  /** How many groups fill a shard; a full shard gets no new group while another one has room; 0: any number */
+  groups_per_shard: number
   /** How many attempts a chunk gets; 0: no limit */
   max_attempts: number
   /** How many attempts of a chunk may end by their deadline; 0: no limit */
@@ -2162,6 +2164,8 @@ export type QueueSettings = {
   max_open_submissions: number
   /** The longest time that a consumer may hold a chunk, with all its extensions */
   max_reservation_ms: number
+  /** The most shards that the queue may have when the server prepares shards by itself; 0: it prepares none */
+  max_shards: number
   /** How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number */
   max_waiting_chunks: number
   /** What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead letters of them */
@@ -2180,6 +2184,8 @@ export type QueueSettings = {
   retry_backoff: Backoff
   /** How many shards the queue divides its groups between; the number can only rise */
   shards: number
+  /** How many new groups the open shards should have room for; with less room, the server prepares another shard; 0: none */
+  spare_groups: number
   /** The share of the consumers' slots that chunks whose deadline passed may have while there is other work; 0: behind all other work; 1: no limit */
   suspect_share: number
 }
@@ -2203,6 +2209,8 @@ export type QueueSettingsInput = {
   group_must_exist?: boolean
   /** Whether the queue refuses submissions without a group */
   group_required?: boolean
+  /** How many groups fill a shard; a full shard gets no new group while another one has room; 0: any number */
+  groups_per_shard?: number
   /** How many attempts a chunk gets; 0: no limit */
   max_attempts?: number
   /** How many attempts of a chunk may end by their deadline; 0: no limit */
@@ -2213,6 +2221,8 @@ export type QueueSettingsInput = {
   max_open_submissions?: number
   /** The longest time that a consumer may hold a chunk, with all its extensions */
   max_reservation_ms?: number
+  /** The most shards that the queue may have when the server prepares shards by itself; 0: it prepares none */
+  max_shards?: number
   /** How many chunks may wait, without those that wait for a retry; the queue refuses inserts that would exceed it; 0: any number */
   max_waiting_chunks?: number
   /** What happens to unfinished chunks when the dead_deadline of their submission passes: skip gives them up, dead_letter makes dead letters of them */
@@ -2231,6 +2241,8 @@ export type QueueSettingsInput = {
   retry_backoff?: Backoff
   /** How many shards the queue divides its groups between; the number can only rise */
   shards?: number
+  /** How many new groups the open shards should have room for; with less room, the server prepares another shard; 0: none */
+  spare_groups?: number
   /** The share of the consumers' slots that chunks whose deadline passed may have while there is other work; 0: behind all other work; 1: no limit */
   suspect_share?: number
 }
@@ -2846,7 +2858,7 @@ export type Shard = {
   reserved: number
   /** Number of the shard, from 1 */
   shard: number
-  /** open; draining: it refuses inserts; offline: it does not serve */
+  /** preparing: the server is making it; open; full: new groups go to other shards; draining: it refuses inserts; offline: it does not serve */
   state: string
   /** Submissions that have not ended */
   submissions_open: number

@@ -12,7 +12,7 @@ import { Clamp } from '../text'
 import type { Group, Page, Shard, Submission } from '../types'
 
 const State = ({ of }: { of: Shard }) => (
-  <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'draining' ? 'waiting' : 'done'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
+  <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'open' ? 'done' : 'waiting'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
 )
 
 const Limited = ({ n, most }: { n: number; most?: number }) => <>{exact(n)}{most !== undefined && ` of ${exact(most)}`}</>
