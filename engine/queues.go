@@ -375,6 +375,11 @@ func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info Queu
 	if err = e.home.found(ctx, row); err == nil {
 		q, err = e.openQueue(ctx, row, fresh)
 	}
+	if err == nil {
+		if err = InitialRulesOf(e).begin(ctx, q); err != nil {
+			err = errors.Join(err, q.close())
+		}
+	}
 	if err != nil {
 		return info, errors.Join(e.ballast.unlessFull(err), e.home.forget(row))
 	}
@@ -386,8 +391,11 @@ func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info Queu
 		e.metrics.forget(q.name)
 		return info, errors.Join(err, q.close(), e.home.forget(q.row()))
 	}
+	if e.nodes != nil {
+		err = InitialRulesOf(e).begin(ctx, q) // those that another node has set since
+	}
 	e.mu.change(func() { e.register(q) })
-	return q.info(), e.nodes.refresh()
+	return q.info(), errors.Join(err, e.nodes.refresh())
 }
 
 // tableLock guards the tables of queues.

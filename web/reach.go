@@ -54,6 +54,7 @@ func reaches() []struct {
 		{"/v1/plugins/{name}/scores", ofNode},
 		{"/v1/plugins/{name}/recordings", ofNode},
 		{"/v1/plugins", anyNode},
+		{"/v1/initial-rules", anyNode}, // the catalogue has them
 		{"/v1/tokens", anyNode},
 		{"/v1/session", anyNode}, // a session is with the node that has the browser
 		{"/v1/whoami", anyNode},

@@ -138,6 +138,7 @@ func (s *Server) routes(o *Options) error {
 		deadLetters{s.engine},
 		bulks{s.engine, s.forwarding},
 		rules{s.engine},
+		initialRules{engine.InitialRulesOf(s.engine)},
 		schedules{},
 		consumers{s.engine, s.log, s.streams, s.forwarding},
 		held{s.clock},

@@ -19,7 +19,7 @@ import (
 
 // rulesCommand is the parent of the commands on pauses and blocks.
 func rulesCommand(a *app) *cobra.Command {
-	var past bool
+	var past, initial bool
 	var actor string
 	var rules *resource[api.Rule]
 	rules = &resource[api.Rule]{
@@ -30,7 +30,12 @@ func rulesCommand(a *app) *cobra.Command {
 				effectsText(r.Effects), r.Reason}
 		},
 		list: does("list", "List the rules of the queue, the oldest first", func(ctx context.Context, c call) (all[api.Rule], error) {
-			if !past {
+			switch {
+			case initial && past:
+				return nil, usageError{errors.New("--past and --new-queues cannot be given together: a queue keeps its past rules")}
+			case initial:
+				return client.InitialRules(ctx, c.Client), nil
+			case !past:
 				return c.Rules(ctx, c.queue), nil
 			}
 			rules.header = []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY", "REASON"}
@@ -42,6 +47,7 @@ func rulesCommand(a *app) *cobra.Command {
 		}).with(func(c *cobra.Command) {
 			c.Flags().BoolVar(&past, "past", false,
 				"list the last 1,000 ended rules instead, the latest first")
+			c.Flags().BoolVar(&initial, "new-queues", false, "list the rules that each new queue begins with instead")
 		}),
 		remove: does("lift ID...", "Lift rules; lifting an ended one is no error", func(ctx context.Context, c call) (none, error) {
 			return none{}, c.LiftRule(ctx, c.queue, c.args[0], a.actor(actor))
@@ -84,7 +90,7 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 			return printAnswer(a, got, err, ruleFields)
 		}),
 	})
-	of.flags(c, "set the rule in each queue that exists now; new queues do not get it")
+	of.flags(c, "set the rule in each queue, and have each new queue begin with it")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
 	about := "reason, shown to everyone affected"
 	if action == api.ActionBlock {
@@ -148,7 +154,7 @@ func (f *ruleAbout) match(submission string) (m api.RuleMatch, err error) {
 func liftsEverywhere(a *app, commands []*cobra.Command, actor *string) {
 	var of ruleAbout
 	lift := commands[slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "lift" })]
-	of.flags(lift, "lift the rules about what --all or --meta says, in each queue")
+	of.flags(lift, "lift the rules about what --all or --meta says, in each queue, and have new queues begin without them")
 	lift.Use = "lift ID... | --all-queues --all | --all-queues --meta KEY=VALUE..."
 	byID, ids := lift.RunE, lift.Args
 	lift.Args = func(c *cobra.Command, args []string) error {

@@ -11,7 +11,11 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// A rule belongs to one queue. --all-queues sets and lifts it in each of them.
+// A rule belongs to one queue. --all-queues sets and lifts it in each of them, and among the rules that new queues begin
+// with. The latter comes first: a queue that is created meanwhile is in the list of queues after it, or begins with it.
+
+// newQueues stands for the queues that will be created, in place of a name.
+const newQueues = "(new queues)"
 
 // queueRule is a rule, and the queue that it is of.
 type queueRule struct {
@@ -45,12 +49,18 @@ func inAllQueues(ctx context.Context, c *client.Client, do func(name string) err
 	return nil
 }
 
-// ruleEverywhere sets a rule in all queues that there are now.
+// ruleEverywhere sets a rule in all queues, and in those that will be created.
 func ruleEverywhere(ctx context.Context, a *app, c *client.Client, r *api.RuleRequest) error {
 	if r.Match.Submission != "" {
 		return usageError{errors.New("--submission cannot be given with --all-queues: a submission is in one queue")}
 	}
 	var list []queueRule
+	switch rule, err := client.SetInitialRule(ctx, c, r); {
+	case err == nil:
+		list = append(list, queueRule{newQueues, *rule})
+	case client.CodeOf(err) != api.CodeForbidden: // a token that is bound to some queues has no others
+		return err
+	}
 	err := inAllQueues(ctx, c, func(name string) error {
 		rule, err := c.SetRule(ctx, name, r)
 		if err == nil {
@@ -61,9 +71,24 @@ func ruleEverywhere(ctx context.Context, a *app, c *client.Client, r *api.RuleRe
 	return errors.Join(printQueueRules(a, list), err)
 }
 
-// liftEverywhere lifts, in all queues, the rules of this match: pauses, and blocks if the token may.
+// liftEverywhere lifts, in all queues and for new ones, the rules of this match: pauses, and blocks if the token may.
 func liftEverywhere(ctx context.Context, a *app, c *client.Client, match api.RuleMatch, actor string) error {
 	var list []queueRule
+	for rule, err := range client.InitialRules(ctx, c) {
+		if client.CodeOf(err) == api.CodeForbidden {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(rule.Match, match) {
+			continue
+		}
+		if err := client.LiftInitialRule(ctx, c, rule.ID, actor); err != nil {
+			return err
+		}
+		list = append(list, queueRule{newQueues, rule})
+	}
 	err := inAllQueues(ctx, c, func(name string) error {
 		for rule, err := range c.Rules(ctx, name) {
 			if err != nil {

@@ -159,6 +159,7 @@ const (
 	MaxRules           = 10_000 // of a queue: all are in memory, and in one row of the store
 	MaxEndedRules      = 1000   // of a queue that can be read, the last; likewise in memory and in one row
 	MaxSeveralRules    = 100    // of them, about several values: each insert looks at all of these
+	MaxInitialRules    = 1000   // that new queues begin with: each is a commit when a queue is created
 	MaxRuleReasonBytes = 500
 	MaxActorBytes      = 128
 )

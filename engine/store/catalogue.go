@@ -27,16 +27,16 @@ type Catalogue struct {
 	// more. It must not call the catalogue. Set it before the catalogue is shared.
 	Around func(write func() error) error
 
-	mu                      sync.Mutex
-	conn                    *sqlitedb.Conn
-	shared                  *shared                   // nil: the file is this server's alone
-	restoring               bool                      // the changes so far are a part of a restore
-	changes                 map[string]*sqlitedb.Stmt // by the name of a step
-	list, secret, leftovers *sqlitedb.Stmt
-	groups                  *sqlitedb.Stmt
-	plugin                  pluginStatements
-	token                   tokenStatements
-	act                     actStatements
+	mu                                    sync.Mutex
+	conn                                  *sqlitedb.Conn
+	shared                                *shared                   // nil: the file is this server's alone
+	restoring                             bool                      // the changes so far are a part of a restore
+	changes                               map[string]*sqlitedb.Stmt // by the name of a step
+	list, secret, leftovers, initialRules *sqlitedb.Stmt
+	groups                                *sqlitedb.Stmt
+	plugin                                pluginStatements
+	token                                 tokenStatements
+	act                                   actStatements
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -83,6 +83,8 @@ func (c *Catalogue) open() error {
 		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue " +
 			"ORDER BY name"},
 		{&c.groups, "SELECT rowid, name, shard, created FROM queue_group WHERE queue = ? AND rowid > ? ORDER BY rowid"},
+		{&c.initialRules, "SELECT id, action, match, reason, actor, since, until, inserts, revokes FROM initial_rule " +
+			"ORDER BY id"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 	}))

@@ -93,3 +93,48 @@ func TestCatalogueSecret(t *testing.T) {
 	}
 	must(t, c.Close())
 }
+
+// An initial rule comes back as it was, after a restart as well. One with the same action and match replaces it, and
+// those that are over leave with the next change.
+func TestCatalogueInitialRules(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "quern.db")
+	c := openCatalogue(t, path)
+	several, err := queue.NewConditions([]queue.Condition{{Key: "customer", Values: []queue.MetaValue{queue.IntValue(8), queue.IntValue(7)}},
+		{Key: "mode", Values: []queue.MetaValue{queue.StringValue("live")}}})
+	must(t, err)
+	want := []queue.Rule{
+		{ID: 1, Action: queue.Block, Reason: "unpaid", Actor: "eve", Since: 5, Until: 100, Insert: true},
+		{ID: 2, Match: queue.MatchOf(several), Since: 6, Revoke: true},
+		{ID: 3, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "a", Value: queue.StringValue("7")}}, Since: 7},
+	}
+	for i := range want {
+		must(t, PutInitialRule(c, &want[i], 1))
+	}
+	check := func(what string) {
+		t.Helper()
+		for range 2 {
+			if got, err := InitialRules(c); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
+			}
+			must(t, c.Close())
+			c = openCatalogue(t, path)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	check("set")
+	again := want[1]
+	again.Reason, again.Since, again.Revoke = "another", 50, false
+	must(t, PutInitialRule(c, &again, 100))
+	want[1].Reason, want[1].Revoke = "another", false
+	want = want[1:]
+	check("set again, when another was over")
+	must(t, DropInitialRule(c, 3))
+	must(t, DropInitialRule(c, 3))
+	want = want[:1]
+	check("lifted")
+	must(t, c.conn.Exec("UPDATE initial_rule SET match = '{'"))
+	if _, err := InitialRules(c); !isFormat(err) {
+		t.Errorf("a match that is none: %v, want a *queue.FormatError", err)
+	}
+}

@@ -27,7 +27,15 @@ var changeStatements = map[string]string{
 	"leftover.drop":    "DELETE FROM leftover WHERE shard = ?",
 	"group.put":        "INSERT INTO queue_group (queue, name, shard, created) VALUES (?, ?, ?, ?)",
 	"group.drop":       "DELETE FROM queue_group WHERE queue = ?",
-	"secret.put":       "INSERT INTO secret (name, bytes) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+	"initial.put": "INSERT INTO initial_rule (id, action, match, reason, actor, since, until, inserts, revokes) " +
+		"SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ? FROM initial_rule WHERE true " +
+		"ON CONFLICT (action, match) DO UPDATE SET reason = excluded.reason, actor = excluded.actor, " +
+		"until = excluded.until, inserts = excluded.inserts, revokes = excluded.revokes",
+	"initial.move": "INSERT INTO initial_rule (id, action, match, reason, actor, since, until, inserts, revokes) " +
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	"initial.drop": "DELETE FROM initial_rule WHERE id = ?",
+	"initial.end":  "DELETE FROM initial_rule WHERE until > 0 AND until <= ?",
+	"secret.put":   "INSERT INTO secret (name, bytes) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
 
 	"plugin.version": "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, " +
 		"report, created, actor, module) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -35,7 +35,7 @@ const (
 // movedSteps are the steps that put whole rows, in an order in which they can be done. A plugin comes after its
 // versions, which it names.
 var movedSteps = []string{"queue.put", "group.put", "leftover.put", "secret.put", "plugin.version", "plugin.put",
-	"token.put", "audit.put"}
+	"initial.move", "token.put", "audit.put"}
 
 // inserts takes the table and its columns out of the statement of such a step. So the columns of a table are written
 // once, in changeStatements: a new column moves along without a change here.

@@ -140,3 +140,28 @@ func (c *Client) LiftRule(ctx context.Context, queue, id, actor string) error {
 }
 
 func rulePath(queue, id string) string { return queuePath(queue, "/rules/"+url.PathEscape(id)) }
+
+const initialRulesPath = "/v1/initial-rules"
+
+// InitialRules returns the rules that each new queue begins with, the oldest first.
+func InitialRules(ctx context.Context, c *Client) iter.Seq2[api.Rule, error] {
+	return pages[api.Rule](ctx, c, "initial rules", initialRulesPath, nil)
+}
+
+// InitialRule reads a rule that each new queue begins with.
+func InitialRule(ctx context.Context, c *Client, id string) (*api.Rule, error) {
+	return get[api.Rule](ctx, c, "initial rule", initialRulesPath+"/"+url.PathEscape(id))
+}
+
+// SetInitialRule has each queue that is created from now on begin with a pause or a block. Existing queues stay as they
+// are. A second one with the same action and match replaces the first.
+func SetInitialRule(ctx context.Context, c *Client, r *api.RuleRequest) (*api.Rule, error) {
+	return ask[api.Rule](ctx, c, "set initial rule", initialRulesPath, r)
+}
+
+// LiftInitialRule has queues that are created from now on begin without a rule. Queues that began with it keep it.
+// Lifting it again is no error.
+func LiftInitialRule(ctx context.Context, c *Client, id, actor string) error {
+	path := queried(initialRulesPath+"/"+url.PathEscape(id), given("actor", actor))
+	return c.do(ctx, c.cold, "lift initial rule", &request{method: http.MethodDelete, path: path, safe: true}, new(reply))
+}

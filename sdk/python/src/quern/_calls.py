@@ -356,6 +356,11 @@ class Calls:
         found: types.Group = self._fetch(_request("get group", "GET", path("/v1/queues/{}/groups/{}", queue, group), safe=True))
         return found
 
+    def get_initial_rule(self, id: Union[str, int]) -> types.Rule:
+        """Read a rule that new queues begin with."""
+        found: types.Rule = self._fetch(_request("get initial rule", "GET", path("/v1/initial-rules/{}", id), safe=True))
+        return found
+
     def get_key_timeseries(self, queue: str, key: str) -> types.KeySeries:
         """Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds,
         for the values that were among those with the most in flight. -1 means unknown, because the value was not among them.
@@ -488,6 +493,12 @@ class Calls:
         found: types.InsertManyAnswer = self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
 
+    def lift_initial_rule(self, id: Union[str, int], *, actor: Optional[str] = None) -> None:
+        """Have new queues begin without a rule. Queues that are created from then on begin without the rule. Queues that began with
+        it keep it until it is lifted in them. Lifting it again answers the same. Only admin may lift a block.
+        """
+        self._bytes(_request("lift initial rule", "DELETE", query(path("/v1/initial-rules/{}", id), {"actor": actor})))
+
     def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
         """Lift a pause or a block. From then on, the server hands out the chunks that no other rule covers, first to waiting
         consumers. Lifting a rule that has ended answers the same. Only admin may lift a block.
@@ -555,6 +566,10 @@ class Calls:
         group are in one shard of the queue. The list is in the order of the names.
         """
         return self._pages("list groups", path("/v1/queues/{}/groups", queue), {"limit": limit})
+
+    def list_initial_rules(self) -> Iterator[types.Rule]:
+        """List the rules that new queues begin with. By ascending id. A rule whose `until` has passed is not in the list."""
+        return self._pages("list initial rules", path("/v1/initial-rules"), {})
 
     def list_ledgers(self, queue: str) -> Iterator[types.Ledger]:
         """List the Fair blocks in use."""
@@ -918,6 +933,15 @@ class Calls:
         still valid, it ends.
         """
         found: types.Token = self._fetch(_request("rotate token", "POST", path("/v1/tokens/{}/rotate", id), body))
+        return found
+
+    def set_initial_rule(self, body: types.RuleRequest) -> types.Rule:
+        """Have new queues begin with a pause or a block. Each queue that is created from the answer on begins with the rule.
+        Existing queues stay as they are: set the rule in each of them too if it is to hold everywhere. There is one initial rule
+        per action and match: setting it again changes its reason, end and effects, and answers 200. The match is the queue, or
+        values of meta keys. The scopes consume and operate may pause; only admin may block.
+        """
+        found: types.Rule = self._fetch(_request("set initial rule", "POST", path("/v1/initial-rules"), body))
         return found
 
     def set_rule(self, queue: str, body: types.RuleRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Rule:
@@ -1330,6 +1354,11 @@ class AsyncCalls:
         found: types.Group = await self._fetch(_request("get group", "GET", path("/v1/queues/{}/groups/{}", queue, group), safe=True))
         return found
 
+    async def get_initial_rule(self, id: Union[str, int]) -> types.Rule:
+        """Read a rule that new queues begin with."""
+        found: types.Rule = await self._fetch(_request("get initial rule", "GET", path("/v1/initial-rules/{}", id), safe=True))
+        return found
+
     async def get_key_timeseries(self, queue: str, key: str) -> types.KeySeries:
         """Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds,
         for the values that were among those with the most in flight. -1 means unknown, because the value was not among them.
@@ -1462,6 +1491,12 @@ class AsyncCalls:
         found: types.InsertManyAnswer = await self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
 
+    async def lift_initial_rule(self, id: Union[str, int], *, actor: Optional[str] = None) -> None:
+        """Have new queues begin without a rule. Queues that are created from then on begin without the rule. Queues that began with
+        it keep it until it is lifted in them. Lifting it again answers the same. Only admin may lift a block.
+        """
+        await self._bytes(_request("lift initial rule", "DELETE", query(path("/v1/initial-rules/{}", id), {"actor": actor})))
+
     async def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
         """Lift a pause or a block. From then on, the server hands out the chunks that no other rule covers, first to waiting
         consumers. Lifting a rule that has ended answers the same. Only admin may lift a block.
@@ -1529,6 +1564,10 @@ class AsyncCalls:
         group are in one shard of the queue. The list is in the order of the names.
         """
         return self._pages("list groups", path("/v1/queues/{}/groups", queue), {"limit": limit})
+
+    def list_initial_rules(self) -> AsyncIterator[types.Rule]:
+        """List the rules that new queues begin with. By ascending id. A rule whose `until` has passed is not in the list."""
+        return self._pages("list initial rules", path("/v1/initial-rules"), {})
 
     def list_ledgers(self, queue: str) -> AsyncIterator[types.Ledger]:
         """List the Fair blocks in use."""
@@ -1892,6 +1931,15 @@ class AsyncCalls:
         still valid, it ends.
         """
         found: types.Token = await self._fetch(_request("rotate token", "POST", path("/v1/tokens/{}/rotate", id), body))
+        return found
+
+    async def set_initial_rule(self, body: types.RuleRequest) -> types.Rule:
+        """Have new queues begin with a pause or a block. Each queue that is created from the answer on begins with the rule.
+        Existing queues stay as they are: set the rule in each of them too if it is to hold everywhere. There is one initial rule
+        per action and match: setting it again changes its reason, end and effects, and answers 200. The match is the queue, or
+        values of meta keys. The scopes consume and operate may pause; only admin may block.
+        """
+        found: types.Rule = await self._fetch(_request("set initial rule", "POST", path("/v1/initial-rules"), body))
         return found
 
     async def set_rule(self, queue: str, body: types.RuleRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Rule:

@@ -95,6 +95,29 @@ export class Calls {
     return this.connection.json<ServerOptions>({ what: "config", method: "GET", path: `/v1/config`, safe: true, signal: options.signal })
   }
 
+  /** List the rules that new queues begin with. By ascending id. A rule whose `until` has passed is not in the list. Needs the scope read. */
+  listInitialRules(options: CallOptions = {}): AsyncIterableIterator<Rule> {
+    return pages((cursor) => this.connection.json<PageRule>({ what: "list initial rules", method: "GET", path: `/v1/initial-rules`, safe: true, signal: options.signal, query: { cursor } }))
+  }
+
+  /** Have new queues begin with a pause or a block. Each queue that is created from the answer on begins with the rule. Existing queues stay as they are: set the rule in each of them too if it is to hold everywhere. There is one initial rule per action and match: setting it again changes its reason, end and effects, and answers 200. The match is the queue, or values of meta keys. The scopes consume and operate may pause; only admin may block. Needs the scope consume or operate. */
+  setInitialRule(body: RuleRequest, options: CallOptions = {}): Promise<Rule> {
+    return this.connection.json<Rule>({ what: "set initial rule", method: "POST", path: `/v1/initial-rules`, safe: false, signal: options.signal, body: jsonBody(body) })
+  }
+
+  /** Have new queues begin without a rule. Queues that are created from then on begin without the rule. Queues that began with it keep it until it is lifted in them. Lifting it again answers the same. Only admin may lift a block. Needs the scope consume or operate. */
+  liftInitialRule(id: string, options: CallOptions & {
+    /** Name of the caller on an open server, kept in the audit log */
+    actor?: string
+  } = {}): Promise<void> {
+    return this.connection.json<void>({ what: "lift initial rule", method: "DELETE", path: `/v1/initial-rules/${part(id)}`, safe: false, signal: options.signal, query: { actor: options.actor } })
+  }
+
+  /** Read a rule that new queues begin with. Needs the scope read. */
+  getInitialRule(id: string, options: CallOptions = {}): Promise<Rule> {
+    return this.connection.json<Rule>({ what: "get initial rule", method: "GET", path: `/v1/initial-rules/${part(id)}`, safe: true, signal: options.signal })
+  }
+
   /** List the nodes of the cluster, and the queues that each owns. Lists the nodes of the cluster by name, each with the queues that it owns. `epoch` is the number of the owner's claim to a queue, and `lease_ms` the time left of its lease. The node that answers measures all leases by its own clock, from the last heartbeat that it saw. A node without queues leaves the list after 5 seconds of silence. A server without a cluster lists itself, with `lease_ms` null. Needs the scope read. */
   listNodes(options: CallOptions = {}): AsyncIterableIterator<Node> {
     return pages(() => this.connection.json<PageNode>({ what: "list nodes", method: "GET", path: `/v1/nodes`, safe: true, signal: options.signal }))
