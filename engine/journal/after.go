@@ -1,6 +1,9 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/coding"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Awaited says that a submission no longer waits for another one, which has ended as it wanted. An end that is not as
 // it wanted needs no op of its own: the submission that waited ends, and that op says why. So a replay asks no one how
@@ -11,8 +14,8 @@ type Awaited struct {
 }
 
 func (a *Awaited) fields(c *coder) {
-	unsigned(c, &a.Seq)
-	unsigned(c, &a.ID)
+	coding.Unsigned(&c.Coder, &a.Seq)
+	coding.Unsigned(&c.Coder, &a.ID)
 }
 
 // The bits of what a submission waits for.
@@ -34,9 +37,9 @@ func after(c *coder, a *queue.After) {
 	if a.DeadLetter {
 		how |= afterDeadLetter
 	}
-	octet(c, &how, afterEnded|afterRun|afterDeadLetter)
+	coding.Octet(&c.Coder, &how, afterEnded|afterRun|afterDeadLetter)
 	a.Ended, a.Run, a.DeadLetter = how&afterEnded != 0, how&afterRun != 0, how&afterDeadLetter != 0
-	c.must(!a.Run || !a.DeadLetter)
-	many(c, &a.IDs, queue.MaxAfter, func(id *queue.SubmissionID) { unsigned(c, id) })
-	c.must(len(a.IDs) > 0)
+	c.Must(!a.Run || !a.DeadLetter)
+	coding.Many(&c.Coder, &a.IDs, queue.MaxAfter, func(id *queue.SubmissionID) { coding.Unsigned(&c.Coder, id) })
+	c.Must(len(a.IDs) > 0)
 }

@@ -4,7 +4,10 @@ package journal
 // of the slice. After a crash, either both are there or neither is: the operation continues exactly
 // behind its last slice, and its counts agree with what was done.
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/coding"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Bulk is the progress of a bulk operation. It is in one batch with the changes that it counts, so a
 // crash keeps both or neither. The numbers are totals, so applying it twice has the same result as
@@ -23,36 +26,36 @@ type Bulk struct {
 }
 
 func (b *Bulk) fields(c *coder) {
-	unsigned(c, &b.ID)
-	unsigned(c, &b.Step)
-	octet(c, &b.State, queue.BulkFailed)
+	coding.Unsigned(&c.Coder, &b.ID)
+	coding.Unsigned(&c.Coder, &b.Step)
+	coding.Octet(&c.Coder, &b.State, queue.BulkFailed)
 	for _, n := range [...]*uint64{
 		&b.Counts.Matched, &b.Counts.Done, &b.Counts.Unchanged, &b.Counts.Refused, &b.Walk.Examined, &b.Walk.ToExamine,
 	} {
-		unsigned(c, n)
+		coding.Unsigned(&c.Coder, n)
 	}
-	unsigned(c, &b.After.Submission)
-	unsigned(c, &b.After.Index)
-	signed(c, &b.Ended)
-	c.text(&b.Failure)
-	c.text(&b.Request)
-	c.text(&b.EndedBy)
+	coding.Unsigned(&c.Coder, &b.After.Submission)
+	coding.Unsigned(&c.Coder, &b.After.Index)
+	coding.Signed(&c.Coder, &b.Ended)
+	c.Text(&b.Failure)
+	c.Text(&b.Request)
+	c.Text(&b.EndedBy)
 }
 
 // AppendBulk appends the encoding of the op without its code. The store keeps the same
 // bytes as the operation's row.
 func AppendBulk(dst []byte, b *Bulk) []byte {
-	c := coder{b: dst}
+	c := writer(dst)
 	b.fields(&c)
-	return c.b
+	return c.B
 }
 
 // DecodeBulk reads a bulk operation that AppendBulk wrote.
 func DecodeBulk(row []byte) (*Bulk, error) {
-	c, b := coder{b: row, reading: true}, new(Bulk)
+	c, b := reader(row), new(Bulk)
 	b.fields(&c)
-	if err := c.whole(); err != nil {
-		return nil, err
+	if !c.Whole() {
+		return nil, errDamaged
 	}
 	return b, nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/s2"
+
+	"github.com/quern-queue/quern/engine/coding"
 )
 
 // Contents is the op that carries the inline chunks and the attachment of a submission. It
@@ -62,11 +64,11 @@ var NoBlobSum [32]byte
 const maxBlobs = 256
 
 func (x *Blobs) fields(c *coder) {
-	unsigned(c, &x.Epoch)
-	many(c, &x.Firsts, maxBlobs, func(first *uint32) { unsigned(c, first) })
-	c.must(len(x.Firsts) == 0 || x.Firsts[0] == 0 && slices.IsSorted(x.Firsts))
-	unsigned(c, &x.Size)
-	c.raw(x.Sum[:])
+	coding.Unsigned(&c.Coder, &x.Epoch)
+	coding.Many(&c.Coder, &x.Firsts, maxBlobs, func(first *uint32) { coding.Unsigned(&c.Coder, first) })
+	c.Must(len(x.Firsts) == 0 || x.Firsts[0] == 0 && slices.IsSorted(x.Firsts))
+	coding.Unsigned(&c.Coder, &x.Size)
+	c.Raw(x.Sum[:])
 }
 
 // Output is the op that carries what a consumer returned for a chunk. It stands before the
@@ -78,21 +80,21 @@ type Output struct {
 
 // The bytes of both lie in the batch that they are read from.
 func (p *Contents) fields(c *coder) {
-	unsigned(c, &p.Seq)
-	many(c, &p.Pages, math.MaxUint32, func(page *Page) {
-		unsigned(c, &page.First)
-		c.bytes(&page.Bytes)
+	coding.Unsigned(&c.Coder, &p.Seq)
+	coding.Many(&c.Coder, &p.Pages, math.MaxUint32, func(page *Page) {
+		coding.Unsigned(&c.Coder, &page.First)
+		c.Bytes(&page.Bytes)
 	})
 	attached := p.Attachment != nil
-	if c.yes(&attached); attached {
-		c.bytes(&p.Attachment)
+	if c.Yes(&attached); attached {
+		c.Bytes(&p.Attachment)
 	}
 }
 
 func (o *Output) fields(c *coder) {
-	unsigned(c, &o.Seq)
-	unsigned(c, &o.Index)
-	c.bytes(&o.Bytes)
+	coding.Unsigned(&c.Coder, &o.Seq)
+	coding.Unsigned(&c.Coder, &o.Index)
+	c.Bytes(&o.Bytes)
 }
 
 // A batch that brings bytes of clients is mostly texts that resemble each other.
@@ -108,7 +110,7 @@ const (
 // an eighth. It is good until the next Reset. A batch of more than MaxBatchBytes stays as it
 // is, so that Append refuses it: packed it might be taken, and no start could read it.
 func (e *Encoder) Packed() []byte {
-	batch := e.c.b
+	batch := e.c.B
 	if len(batch) < packFrom || len(batch) > MaxBatchBytes {
 		return batch
 	}

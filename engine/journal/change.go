@@ -1,6 +1,9 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/coding"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Change is one change of the catalogue. Where several servers share a catalogue, each
 // change is a batch of its own in the catalogue's journal, and every server applies it. So
@@ -26,12 +29,12 @@ const (
 )
 
 func (x *Change) fields(c *coder) {
-	many(c, &x.Steps, maxSteps, func(s *Step) {
-		c.text(&s.Name)
-		many(c, &s.Args, maxArgs, func(a *any) { argument(c, a) })
+	coding.Many(&c.Coder, &x.Steps, maxSteps, func(s *Step) {
+		c.Text(&s.Name)
+		coding.Many(&c.Coder, &s.Args, maxArgs, func(a *any) { argument(c, a) })
 	})
-	many(c, &x.Acts, maxSteps, func(a *queue.Act) {
-		c.text(&a.Queue)
+	coding.Many(&c.Coder, &x.Acts, maxSteps, func(a *queue.Act) {
+		c.Text(&a.Queue)
 		actFields(a, c)
 	})
 }
@@ -57,15 +60,15 @@ func argument(c *coder, a *any) {
 	case isBytes:
 		kind = argBytes
 	}
-	switch octet(c, &kind, argBytes); kind {
+	switch coding.Octet(&c.Coder, &kind, argBytes); kind {
 	case argNumber:
-		signed(c, &n)
+		coding.Signed(&c.Coder, &n)
 		*a = n
 	case argText:
-		c.text(&text)
+		c.Text(&text)
 		*a = text
 	case argBytes:
-		c.bytes(&b)
+		c.Bytes(&b)
 		*a = b
 	}
 }

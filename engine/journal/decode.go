@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/quern-queue/quern/engine/coding"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -62,10 +63,10 @@ func NewDecoder(batch []byte) *Decoder {
 	case batch[0] != Version:
 		return &Decoder{err: unknownVersion("batch", batch[0], Version)}
 	}
-	d := &Decoder{c: coder{b: batch[1:], reading: true}}
+	d := &Decoder{c: reader(batch[1:])}
 	var epoch uint32
 	d.c.head(&epoch, &d.at)
-	if d.c.bad {
+	if d.c.Bad {
 		d.err = errDamaged
 	}
 	return d
@@ -78,10 +79,10 @@ func (d *Decoder) At() queue.Time { return d.at }
 // After an error it goes no further, because it does not know where the next op begins. The caller then gives up the
 // whole state that it was building: half of a batch would leave a state that never existed.
 func (d *Decoder) Step(a Applier) (more bool, err error) {
-	if d.err == nil && len(d.c.b) > 0 {
+	if d.err == nil && len(d.c.B) > 0 {
 		d.err = d.op(d.c.code(), a)
 	}
-	return d.err == nil && len(d.c.b) > 0, d.err
+	return d.err == nil && len(d.c.B) > 0, d.err
 }
 
 // Epoch is the epoch of the shard when the batch was begun.
@@ -109,7 +110,7 @@ func Decode(batch []byte, begin func(at queue.Time), a Applier) error {
 
 // code reads the code of an op; 0: there is none.
 func (c *coder) code() (code byte) {
-	octet(c, &code, math.MaxUint8)
+	coding.Octet(&c.Coder, &code, math.MaxUint8)
 	return code
 }
 
@@ -126,33 +127,33 @@ func (d *Decoder) op(code byte, a Applier) error {
 		}
 	case opReturn:
 		var r Returned
-		if r.fields(c); !c.bad {
+		if r.fields(c); !c.Bad {
 			return a.ApplyReturn(r)
 		}
 	case opEnd:
 		var x End
-		if x.fields(c); !c.bad {
+		if x.fields(c); !c.Bad {
 			return a.ApplyEnd(x)
 		}
 	case opPriority:
 		var p Priority
-		if p.fields(c); !c.bad {
+		if p.fields(c); !c.Bad {
 			return a.ApplyPriority(p)
 		}
 	case opInsert:
 		d.lastInsert = Insert{}
-		if d.lastInsert.fields(c); !c.bad {
+		if d.lastInsert.fields(c); !c.Bad {
 			return a.ApplyInsert(&d.lastInsert)
 		}
 	case opEpoch:
 		var epoch uint32
-		if c.newEpoch(&epoch); !c.bad {
+		if c.newEpoch(&epoch); !c.Bad {
 			return a.ApplyEpoch(epoch)
 		}
 	default:
 		op := d.partOp(code)
 		switch {
-		case c.bad:
+		case c.Bad:
 		case op == nil:
 			return fmt.Errorf("the batch holds the unknown op %d: it is damaged or was written by a newer Quern", code)
 		default:
@@ -167,15 +168,15 @@ func (d *Decoder) op(code byte, a Applier) error {
 func (d *Decoder) complete(code byte, outputs bool, a Applier) error {
 	c, n := &d.c, uint32(1)
 	x := Completed{Epoch: c.epoch, Output: outputs}
-	for c.completions(code, &x.Seq, &n); n > 0 && !c.bad; n-- {
-		if x.chunk(c, code); c.bad {
+	for c.completions(code, &x.Seq, &n); n > 0 && !c.Bad; n-- {
+		if x.chunk(c, code); c.Bad {
 			break
 		}
 		if err := a.ApplyComplete(x); err != nil {
 			return err
 		}
 	}
-	if c.bad {
+	if c.Bad {
 		return errDamaged
 	}
 	return nil

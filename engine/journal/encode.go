@@ -1,6 +1,9 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/coding"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so
 // a common completion takes 8 to 10 bytes.
@@ -16,27 +19,27 @@ type Encoder struct {
 // Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it
 // is written down so that a batch can be read without those before it, which may be trimmed.
 func (e *Encoder) Reset(epoch uint32, at queue.Time) {
-	e.c = coder{b: append(e.c.b[:0], Version)}
+	e.c = writer(append(e.c.B[:0], Version))
 	e.ops = 0
 	e.c.head(&epoch, &at)
 }
 
 // head codes the head of a batch: the time of its first op's decision, and the epoch of the shard.
 func (c *coder) head(epoch *uint32, at *queue.Time) {
-	signed(c, at)
-	unsigned(c, epoch)
+	coding.Signed(&c.Coder, at)
+	coding.Unsigned(&c.Coder, epoch)
 	c.epoch = *epoch
 }
 
 // Bytes is the batch so far, good until the next Reset.
-func (e *Encoder) Bytes() []byte { return e.c.b }
+func (e *Encoder) Bytes() []byte { return e.c.B }
 
 // Ops is how many ops the batch holds.
 func (e *Encoder) Ops() int { return e.ops }
 
 // op begins an op, and returns the coder for its fields.
 func (e *Encoder) op(code byte) *coder {
-	e.c.b = append(e.c.b, code)
+	e.c.B = append(e.c.B, code)
 	e.ops++
 	return &e.c
 }
@@ -45,7 +48,7 @@ func (e *Encoder) op(code byte) *coder {
 func (e *Encoder) Epoch(epoch uint32) { e.op(opEpoch).newEpoch(&epoch) }
 
 func (c *coder) newEpoch(epoch *uint32) {
-	unsigned(c, epoch)
+	coding.Unsigned(&c.Coder, epoch)
 	c.epoch = *epoch
 }
 
@@ -57,7 +60,7 @@ func (e *Encoder) Complete(items []Completed) {
 	for len(items) > 0 {
 		code, count := e.run(items)
 		if items[0].Output {
-			e.c.b = append(e.c.b, opOutputs)
+			e.c.B = append(e.c.B, opOutputs)
 		}
 		c := e.op(code)
 		c.completions(code, &items[0].Seq, &count)

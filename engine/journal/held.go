@@ -1,6 +1,9 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/coding"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Held lists the chunks that a consumer held when its shard stopped in order. The next start restores
 // these reservations. A Held without consumer and chunks follows the others, and marks the end of the
@@ -27,16 +30,16 @@ type HeldChunk struct {
 const MaxHeld = 256
 
 func (h *Held) fields(c *coder) {
-	c.text(&h.Consumer)
+	c.Text(&h.Consumer)
 	c.streamOf(h)
-	signed(c, &h.Seen)
-	many(c, &h.Chunks, MaxHeld, func(x *HeldChunk) {
-		unsigned(c, &x.Seq)
-		unsigned(c, &x.Index)
+	coding.Signed(&c.Coder, &h.Seen)
+	coding.Many(&c.Coder, &h.Chunks, MaxHeld, func(x *HeldChunk) {
+		coding.Unsigned(&c.Coder, &x.Seq)
+		coding.Unsigned(&c.Coder, &x.Index)
 		c.epochOf(&x.Epoch)
 		c.token(&x.Sequence)
-		signed(c, &x.Reserved)
-		signed(c, &x.Deadline)
+		coding.Signed(&c.Coder, &x.Reserved)
+		coding.Signed(&c.Coder, &x.Deadline)
 	})
 }
 
@@ -49,11 +52,11 @@ func (c *coder) streamOf(h *Held) {
 	case h.Attached:
 		form = 1
 	}
-	if read := c.number(form, 2); c.reading {
+	if read := c.Number(form, 2); c.Reading {
 		form, h.Attached = read, read > 0
 	}
 	if form == 2 {
-		c.text(&h.Incarnation)
-		c.must(h.Incarnation != "") // one form for each value
+		c.Text(&h.Incarnation)
+		c.Must(h.Incarnation != "") // one form for each value
 	}
 }

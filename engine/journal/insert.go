@@ -15,6 +15,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/quern-queue/quern/engine/coding"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -72,18 +73,18 @@ func (s *Insert) flags() (flags uint64) {
 // Flags above the known ones are refused, not passed over: they come from a newer version, and what they announce
 // cannot be skipped without knowing its length.
 func (s *Insert) fields(c *coder) {
-	unsigned(c, &s.Seq)
-	unsigned(c, &s.ID)
-	unsigned(c, &s.Chunks)
-	c.fixed(&s.Key)
-	signed(c, &s.Priority)
+	coding.Unsigned(&c.Coder, &s.Seq)
+	coding.Unsigned(&c.Coder, &s.ID)
+	coding.Unsigned(&c.Coder, &s.Chunks)
+	c.Fixed(&s.Key)
+	coding.Signed(&c.Coder, &s.Priority)
 	flags := uint64(0)
-	if !c.reading {
+	if !c.Reading {
 		flags = s.flags()
 	}
-	atMost(c, &flags, endOfFlags-1)
+	coding.AtMost(&c.Coder, &flags, endOfFlags-1)
 	s.optional(c, flags)
-	c.must(s.Chunks > 0)
+	c.Must(s.Chunks > 0)
 }
 
 // optional are the fields that only some submissions have. The order is that of the flags, and a part of the format:
@@ -97,13 +98,13 @@ func (s *Insert) optional(c *coder, flags uint64) {
 		text *string
 	}{{hasPrefix, &s.Prefix}, {hasTemplate, &s.Template}, {hasGroup, &s.Group}, {hasTrace, &s.Trace}} {
 		if flags&x.flag != 0 {
-			c.text(x.text)
+			c.Text(x.text)
 		}
 	}
 	if flags&hasOperations != 0 {
-		unsigned(c, &s.OperationsPerChunk)
+		coding.Unsigned(&c.Coder, &s.OperationsPerChunk)
 	}
-	if c.reading {
+	if c.Reading {
 		s.OperationsPerChunk = max(s.OperationsPerChunk, 1)
 	}
 	if flags&hasRunAt != 0 {
@@ -113,39 +114,39 @@ func (s *Insert) optional(c *coder, flags uint64) {
 		since1970(c, &s.DeadDeadline)
 	}
 	if flags&hasMaxAttempts != 0 {
-		unsigned(c, &s.MaxAttempts)
+		coding.Unsigned(&c.Coder, &s.MaxAttempts)
 	}
 	if flags&hasOnExhausted != 0 {
-		atMost(c, &s.OnExhausted, queue.Skip)
+		coding.AtMost(&c.Coder, &s.OnExhausted, queue.Skip)
 	}
-	if c.reading {
+	if c.Reading {
 		s.Inline, s.Attachment = flags&hasInline != 0, flags&hasAttachment != 0
 	}
 	if flags&hasIdempotencyKey != 0 {
-		c.text(&s.IdempotencyKey)
-		c.raw(s.Fingerprint[:])
+		c.Text(&s.IdempotencyKey)
+		c.Raw(s.Fingerprint[:])
 	}
 	if flags&hasMaxFailed != 0 {
-		unsigned(c, &s.MaxFailed)
+		coding.Unsigned(&c.Coder, &s.MaxFailed)
 	}
 	if flags&hasSchedule != 0 {
-		c.text(&s.Schedule)
-		signed(c, &s.Scheduled)
+		c.Text(&s.Schedule)
+		coding.Signed(&c.Coder, &s.Scheduled)
 	}
 	if flags&hasOrigin != 0 {
-		if c.reading {
+		if c.Reading {
 			s.Origin = new(queue.Origin)
 		}
 		origin(c, s.Origin)
 	}
 	if flags&hasBlobs != 0 {
-		if c.reading {
+		if c.Reading {
 			s.Blobs = new(Blobs)
 		}
 		s.Blobs.fields(c)
 		// Blobs hold an inline list, an attachment, or both. Those of a submission that has neither mean that the
 		// op is damaged.
-		c.must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
+		c.Must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
 	}
 	s.later(c, flags)
 }
@@ -154,83 +155,83 @@ func (s *Insert) optional(c *coder, flags uint64) {
 // are tried again, what it waits for, how long an attempt may take, and what it takes of a quota.
 func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasUnique != 0 {
-		if c.reading {
+		if c.Reading {
 			s.Unique = new(queue.Unique)
 		}
 		unique(c, s.Unique)
 	}
 	if flags&hasRetryBackoff != 0 {
-		if c.reading {
+		if c.Reading {
 			s.RetryBackoff = new(queue.Backoff)
 		}
 		backoff(c, s.RetryBackoff)
 	}
 	if flags&hasAfter != 0 {
-		if c.reading {
+		if c.Reading {
 			s.After = new(queue.After)
 		}
 		after(c, s.After)
 	}
 	if flags&hasAttemptTimeout != 0 {
 		span(c, &s.AttemptTimeout, queue.MaxReservation)
-		c.must(s.AttemptTimeout > 0)
+		c.Must(s.AttemptTimeout > 0)
 	}
 	// The op has the size of the bytes that came with it, so that a start can count quotas without reading contents.
 	if flags&hasBytes != 0 {
-		unsigned(c, &s.Bytes)
+		coding.Unsigned(&c.Coder, &s.Bytes)
 	}
 }
 
 // since1970 is a time that is written without a sign.
 func since1970(c *coder, t *queue.Time) {
 	n := uint64(*t)
-	if unsigned(c, &n); c.reading {
+	if coding.Unsigned(&c.Coder, &n); c.Reading {
 		*t = queue.Time(n)
 	}
 }
 
 func origin(c *coder, o *queue.Origin) {
-	unsigned(c, &o.Source)
-	unsigned(c, &o.Number)
-	c.text(&o.Queue)
-	unsigned(c, &o.Chunk.Submission)
-	unsigned(c, &o.Chunk.Index)
-	unsigned(c, &o.First)
-	unsigned(c, &o.Attempts)
-	signed(c, &o.Died)
-	c.text(&o.Error)
+	coding.Unsigned(&c.Coder, &o.Source)
+	coding.Unsigned(&c.Coder, &o.Number)
+	c.Text(&o.Queue)
+	coding.Unsigned(&c.Coder, &o.Chunk.Submission)
+	coding.Unsigned(&c.Coder, &o.Chunk.Index)
+	coding.Unsigned(&c.Coder, &o.First)
+	coding.Unsigned(&c.Coder, &o.Attempts)
+	coding.Signed(&c.Coder, &o.Died)
+	c.Text(&o.Error)
 }
 
 // unique has what others need to know of the key later: not what its insert was to do about them.
 func unique(c *coder, u *queue.Unique) {
-	c.text(&u.Key)
-	c.text(&u.Scope)
+	c.Text(&u.Key)
+	c.Text(&u.Scope)
 	span(c, &u.For, queue.MaxUniqueWindow)
 }
 
 // backoff has all fields of any kind: those that the kind does not have take a byte each, or eight, and few submissions
 // have a back-off of their own. The factor is kept bit by bit, so that it is shown as it was given.
 func backoff(c *coder, b *queue.Backoff) {
-	atMost(c, &b.Kind, queue.Listed)
-	atMost(c, &b.Jitter, queue.NoJitter)
+	coding.AtMost(&c.Coder, &b.Kind, queue.Listed)
+	coding.AtMost(&c.Coder, &b.Jitter, queue.NoJitter)
 	// Both are bounded by the larger of their limits: the engine checks what is asked for, this finds damage.
 	longest := time.Duration(queue.BackoffCap.Most) * time.Millisecond
 	span(c, &b.Base, longest)
 	span(c, &b.Cap, longest)
 	factor := math.Float64bits(b.Factor)
-	c.fixed(&factor)
+	c.Fixed(&factor)
 	list := b.Delays.MS()
-	many(c, &list, queue.MaxDelays, func(ms *uint32) { unsigned(c, ms) })
-	if c.reading {
+	coding.Many(&c.Coder, &list, queue.MaxDelays, func(ms *uint32) { coding.Unsigned(&c.Coder, ms) })
+	if c.Reading {
 		b.Factor, b.Delays = math.Float64frombits(factor), queue.NewDelays(list)
-		c.must(b.Factor == 0 || queue.BackoffFactor.Holds(b.Factor))
+		c.Must(b.Factor == 0 || queue.BackoffFactor.Holds(b.Factor))
 	}
 }
 
 // span is a time of whole milliseconds.
 func span(c *coder, d *time.Duration, most time.Duration) {
 	ms := uint64(d.Milliseconds())
-	atMost(c, &ms, uint64(most.Milliseconds()))
+	coding.AtMost(&c.Coder, &ms, uint64(most.Milliseconds()))
 	*d = time.Duration(ms) * time.Millisecond
 }
 
@@ -241,8 +242,8 @@ const (
 )
 
 func meta(c *coder, m *queue.Meta) {
-	many(c, m, queue.MaxMetaKeys, func(entry *queue.MetaEntry) {
-		c.text(&entry.Key)
+	coding.Many(&c.Coder, m, queue.MaxMetaKeys, func(entry *queue.MetaEntry) {
+		c.Text(&entry.Key)
 		metaValue(c, &entry.Value)
 	})
 }
@@ -252,16 +253,16 @@ func metaValue(c *coder, v *queue.MetaValue) {
 	if v.IsInt() {
 		kind = metaInt
 	}
-	octet(c, &kind, metaText)
+	coding.Octet(&c.Coder, &kind, metaText)
 	if kind == metaInt {
 		n := v.Int()
-		if signed(c, &n); c.reading {
+		if coding.Signed(&c.Coder, &n); c.Reading {
 			*v = queue.IntValue(n)
 		}
 		return
 	}
 	text := v.Text()
-	if c.text(&text); c.reading {
+	if c.Text(&text); c.Reading {
 		*v = queue.StringValue(text)
 	}
 }
@@ -269,18 +270,18 @@ func metaValue(c *coder, v *queue.MetaValue) {
 // AppendInsert appends the encoding of a submission's unchanging part. The store keeps the
 // same bytes as the submission's row.
 func AppendInsert(dst []byte, s *Insert) []byte {
-	c := coder{b: dst}
+	c := writer(dst)
 	s.fields(&c)
-	return c.b
+	return c.B
 }
 
 // DecodeInsert reads an insert that AppendInsert wrote. It refuses bytes that are left over, because
 // they would be a field that this version does not know.
 func DecodeInsert(b []byte) (*Insert, error) {
-	c, s := coder{b: b, reading: true}, new(Insert)
+	c, s := reader(b), new(Insert)
 	s.fields(&c)
-	if err := c.whole(); err != nil {
-		return nil, err
+	if !c.Whole() {
+		return nil, errDamaged
 	}
 	return s, nil
 }

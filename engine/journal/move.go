@@ -1,6 +1,9 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/coding"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // MoveKind is the effect of a Move on chunks that no consumer holds.
 type MoveKind uint8
@@ -46,19 +49,19 @@ type Move struct {
 }
 
 func (m *Move) fields(c *coder) {
-	octet(c, &m.Kind, endOfMoves-1)
+	coding.Octet(&c.Coder, &m.Kind, endOfMoves-1)
 	if !m.Kind.ofEntries() {
-		unsigned(c, &m.Seq)
-		unsigned(c, &m.ID)
+		coding.Unsigned(&c.Coder, &m.Seq)
+		coding.Unsigned(&c.Coder, &m.ID)
 	}
 	if m.Kind.enters() {
-		c.text(&m.Queue)
+		c.Text(&m.Queue)
 	}
 	if m.Kind.enters() || m.Kind.ofEntries() {
-		unsigned(c, &m.Number)
+		coding.Unsigned(&c.Coder, &m.Number)
 	}
 	if m.Kind == MoveRenumber {
-		unsigned(c, &m.Was)
+		coding.Unsigned(&c.Coder, &m.Was)
 	}
 	c.ascending(&m.Indexes)
 }

@@ -16,6 +16,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/quern-queue/quern/engine/coding"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -157,7 +158,7 @@ const lostFlag = 0x80
 
 // chunk is the part of a completion that each chunk has; the op before it says which submission it is of.
 func (x *Completed) chunk(c *coder, code byte) {
-	unsigned(c, &x.Index)
+	coding.Unsigned(&c.Coder, &x.Index)
 	if code == opCompleteOld {
 		c.epochOf(&x.Epoch)
 	}
@@ -167,48 +168,48 @@ func (x *Completed) chunk(c *coder, code byte) {
 // completions is what stands before the chunks of an op of completions: their submission,
 // and how many there are.
 func (c *coder) completions(code byte, seq, count *uint32) {
-	unsigned(c, seq)
+	coding.Unsigned(&c.Coder, seq)
 	if code == opCompleteRun {
-		unsigned(c, count)
+		coding.Unsigned(&c.Coder, count)
 	}
 }
 
 func (r *Returned) fields(c *coder) {
-	unsigned(c, &r.Seq)
-	unsigned(c, &r.Index)
+	coding.Unsigned(&c.Coder, &r.Seq)
+	coding.Unsigned(&c.Coder, &r.Index)
 	c.epochOf(&r.Epoch)
 	c.token(&r.Sequence)
 	reason := r.Reason
 	if r.Lost {
 		reason |= lostFlag
 	}
-	octet(c, &reason, math.MaxUint8)
+	coding.Octet(&c.Coder, &reason, math.MaxUint8)
 	r.Reason, r.Lost = reason&^lostFlag, reason&lostFlag != 0
-	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) ||
+	c.Must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead) ||
 		r.Reason >= Snoozed && r.Reason <= Cancelled && !r.Lost)
-	unsigned(c, &r.Attempts)
-	unsigned(c, &r.Expiries)
-	signed(c, &r.NotBefore)
-	c.text(&r.Error)
-	unsigned(c, &r.Held)
-	c.text(&r.Consumer)
+	coding.Unsigned(&c.Coder, &r.Attempts)
+	coding.Unsigned(&c.Coder, &r.Expiries)
+	coding.Signed(&c.Coder, &r.NotBefore)
+	c.Text(&r.Error)
+	coding.Unsigned(&c.Coder, &r.Held)
+	c.Text(&r.Consumer)
 }
 
 func (r *Redrive) fields(c *coder) {
-	unsigned(c, &r.Seq)
+	coding.Unsigned(&c.Coder, &r.Seq)
 	c.ascending(&r.Indexes)
 }
 
 func (x *End) fields(c *coder) {
-	unsigned(c, &x.Seq)
-	octet(c, &x.State, queue.Expired)
-	c.must(x.State > queue.Open)
-	c.text(&x.Reason)
+	coding.Unsigned(&c.Coder, &x.Seq)
+	coding.Octet(&c.Coder, &x.State, queue.Expired)
+	c.Must(x.State > queue.Open)
+	c.Text(&x.Reason)
 }
 
 func (p *Priority) fields(c *coder) {
-	unsigned(c, &p.Seq)
-	signed(c, &p.Priority)
+	coding.Unsigned(&c.Coder, &p.Seq)
+	coding.Signed(&c.Coder, &p.Priority)
 }
 
 // Deletion orders that an ended submission leaves the history with all that belongs to it. The store
@@ -216,7 +217,7 @@ func (p *Priority) fields(c *coder) {
 // at a replay. Applying it twice is applying it once, and an unknown submission is one that is gone.
 type Deletion struct{ ID queue.SubmissionID }
 
-func (d *Deletion) fields(c *coder) { unsigned(c, &d.ID) }
+func (d *Deletion) fields(c *coder) { coding.Unsigned(&c.Coder, &d.ID) }
 
 // Replacement gives a dead chunk another inline content. It stands beside the bytes of the insert,
 // which stay as they are: those may be in a blob, which never changes.
@@ -227,10 +228,10 @@ type Replacement struct {
 }
 
 func (r *Replacement) fields(c *coder) {
-	unsigned(c, &r.Seq)
-	unsigned(c, &r.Index)
-	unsigned(c, &r.ID)
-	c.bytes(&r.Bytes)
+	coding.Unsigned(&c.Coder, &r.Seq)
+	coding.Unsigned(&c.Coder, &r.Index)
+	coding.Unsigned(&c.Coder, &r.ID)
+	c.Bytes(&r.Bytes)
 }
 
 // actVersion is the first byte of an act as the store keeps it.
@@ -244,17 +245,17 @@ type Act struct {
 }
 
 func (a *Act) fields(c *coder) {
-	unsigned(c, &a.Number)
+	coding.Unsigned(&c.Coder, &a.Number)
 	actFields(&a.Act, c)
 }
 
 // actFields are those of the entry itself. The queue is not among them: its journal knows it.
 func actFields(a *queue.Act, c *coder) {
-	signed(c, &a.At)
+	coding.Signed(&c.Coder, &a.At)
 	for _, text := range [...]*string{
 		&a.Action, &a.Actor, &a.OnBehalfOf, &a.From, &a.RequestID, &a.Target, &a.Before, &a.After, &a.Outcome,
 	} {
-		c.text(text)
+		c.Text(text)
 	}
 }
 
@@ -281,12 +282,12 @@ type Snapshot struct {
 const snapshotVersion = 1
 
 func (s *Snapshot) fields(c *coder) {
-	if c.yes(&s.Kept); s.Kept {
-		if c.text(&s.Key); s.Key != "" {
-			unsigned(c, &s.Position)
-			unsigned(c, &s.Size)
-			c.text(&s.Sum)
-			c.must(s.Position > 0)
+	if c.Yes(&s.Kept); s.Kept {
+		if c.Text(&s.Key); s.Key != "" {
+			coding.Unsigned(&c.Coder, &s.Position)
+			coding.Unsigned(&c.Coder, &s.Size)
+			c.Text(&s.Sum)
+			c.Must(s.Position > 0)
 		}
 	}
 }

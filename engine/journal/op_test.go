@@ -115,7 +115,7 @@ func TestRunSplitting(t *testing.T) {
 		var codes []byte
 		d := NewDecoder(e.Bytes())
 		for more := len(c.codes) > 0; more; {
-			codes = append(codes, d.c.b[0])
+			codes = append(codes, d.c.B[0])
 			var l list
 			var err error
 			if more, err = d.Step(&l); err != nil {

@@ -3,6 +3,7 @@ package journal
 import (
 	"math"
 
+	"github.com/quern-queue/quern/engine/coding"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -51,49 +52,49 @@ func (r *Rule) flags() (flags uint64) {
 
 func (r *Rule) fields(c *coder) {
 	flags := r.flags()
-	atMost(c, &flags, endOfRuleFlags-1)
-	unsigned(c, &r.Rule.ID)
-	if c.reading {
+	coding.AtMost(&c.Coder, &flags, endOfRuleFlags-1)
+	coding.Unsigned(&c.Coder, &r.Rule.ID)
+	if c.Reading {
 		r.Lift = flags&ruleLifts != 0
 		r.Rule.Insert, r.Rule.Revoke = flags&ruleInserts != 0, flags&ruleRevokes != 0
 	}
 	if r.Lift {
-		signed(c, &r.Grace)
+		coding.Signed(&c.Coder, &r.Grace)
 		ruleEnd(c, &r.At, &r.End, &r.By)
 		return
 	}
-	if c.reading && flags&ruleBlocks != 0 {
+	if c.Reading && flags&ruleBlocks != 0 {
 		r.Rule.Action = queue.Block
 	}
 	match := &r.Rule.Match
 	if flags&ruleOfValue != 0 {
 		value := queue.Meta{match.Entry}
 		meta(c, &value)
-		if c.must(len(value) == 1); c.reading && !c.bad {
+		if c.Must(len(value) == 1); c.Reading && !c.Bad {
 			match.Entry = value[0]
 		}
 	}
 	if flags&ruleOfSubmission != 0 {
-		unsigned(c, &match.Submission)
+		coding.Unsigned(&c.Coder, &match.Submission)
 	}
 	// Conditions that are not in their one order would be another rule about the same: they can only be damage.
 	if flags&ruleOfSeveral != 0 {
-		c.text(&match.Several)
+		c.Text(&match.Several)
 		_, err := queue.ParseConditions(match.Several)
-		c.must(err == nil && flags&(ruleOfValue|ruleOfSubmission) == 0)
+		c.Must(err == nil && flags&(ruleOfValue|ruleOfSubmission) == 0)
 	}
-	signed(c, &r.Rule.Since)
-	signed(c, &r.Rule.Until)
-	c.text(&r.Rule.Reason)
-	c.text(&r.Rule.Actor)
-	c.must(match.Entry.Key == "" || match.Submission == 0)
+	coding.Signed(&c.Coder, &r.Rule.Since)
+	coding.Signed(&c.Coder, &r.Rule.Until)
+	c.Text(&r.Rule.Reason)
+	c.Text(&r.Rule.Actor)
+	c.Must(match.Entry.Key == "" || match.Submission == 0)
 }
 
 // ruleEnd is when a rule ended, why, and who asked for it.
 func ruleEnd(c *coder, at *queue.Time, end *queue.RuleEnd, by *string) {
-	signed(c, at)
-	octet(c, end, queue.RuleOutlived)
-	c.text(by)
+	coding.Signed(&c.Coder, at)
+	coding.Octet(&c.Coder, end, queue.RuleOutlived)
+	c.Text(by)
 }
 
 // Rules is what is known of rules at one moment, as the store keeps it in one row.
@@ -119,15 +120,15 @@ type Grace struct {
 const rulesVersion = 1
 
 func (r *Rules) fields(c *coder) {
-	unsigned(c, &r.Position)
-	unsigned(c, &r.Last)
-	many(c, &r.Rules, queue.MaxRules, func(rule *queue.Rule) { activeRule(c, rule) })
-	many(c, &r.Graces, math.MaxUint32, func(g *Grace) {
+	coding.Unsigned(&c.Coder, &r.Position)
+	coding.Unsigned(&c.Coder, &r.Last)
+	coding.Many(&c.Coder, &r.Rules, queue.MaxRules, func(rule *queue.Rule) { activeRule(c, rule) })
+	coding.Many(&c.Coder, &r.Graces, math.MaxUint32, func(g *Grace) {
 		rule := queue.Rule{Match: g.Match, Until: g.Until}
 		activeRule(c, &rule)
 		g.Match, g.Until = rule.Match, rule.Until
 	})
-	many(c, &r.Ended, queue.MaxEndedRules, func(r *queue.EndedRule) {
+	coding.Many(&c.Coder, &r.Ended, queue.MaxEndedRules, func(r *queue.EndedRule) {
 		activeRule(c, &r.Rule)
 		ruleEnd(c, &r.Ended, &r.End, &r.By)
 	})

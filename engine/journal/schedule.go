@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quern-queue/quern/engine/coding"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -45,14 +46,14 @@ type Schedule struct {
 
 // Like all fields functions it reads and writes; the change comes first, as it decides which others follow.
 func (s *Schedule) fields(c *coder) {
-	octet(c, &s.Change, endOfScheduleChanges-1)
-	c.text(&s.Name)
+	coding.Octet(&c.Coder, &s.Change, endOfScheduleChanges-1)
+	c.Text(&s.Name)
 	switch s.Change {
 	case SchedulePut:
 		s.switched(c)
-		signed(c, &s.Next)
-		signed(c, &s.Waiting)
-		c.text(&s.Definition)
+		coding.Signed(&c.Coder, &s.Next)
+		coding.Signed(&c.Coder, &s.Waiting)
+		c.Text(&s.Definition)
 	case ScheduleTick:
 		s.ticked(c)
 	case ScheduleSwitch:
@@ -61,18 +62,18 @@ func (s *Schedule) fields(c *coder) {
 }
 
 func (s *Schedule) switched(c *coder) {
-	unsigned(c, &s.Version)
-	c.yes(&s.Enabled)
-	c.text(&s.Reason)
+	coding.Unsigned(&c.Coder, &s.Version)
+	c.Yes(&s.Enabled)
+	c.Text(&s.Reason)
 }
 
 func (s *Schedule) ticked(c *coder) {
-	signed(c, &s.Next)
-	signed(c, &s.Waiting)
-	signed(c, &s.Last)
-	unsigned(c, &s.LastID)
+	coding.Signed(&c.Coder, &s.Next)
+	coding.Signed(&c.Coder, &s.Waiting)
+	coding.Signed(&c.Coder, &s.Last)
+	coding.Unsigned(&c.Coder, &s.LastID)
 	for _, n := range [...]*uint64{&s.Counts.Emitted, &s.Counts.Missed, &s.Counts.Late, &s.Counts.Overlapped} {
-		unsigned(c, n)
+		coding.Unsigned(&c.Coder, n)
 	}
 }
 
@@ -88,13 +89,13 @@ type ScheduleRow struct {
 const scheduleRowVersion = 1
 
 func (r *ScheduleRow) fields(c *coder) {
-	unsigned(c, &r.Position)
-	signed(c, &r.Created)
-	signed(c, &r.Changed)
-	c.text(&r.Name)
+	coding.Unsigned(&c.Coder, &r.Position)
+	coding.Signed(&c.Coder, &r.Created)
+	coding.Signed(&c.Coder, &r.Changed)
+	c.Text(&r.Name)
 	r.switched(c)
 	r.ticked(c)
-	c.text(&r.Definition)
+	c.Text(&r.Definition)
 }
 
 // AppendScheduleRow appends the row's encoding.

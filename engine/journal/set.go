@@ -3,6 +3,7 @@ package journal
 import (
 	"time"
 
+	"github.com/quern-queue/quern/engine/coding"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -40,34 +41,34 @@ type Set struct {
 const setVersion = 1
 
 func (s *Set) fields(c *coder) {
-	octet(c, &s.Kind, SetGroup)
-	unsigned(c, &s.Version)
-	signed(c, &s.Changed)
+	coding.Octet(&c.Coder, &s.Kind, SetGroup)
+	coding.Unsigned(&c.Coder, &s.Version)
+	coding.Signed(&c.Coder, &s.Changed)
 	switch s.Kind {
 	case SetQueue:
-		c.text(&s.Settings)
-		c.must(s.Version > 0)
+		c.Text(&s.Settings)
+		c.Must(s.Version > 0)
 	case SetValue:
 		entry := queue.Meta{s.Entry}
 		meta(c, &entry)
-		if c.must(len(entry) == 1); c.reading && !c.bad {
+		if c.Must(len(entry) == 1); c.Reading && !c.Bad {
 			s.Entry = entry[0]
 		}
 		s.demandFields(c)
 	case SetKey:
-		c.text(&s.Entry.Key)
-		c.must(s.Entry.Key != "")
+		c.Text(&s.Entry.Key)
+		c.Must(s.Entry.Key != "")
 		s.demandFields(c)
 	case SetStrategy:
-		c.text(&s.Name)
-		c.text(&s.Text)
-		c.must(s.Name != "" && (s.Text != "") == (s.Version > 0))
+		c.Text(&s.Name)
+		c.Text(&s.Text)
+		c.Must(s.Name != "" && (s.Text != "") == (s.Version > 0))
 	case SetGroup:
-		c.text(&s.Name)
-		c.text(&s.Text)
+		c.Text(&s.Name)
+		c.Text(&s.Text)
 		quota(c, &s.Quota)
-		c.yes(&s.Deleted)
-		c.must(s.Name != "" && (s.Version > 0 && !s.Deleted || s.Text == "" && s.Quota == queue.Quota{}))
+		c.Yes(&s.Deleted)
+		c.Must(s.Name != "" && (s.Version > 0 && !s.Deleted || s.Text == "" && s.Quota == queue.Quota{}))
 	}
 }
 
@@ -86,9 +87,9 @@ const (
 )
 
 func quota(c *coder, q *queue.Quota) {
-	atMost(c, &q.Waiting, queue.MaxQuota)
-	atMost(c, &q.Submissions, queue.MaxQuota)
-	atMost(c, &q.Bytes, queue.MaxQuota)
+	coding.AtMost(&c.Coder, &q.Waiting, queue.MaxQuota)
+	coding.AtMost(&c.Coder, &q.Submissions, queue.MaxQuota)
+	coding.AtMost(&c.Coder, &q.Bytes, queue.MaxQuota)
 }
 
 func (s *Set) demandFields(c *coder) {
@@ -102,25 +103,25 @@ func (s *Set) demandFields(c *coder) {
 	if s.Demand.Quota != (queue.Quota{}) {
 		has |= quoted
 	}
-	if octet(c, &has, limited|rated|quoted); has&limited != 0 {
-		atMost(c, &s.Demand.Limit, queue.MaxValueLimit)
+	if coding.Octet(&c.Coder, &has, limited|rated|quoted); has&limited != 0 {
+		coding.AtMost(&c.Coder, &s.Demand.Limit, queue.MaxValueLimit)
 	} else {
 		s.Demand.Limit = queue.NoLimit
 	}
-	atMost(c, &s.Demand.Weight, queue.MaxWeight)
+	coding.AtMost(&c.Coder, &s.Demand.Weight, queue.MaxWeight)
 	if has&rated != 0 {
 		rate := &s.Demand.Rate
-		atMost(c, &rate.Max, queue.MaxRate)
+		coding.AtMost(&c.Coder, &rate.Max, queue.MaxRate)
 		per := uint64(rate.Per / time.Millisecond)
-		atMost(c, &per, uint64(queue.MaxPer/time.Millisecond))
+		coding.AtMost(&c.Coder, &per, uint64(queue.MaxPer/time.Millisecond))
 		rate.Per = time.Duration(per) * time.Millisecond
-		c.must(rate.Max > 0 && rate.Per >= queue.MinPer)
+		c.Must(rate.Max > 0 && rate.Per >= queue.MinPer)
 	}
 	if has&quoted != 0 {
 		quota(c, &s.Demand.Quota)
-		c.must(s.Demand.Quota != queue.Quota{})
+		c.Must(s.Demand.Quota != queue.Quota{})
 	}
-	c.must((s.Demand == queue.NoSettings()) == (s.Version == 0))
+	c.Must((s.Demand == queue.NoSettings()) == (s.Version == 0))
 }
 
 // AppendSet appends the encoding of a Set as the store keeps it, described in docs/formats/ops.md.

@@ -26,7 +26,8 @@ var mayImport = map[string][]string{
 	"engine/marks":                          {},
 	"engine/fair/gps":                       {}, // for tests and benchmarks
 	"engine/reserver":                       {"engine/queue"},
-	"engine/journal":                        {"engine/queue"},
+	"engine/coding":                         {},
+	"engine/journal":                        {"engine/coding", "engine/queue"},
 	"engine/journal/journaltest":            {"engine/queue", "engine/journal"},
 	"engine/journal/sqlitelog":              {"engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/sqlitedb":                       {"engine/queue"},
@@ -129,6 +130,7 @@ var mayImport = map[string][]string{
 		"sdk/api",
 	},
 	"engine": {"engine/cluster", "engine/cluster/member",
+		"engine/coding",
 		"engine/access",
 		"engine/archive",
 		"engine/backlog",
