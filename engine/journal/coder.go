@@ -21,6 +21,9 @@ type coder struct {
 	sequence uint64 // of the last token, which the next one is counted from
 }
 
+// Rows and batches begin with the version of their format. A build reads its own version only. What
+// a newer one wrote may have fields that this one would skip without a word.
+
 // unknownVersion is the error of something that was written in a version that this build does not know.
 func unknownVersion(what string, version, known byte) error {
 	return fmt.Errorf("the %s has version %d; this build knows version %d: it was written by a newer Quern (start "+
