@@ -83,7 +83,8 @@ func (c *coder) ascending(list *[]uint32) {
 	})
 }
 
-// reader reads a batch or a row.
+// reader reads a batch or a row. What it reads of texts that stay bytes stays in b, so b may not
+// change as long as an op that was read from it is in use.
 func reader(b []byte) coder { return coder{Coder: coding.Coder{B: b, Reading: true}} }
 
 // writer writes behind what is in dst.
