@@ -11,8 +11,9 @@ package engine
 //	another shard is prepared when there is little room for new groups                       (sharded_room.go)
 //	anything else of "orders" is refused, and the refusal names a shard that can be asked
 //
-// In a cluster each shard may be on another node. A reserve asks those of other nodes too (sharded_far.go). What finishes
-// chunks or inserts is sent by web to the nodes that have the shards, so here it is about shards of this node.
+// In a cluster each shard may be on another node. Reserves and results go to those of other nodes, too, by one errand for
+// each node (sharded_errand.go). Web sends inserts to the nodes that have the shards, so here they are about shards of this
+// node.
 //
 // Nothing is promised that several shards cannot keep: a strategy that counts by another key than the group is refused.
 //

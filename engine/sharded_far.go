@@ -1,12 +1,12 @@
 package engine
 
 // What a node asks another one about shards of a queue that the other one serves: by a call of package web, which carries
-// JSON and knows nothing of it. Each question is one line of the table below, which both sides go by.
+// bytes and knows nothing of them. Each question is one line of the table below, which both sides go by.
 //
-//	node A: reserve ─► heads, take ──► node B: the shards that it serves
-//	        wait    ─► listen ───────► answers when one of them may have something
+//	node A: reserve, complete ─► errand ──► node B: the shards that it serves      (sharded_errand.go)
+//	        wait              ─► listen ──► answers when one of them may have something
 //
-// A question that hands out chunks is answered even if the caller has gone, so that its chunks can be given back.
+// An errand that hands out chunks is done even if the caller has gone, so that its chunks can be given back.
 
 import (
 	"context"
@@ -27,59 +27,64 @@ import (
 type Neighbours interface {
 	// Letterbox is where dead letters of other queues go to reach a queue at the URL of its node.
 	Letterbox(url, queue string) Letterbox
-	// Ask has the node at a URL answer a question about a queue (Nodes.Answer), in the name of the caller in ctx.
-	Ask(ctx context.Context, url, queue, question string, in, out any) error
+	// Carry has the node at a URL answer a question about a queue (Nodes.Answer), in the name of the caller in ctx.
+	Carry(ctx context.Context, url, queue, question string, body []byte) ([]byte, error)
 }
 
-// farMost is how long another node may take for an answer that waits for nothing.
-const farMost = 2 * time.Second
+const (
+	// farMost is how long another node may take for an answer that waits for nothing.
+	farMost = 2 * time.Second
+	// finishMost is how long it may take to finish chunks. It may wait for a large commit, or for a database that has just
+	// lost its primary. A call of which no one knows whether it was done costs the client more than waiting does.
+	finishMost = 30 * time.Second
+)
 
 // The names of questions.
 const (
-	askHeads   = "heads"
-	askTake    = "take"
-	askListen  = "listen"
-	askRelease = "release"
-	askLoads   = "loads"
-	askNamed   = "named"
-	askSettle  = "settle"
-	askDelete  = "delete"
+	askErrand = "errand"
+	askListen = "listen"
+	askLoads  = "loads"
+	askNamed  = "named"
+	askSettle = "settle"
+	askDelete = "delete"
 )
 
-// answering answers a question about a queue; read decodes what was asked.
-type answering func(ctx context.Context, s *Sharded, read func(any) error) (any, error)
+// answering answers a question about a queue. An answer begins with isAnswer.
+type answering func(ctx context.Context, s *Sharded, body []byte) ([]byte, error)
 
 // answersTo says which questions there are.
 func answersTo(question string) answering {
 	return map[string]answering{
-		askHeads:   answer(answerHeads),
-		askTake:    answer(answerTake),
-		askListen:  answer(answerListen),
-		askRelease: answer(answerRelease),
-		askLoads:   answer(answerLoads),
-		askNamed:   answer(answerNamed),
-		askSettle:  answer(answerSettle),
-		askDelete:  answer(answerDelete),
+		askErrand: answerErrand,
+		askListen: answer(answerListen),
+		askLoads:  answer(answerLoads),
+		askNamed:  answer(answerNamed),
+		askSettle: answer(answerSettle),
+		askDelete: answer(answerDelete),
 	}[question]
 }
 
-// answer makes an answering of a function that is asked with an I.
+// answer makes an answering, which reads and writes JSON, of a function that is asked with an I.
 func answer[I, O any](do func(ctx context.Context, s *Sharded, in *I) (O, error)) answering {
-	return func(ctx context.Context, s *Sharded, read func(any) error) (any, error) {
+	return func(ctx context.Context, s *Sharded, body []byte) ([]byte, error) {
 		in := new(I)
-		if err := read(in); err != nil {
+		if err := json.Unmarshal(body, in); err != nil {
 			return nil, queue.Invalid("", "is no question that this node understands: %s", err.Error())
 		}
-		return do(ctx, s, in)
+		out, err := do(ctx, s, in)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(out)
+		return append([]byte{isAnswer}, text...), err
 	}
 }
 
-// farAnswer is how an answer travels. A refusal of the engine is an answer, too.
-type farAnswer struct {
-	Out     json.RawMessage `json:",omitempty"`
-	Refused *queue.Error    `json:",omitempty"`
-	At      *Elsewhere      `json:",omitempty"` // who serves the shard by now
-}
+// The first byte of an answer says whether it is one, or a refusal of the engine, which is an answer, too.
+const (
+	isAnswer = iota
+	isRefusal
+)
 
 // Answer answers a question of another node about a queue of several shards. Errors that the caller can act on are in the
 // answer.
@@ -94,33 +99,70 @@ func (n *Nodes) Answer(ctx context.Context, name, question string, body []byte) 
 	if s == nil {
 		return nil, unknownQueue(name)
 	}
-	out, err := do(ctx, s, func(in any) error { return json.Unmarshal(body, in) })
-	var said farAnswer
-	if refused, is := errors.AsType[*queue.Error](err); is {
-		plain := *refused
-		plain.Err, said.Refused = nil, &plain
-		said.At, _ = errors.AsType[*Elsewhere](err)
-	} else if err != nil {
-		return nil, err
-	} else if said.Out, err = json.Marshal(out); err != nil {
-		return nil, fmt.Errorf("answer to %s: %w", question, err)
+	out, err := do(ctx, s, body)
+	if _, is := errors.AsType[*queue.Error](err); is {
+		return appendRefusal([]byte{isRefusal}, err), nil
 	}
-	return json.Marshal(said)
+	return out, err
 }
 
-// ReadAnswer reads what Answer has written.
-func ReadAnswer(text []byte, out any) error {
-	var said farAnswer
-	if err := json.Unmarshal(text, &said); err != nil {
-		return fmt.Errorf("answer of a node: %w", err)
+// ask asks the node at a URL, and returns its answer.
+func (s *Sharded) ask(ctx context.Context, most time.Duration, url, question string, body []byte) ([]byte, error) {
+	ctx, done := context.WithTimeout(ctx, most)
+	defer done()
+	text, err := s.e.nodes.neighbours.Carry(ctx, url, s.name, question, body)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > 0 && text[0] == isAnswer:
+		return text[1:], nil
+	case len(text) > 0 && text[0] == isRefusal:
+		return nil, readRefusal(text[1:])
 	}
-	if said.Refused != nil {
-		if said.At != nil {
-			said.Refused.Err = said.At
+	return nil, fmt.Errorf("node at %s does not answer %s in a form that this version understands", url, question)
+}
+
+// askJSON asks a question whose answer is JSON.
+func (s *Sharded) askJSON(ctx context.Context, most time.Duration, url, question string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	text, err := s.ask(ctx, most, url, question, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, out)
+}
+
+// runAt has the node at a URL do an errand. The caller's going away does not end it.
+func (in *errand) runAt(ctx context.Context, s *Sharded, url string) (out errandDone, err error) {
+	most := in.wait + farMost
+	if !in.finish.Empty() {
+		most = in.wait + finishMost
+	}
+	text, err := s.ask(context.WithoutCancel(ctx), most, url, askErrand, appendErrand(nil, in))
+	if err == nil {
+		err = readErrandDone(text, &out)
+	}
+	return out, err
+}
+
+func answerErrand(ctx context.Context, s *Sharded, body []byte) ([]byte, error) {
+	var in errand
+	if err := readErrand(body, &in); err != nil {
+		return nil, err
+	}
+	out, err := in.run(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil { // the node that asks waits no longer
+		for i := range out.took {
+			GiveBack(ctx, s, out.took[i].Reservations)
 		}
-		return said.Refused
 	}
-	return json.Unmarshal(said.Out, out)
+	return appendErrandDone([]byte{isAnswer}, &out), nil
 }
 
 // farShard is a shard that another node serves.
@@ -130,60 +172,25 @@ type farShard struct {
 	url    string
 }
 
-// ask asks the node of the shard. It does not wait for long.
-func (f farShard) ask(ctx context.Context, question string, in, out any) error {
-	ctx, done := context.WithTimeout(ctx, farMost)
-	defer done()
-	return f.of.e.nodes.neighbours.Ask(ctx, f.url, f.of.name, question, in, out)
-}
-
-// farPlan is a plan as it travels: the text of its strategy, and one branch of it; -1: all.
-type farPlan struct {
-	Strategy string
-	Branch   int
-}
-
-// plan is what a farPlan stands for.
-func (f *farPlan) plan(e *Engine) (*strategy.Plan, error) {
-	parsed, err := strategy.Parse(f.Strategy)
+// planFrom is the plan of a strategy that travelled as text.
+func planFrom(e *Engine, text string) (*strategy.Plan, error) {
+	parsed, err := strategy.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	plan := e.plans.plan(parsed)
-	switch {
-	case f.Branch < 0:
-		return plan, nil
-	case f.Branch >= len(plan.Branches):
-		return nil, queue.Invalid("/strategy", "has no branch %d", f.Branch)
-	case len(plan.Branches) == 1:
-		return plan, nil
-	}
-	return &strategy.Plan{Branches: plan.Branches[f.Branch : f.Branch+1]}, nil
+	return e.plans.plan(parsed), nil
 }
 
-type headsAsked struct {
-	farPlan
-	Shard int
-}
-
-func (f farShard) heads(ctx context.Context, plan *strategy.Plan) (heads []backlog.Head, err error) {
-	err = f.ask(ctx, askHeads, headsAsked{farPlan{plan.Text(), -1}, f.number}, &heads)
-	if err == nil && len(heads) != len(plan.Branches) {
-		err = fmt.Errorf("node at %s has %d heads of %d branches", f.url, len(heads), len(plan.Branches))
-	}
-	return heads, err
-}
-
-func answerHeads(ctx context.Context, s *Sharded, in *headsAsked) ([]backlog.Head, error) {
-	plan, err := in.plan(s.e)
-	if err != nil {
+func (f farShard) heads(ctx context.Context, plan *strategy.Plan) ([]backlog.Head, error) {
+	in := errands{s: f.of, asked: errand{strategy: plan.Text(), looks: []int{f.number}}}
+	if err := in.do(ctx); err != nil {
 		return nil, err
 	}
-	q, err := s.own(in.Shard)
-	if err != nil {
-		return nil, err
+	l := &in.done.looked[0]
+	if l.err == nil && len(l.heads) != len(plan.Branches) {
+		return nil, fmt.Errorf("node at %s has %d heads of %d branches", f.url, len(l.heads), len(plan.Branches))
 	}
-	return ownShard{q}.heads(ctx, plan)
+	return l.heads, l.err
 }
 
 // own is a shard that this node serves and owns.
@@ -199,113 +206,53 @@ func (s *Sharded) own(number int) (*Queue, error) {
 	return q, err
 }
 
-// takeAsked is a reserve of one shard as it travels.
-type takeAsked struct {
-	farPlan
-	Shard    int
-	Named    string // the name that the strategy was asked for by
-	Max      int
-	Consumer string
-	Context  queue.Meta
-	Timeout  time.Duration
-	Wait     time.Duration
-	Limited  int
-	Answered int
-	Whole    bool // the shard is all that the call is about
-	Bound    *backlog.Head
-	Weight   uint64
-}
-
-type tookFar struct {
-	machine.Reserved
-	Heads []backlog.Head // what is next, by the branch; none: it was not looked
-}
-
-// take reserves in the shard. The caller's going away does not end it.
+// take reserves in the shard.
 func (f farShard) take(ctx context.Context, asked *ReserveRequest, branch int, request machine.Request,
 	dst []queue.Reservation) (machine.Reserved, []backlog.Head, error) {
-	in := takeAsked{farPlan: farPlan{asked.Plan.Text(), branch}, Shard: f.number, Named: asked.Strategy, Max: request.Max,
-		Consumer: request.Consumer, Context: request.Context, Timeout: request.Timeout, Limited: request.Limited,
-		Answered: request.Answered}
+	in := errands{s: f.of, asked: errandOf(asked)}
+	in.asked.takes = []taking{{shard: f.number, branch: branch, most: request.Max, answered: request.Answered}}
 	if request.Turn != nil {
-		in.Bound, in.Weight = request.Turn.Bound, request.Turn.Weight
+		in.asked.takes[0].Turn = *request.Turn
 	}
-	var out tookFar
-	err := f.ask(context.WithoutCancel(ctx), askTake, &in, &out)
-	out.Reservations = append(dst, out.Reservations...)
-	return out.Reserved, out.Heads, err
+	if err := in.do(ctx); err != nil {
+		return machine.Reserved{Reservations: dst}, nil, err
+	}
+	got := &in.done.took[0]
+	got.Reservations = append(dst, got.Reservations...)
+	return got.Reserved, got.heads, got.err
+}
+
+// errandOf is an errand for a reserve. It takes nothing yet.
+func errandOf(r *ReserveRequest) errand {
+	return errand{strategy: r.Plan.Text(), named: r.Strategy, consumer: r.Consumer, context: r.Context, timeout: r.Timeout,
+		limited: min(max(r.Limited, 0), queue.MaxLimited)}
 }
 
 // whole has the node of the shard answer a reserve that is about this shard alone, and wait if the call does.
 func (f farShard) whole(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	in := takeAsked{farPlan: farPlan{r.Plan.Text(), -1}, Shard: f.number, Named: r.Strategy, Max: r.Max, Consumer: r.Consumer,
-		Context: r.Context, Timeout: r.Timeout, Wait: r.Wait, Limited: r.Limited, Whole: true}
-	ctx, done := context.WithTimeout(ctx, r.Wait+farMost)
-	defer done()
-	var out tookFar
-	err := f.of.e.nodes.neighbours.Ask(ctx, f.url, f.of.name, askTake, &in, &out)
-	return ReserveResult{Reservations: append(dst, out.Reservations...), Reason: out.Reason, RetryAfter: out.RetryAfter,
-		Limited: out.Limited, Unusable: r.Unusable}, err
-}
-
-func answerTake(ctx context.Context, s *Sharded, in *takeAsked) (out tookFar, err error) {
-	plan, err := in.plan(s.e)
+	in := errandOf(r)
+	in.wait, in.takes = r.Wait, []taking{{shard: f.number, branch: -1, most: r.Max, whole: true}}
+	out, err := in.runAt(ctx, f.of, f.url)
+	if err == nil && len(out.took) != 1 {
+		err = fmt.Errorf("node at %s has %d answers to a reserve", f.url, len(out.took))
+	}
 	if err != nil {
-		return out, err
+		return ReserveResult{Reservations: dst}, err
 	}
-	q, err := s.own(in.Shard)
-	if err != nil {
-		return out, err
-	}
-	asked := ReserveRequest{Max: in.Max, Plan: plan, Consumer: in.Consumer, Context: in.Context, Wait: in.Wait,
-		Timeout: in.Timeout, Strategy: in.Named, Limited: in.Limited}
-	if in.Whole {
-		got, err := q.Reserve(ctx, asked, nil)
-		out.Reserved = machine.Reserved{Reservations: got.Reservations, Reason: got.Reason, RetryAfter: got.RetryAfter,
-			Limited: got.Limited}
-		if ctx.Err() != nil && len(got.Reservations) > 0 {
-			GiveBack(ctx, q, got.Reservations)
-		}
-		return out, err
-	}
-	request := machine.Request{Plan: plan, Max: in.Max, Consumer: in.Consumer, Context: in.Context, Timeout: in.Timeout,
-		Limited: in.Limited, Answered: in.Answered}
-	if in.Bound != nil || in.Weight > 0 {
-		request.Turn = &machine.Turn{Bound: in.Bound, Weight: in.Weight}
-	}
-	out.Reserved, _, err = ownShard{q}.take(ctx, &asked, in.Branch, request, nil)
-	if err == nil && in.Branch >= 0 {
-		out.Heads, err = ownShard{q}.heads(ctx, plan)
-	}
-	return out, err
+	got := &out.took[0]
+	return ReserveResult{Reservations: append(dst, got.Reservations...), Reason: got.Reason, RetryAfter: got.RetryAfter,
+		Limited: got.Limited, Unusable: r.Unusable}, got.err
 }
 
 // release gives chunks of the shard back.
-func (f farShard) release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
-	var out []queue.Result
-	err := f.ask(ctx, askRelease, releaseAsked{f.number, items}, &out)
-	if err == nil && len(out) != len(items) {
-		err = fmt.Errorf("node at %s has %d results of %d releases", f.url, len(out), len(items))
-	}
-	return append(dst, out...), err
-}
-
-type releaseAsked struct {
-	Shard int
-	Items []queue.ReleaseItem
-}
-
-func answerRelease(ctx context.Context, s *Sharded, in *releaseAsked) ([]queue.Result, error) {
-	q, err := s.own(in.Shard)
-	if err != nil {
-		return nil, err
-	}
-	return q.Release(ctx, in.Items, nil)
+func (f farShard) release(ctx context.Context, items []queue.ReleaseItem) error {
+	in := errands{s: f.of, asked: errand{finish: Finishing{Release: items}}}
+	return in.do(ctx)
 }
 
 // listenAsked waits in several shards of one node.
 type listenAsked struct {
-	farPlan
+	Strategy string
 	Shards   []int
 	Max      int
 	Consumer string
@@ -320,14 +267,12 @@ type heard struct {
 
 // listen returns when one of some shards of a node may have something for a reserve, or the wait is over.
 func (s *Sharded) listen(ctx context.Context, url string, in *listenAsked) (out heard, err error) {
-	ctx, done := context.WithTimeout(ctx, in.Wait+farMost)
-	defer done()
-	err = s.e.nodes.neighbours.Ask(ctx, url, s.name, askListen, in, &out)
+	err = s.askJSON(ctx, in.Wait+farMost, url, askListen, in, &out)
 	return out, err
 }
 
 func answerListen(ctx context.Context, s *Sharded, in *listenAsked) (out heard, err error) {
-	plan, err := in.plan(s.e)
+	plan, err := planFrom(s.e, in.Strategy)
 	if err != nil {
 		return out, err
 	}
@@ -376,7 +321,7 @@ func (s *Sharded) farLoads(own []*Queue) map[int]uint64 {
 	for url := range urls {
 		asked.Go(func() {
 			var some map[int]uint64
-			if (farShard{of: s, url: url}).ask(context.Background(), askLoads, struct{}{}, &some) != nil {
+			if s.askJSON(context.Background(), farMost, url, askLoads, struct{}{}, &some) != nil {
 				return
 			}
 			mu.Lock()
@@ -410,11 +355,11 @@ type namedPlan struct{ Strategy string }
 // named is a strategy that the first shard keeps under a name.
 func (f farShard) named(ctx context.Context, name string) (Asked, error) {
 	var out namedPlan
-	if err := f.ask(ctx, askNamed, namedAsked{name}, &out); err != nil {
+	if err := f.of.askJSON(ctx, farMost, f.url, askNamed, namedAsked{name}, &out); err != nil {
 		return Asked{}, err
 	}
 	e := f.of.e
-	plan, err := (&farPlan{out.Strategy, -1}).plan(e)
+	plan, err := planFrom(e, out.Strategy)
 	if err != nil {
 		return Asked{}, err
 	}
@@ -456,7 +401,7 @@ func (s *Sharded) settleOthers(ctx context.Context) {
 			continue
 		}
 		seen[at.URL] = true
-		if err := (farShard{of: s, url: at.URL}).ask(ctx, askSettle, struct{}{}, &struct{}{}); err != nil {
+		if err := s.askJSON(ctx, farMost, at.URL, askSettle, struct{}{}, &struct{}{}); err != nil {
 			s.e.options.Logger.Warn("a node did not take over the settings of a queue at once; it does so later",
 				"queue", s.name, "node", at.Node, "error", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -33,10 +34,29 @@ func (s *Sharded) complete(ctx context.Context, items []queue.CompleteItem, dst 
 			}
 		}
 	}
-	return spread(ctx, s, items, dst, func(i *queue.CompleteItem) *queue.Token { return &i.Token }, (*Queue).complete)
+	if s.Spread() && !Bring(items) {
+		done, err := (&Finishing{Complete: items}).runAll(ctx, s)
+		return append(dst, done.Complete...), err
+	}
+	return spread(ctx, s, items, dst, tokenOfComplete, (*Queue).complete)
 }
 
-// Finishing is what a call finishes, of one kind.
+// runAll finishes chunks in shards of several nodes.
+func (f *Finishing) runAll(ctx context.Context, s *Sharded) (Finished, error) {
+	in := errands{s: s, asked: errand{finish: *f}}
+	if err := in.do(ctx); err != nil {
+		return Finished{}, err
+	}
+	return in.done.finished, nil
+}
+
+// Bring says that completions insert something. Such ones are for the nodes of their shards alone, which know what may be
+// inserted there.
+func Bring(items []queue.CompleteItem) bool {
+	return slices.ContainsFunc(items, func(i queue.CompleteItem) bool { return len(i.Insert) > 0 })
+}
+
+// Finishing is what a call finishes.
 type Finishing struct {
 	Complete []queue.CompleteItem
 	Fail     []queue.FailItem
@@ -59,7 +79,10 @@ func (s *Sharded) Finishable(f *Finishing) error {
 // that shard.
 func (s *Sharded) mayBring(items []queue.CompleteItem) error {
 	for i := range items {
-		_, number := queue.CutShard(s.HomeOf(items[i].Token.Submission))
+		if len(items[i].Insert) == 0 {
+			continue
+		}
+		number := max(1, s.e.NumberIn(s.name, items[i].Token.Submission))
 		for n := range items[i].Insert {
 			name := items[i].Insert[n].New.Meta.GroupOf()
 			if at := s.groups.of(name); at != 0 && at != number {
@@ -89,7 +112,11 @@ func (s *Sharded) Fail(ctx context.Context, items []queue.FailItem, dst []queue.
 }
 
 func (s *Sharded) fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
-	return spread(ctx, s, items, dst, func(i *queue.FailItem) *queue.Token { return &i.Token }, (*Queue).fail)
+	if s.Spread() {
+		done, err := (&Finishing{Fail: items}).runAll(ctx, s)
+		return append(dst, done.Fail...), err
+	}
+	return spread(ctx, s, items, dst, tokenOfFail, (*Queue).fail)
 }
 
 // Extend moves deadlines. One result per item is appended to dst, in order.
@@ -101,7 +128,11 @@ func (s *Sharded) Extend(ctx context.Context, items []queue.ExtendItem, dst []qu
 }
 
 func (s *Sharded) extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
-	return spread(ctx, s, items, dst, func(i *queue.ExtendItem) *queue.Token { return &i.Token }, (*Queue).extend)
+	if s.Spread() {
+		done, err := (&Finishing{Extend: items}).runAll(ctx, s)
+		return append(dst, done.Extend...), err
+	}
+	return spread(ctx, s, items, dst, tokenOfExtend, (*Queue).extend)
 }
 
 // Release gives chunks back unworked. One result per item is appended to dst, in order.
@@ -109,38 +140,17 @@ func (s *Sharded) Release(ctx context.Context, items []queue.ReleaseItem, dst []
 	if err := validReleases(items); err != nil {
 		return dst, err
 	}
-	return spread(ctx, s, items, dst, func(i *queue.ReleaseItem) *queue.Token { return &i.Token }, (*Queue).Release)
+	if s.Spread() {
+		done, err := (&Finishing{Release: items}).runAll(ctx, s)
+		return append(dst, done.Release...), err
+	}
+	return spread(ctx, s, items, dst, tokenOfRelease, (*Queue).Release)
 }
 
 // GiveBack releases chunks of a queue whose consumer went away before it heard of them, in the shards of all nodes. What
 // cannot be reached goes back at its deadline.
 func GiveBack(ctx context.Context, w Work, list []queue.Reservation) {
-	ctx = context.WithoutCancel(ctx)
-	own := list
-	if s, several := w.(*Sharded); several && s.Spread() {
-		own = s.giveBackFar(ctx, list)
-	}
-	if len(own) > 0 {
-		_, _ = w.Release(ctx, releases(own), nil)
-	}
-}
-
-// giveBackFar releases chunks of shards that other nodes serve, and returns the rest.
-func (s *Sharded) giveBackFar(ctx context.Context, list []queue.Reservation) (own []queue.Reservation) {
-	far := map[farShard][]queue.Reservation{}
-	for i := range list {
-		_, number := queue.CutShard(s.HomeOf(list[i].Token.Submission))
-		if at := s.farAt(number); at != nil {
-			home := farShard{s, number, at.URL}
-			far[home] = append(far[home], list[i])
-		} else {
-			own = append(own, list[i])
-		}
-	}
-	for home, some := range far {
-		_, _ = home.release(ctx, releases(some), nil)
-	}
-	return own
+	_, _ = w.Release(context.WithoutCancel(ctx), releases(list), nil)
 }
 
 func releases(list []queue.Reservation) []queue.ReleaseItem {
@@ -151,13 +161,68 @@ func releases(list []queue.Reservation) []queue.ReleaseItem {
 	return items
 }
 
-// Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does.
+// Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does. With shards on several nodes
+// each node finishes what is in its shards and then gives chunks, all nodes at the same time. That is exact, as one shard
+// has all of a group, and nothing else is counted over several shards.
 func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
 	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
-	return exchange(ctx, s, settings, queue.At(s.e.options.Now()), x, out)
+	now := queue.At(s.e.options.Now())
+	if !s.Spread() || Bring(x.Complete) {
+		return exchange(ctx, s, settings, now, x, out)
+	}
+	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
+	out.Reserve = ReserveResult{Reservations: out.Reserve.Reservations[:0]}
+	if err := x.check(settings, now); err != nil {
+		return err
+	}
+	w := &errands{s: s, asked: errand{finish: Finishing{Complete: x.Complete, Fail: x.Fail, Extend: x.Extend}}}
+	m := reserveBeside(ctx, w, x.Reserve, out.Reserve.Reservations)
+	err = w.do(ctx)
+	if m != nil {
+		m.absorb(w)
+	}
+	if err != nil {
+		if m != nil && len(m.got) > 0 {
+			GiveBack(ctx, s, m.got)
+		}
+		return err
+	}
+	done := &w.done.finished
+	out.Complete = append(out.Complete, done.Complete...)
+	out.Fail, out.Extend = append(out.Fail, done.Fail...), append(out.Extend, done.Extend...)
+	switch {
+	case x.Reserve == nil:
+	case m != nil && (m.goOn(len(w.asked.looks) > 0) || x.Reserve.Wait == 0):
+		out.Reserve, err = m.result()
+	default:
+		out.Reserve, err = s.reserve(ctx, x.Reserve, out.Reserve.Reservations)
+	}
+	return err
+}
+
+// reserveBeside begins the reserve of an exchange together with its results, if several shards may give something: by Random it
+// draws, if it knows the weights, and otherwise it looks at the shards. nil: the reserve comes after the results.
+func reserveBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []queue.Reservation) *merging {
+	if r == nil || mergeable(r.Plan) != nil {
+		return nil
+	}
+	of := w.s.serving(r.Plan)
+	if len(of.shards) < 2 || of.few {
+		return nil
+	}
+	m := newMerging(ctx, w.s, of.shards, r, dst)
+	finish := w.asked.finish
+	w.asked = m.errands().asked
+	w.asked.finish = finish
+	if m.randomly() && m.drawn() {
+		m.addTakes(w, 0)
+	} else {
+		w.asked.looks = m.numbers()
+	}
+	return m
 }
 
 // Check refuses an exchange that no shard would do.
@@ -272,3 +337,8 @@ func (s *Sharded) absent(id queue.SubmissionID) error {
 	}
 	return nil
 }
+
+func tokenOfComplete(i *queue.CompleteItem) *queue.Token { return &i.Token }
+func tokenOfFail(i *queue.FailItem) *queue.Token         { return &i.Token }
+func tokenOfExtend(i *queue.ExtendItem) *queue.Token     { return &i.Token }
+func tokenOfRelease(i *queue.ReleaseItem) *queue.Token   { return &i.Token }

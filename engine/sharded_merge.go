@@ -4,8 +4,9 @@ package engine
 // package merge says whose turn it is, and that shard is taken from.
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -45,27 +46,40 @@ func newMerging(ctx context.Context, s *Sharded, all []source, r *ReserveRequest
 	m := &merging{ctx: ctx, of: s, asked: r, shards: all, from: len(dst), got: dst, mute: make([]bool, len(all)),
 		rnd: rand.New(rand.NewPCG(s.e.options.Seed(), s.e.options.Seed()))}
 	for i := range r.Plan.Branches {
-		plan := r.Plan
-		if len(r.Plan.Branches) > 1 {
-			plan = &strategy.Plan{Branches: r.Plan.Branches[i : i+1]}
-		}
-		m.plans = append(m.plans, plan)
+		m.plans = append(m.plans, branchOf(r.Plan, i))
 		m.heads = append(m.heads, make([]backlog.Head, len(all)))
 	}
 	return m
 }
 
+// branchOf is one branch of a plan as a plan.
+func branchOf(plan *strategy.Plan, i int) *strategy.Plan {
+	if len(plan.Branches) == 1 {
+		return plan
+	}
+	return &strategy.Plan{Branches: plan.Branches[i : i+1]}
+}
+
 // take takes what there is. It fails if no shard serves.
 func (m *merging) take() {
-	branch := &m.asked.Plan.Branches[0]
-	randomly := branch.Order == strategy.Random && branch.Fewest == ""
-	if randomly && m.draw(branch) {
+	if m.randomly() && m.draw() {
 		return
 	}
 	m.err = nil
 	clear(m.mute)
 	m.lookAtAll()
-	if randomly && !slices.Contains(m.mute, true) {
+	m.followAll()
+}
+
+// randomly says that weights are all that the call needs to know of the shards.
+func (m *merging) randomly() bool {
+	branch := &m.asked.Plan.Branches[0]
+	return branch.Order == strategy.Random && branch.Fewest == ""
+}
+
+// followAll takes from the branches, one after the other, by the heads that were looked at.
+func (m *merging) followAll() {
+	if m.randomly() && !slices.Contains(m.mute, true) {
 		m.of.heads.note(m.asked.Plan, &looked{at: m.of.e.options.Now(), shards: slices.Clone(m.shards), heads: slices.Clone(m.heads[0])})
 	}
 	for b := range m.plans {
@@ -80,16 +94,12 @@ func (m *merging) take() {
 const drawsMost = 3
 
 // draw takes from a Random branch by what an earlier call knows of the shards. It says whether that was enough.
-func (m *merging) draw(branch *strategy.Branch) bool {
-	heads := m.of.heads.recall(m.asked.Plan, m.shards, m.of.e.options.Now())
+func (m *merging) draw() bool {
 	for range drawsMost {
-		if heads == nil || m.err != nil {
+		if m.err != nil || !m.drawn() {
 			return false
 		}
-		m.turns = merge.Next(branch, heads, m.room(), m.rnd, m.turns[:0])
-		for i := range m.turns {
-			m.ask(0, &m.turns[i])
-		}
+		m.askAll(0)
 		if len(m.turns) == 0 || m.room() == 0 {
 			return m.room() == 0
 		}
@@ -97,59 +107,61 @@ func (m *merging) draw(branch *strategy.Branch) bool {
 	return false
 }
 
+// drawn makes turns by what an earlier call knows of the shards. It says whether that is known.
+func (m *merging) drawn() bool {
+	heads := m.of.heads.recall(m.asked.Plan, m.shards, m.of.e.options.Now())
+	m.turns = m.turns[:0]
+	if heads != nil {
+		m.turns = merge.Next(&m.asked.Plan.Branches[0], heads, m.room(), m.rnd, m.turns)
+	}
+	return heads != nil
+}
+
 // silent says that all shards have failed.
 func (m *merging) silent() bool { return !slices.Contains(m.mute, false) }
 
 // lookAtAll looks at all shards, at those of other nodes at once.
 func (m *merging) lookAtAll() {
-	type seen struct {
-		heads []backlog.Head
-		err   error
-	}
-	if !slices.ContainsFunc(m.shards, func(of source) bool { _, other := of.(farShard); return other }) {
+	if !slices.ContainsFunc(m.shards, isFar) {
 		for i := range m.shards { // without memory for what is seen
 			m.look(i)
 		}
 		return
 	}
-	var (
-		far   sync.WaitGroup
-		found = make([]seen, len(m.shards))
-	)
-	for i, of := range m.shards {
-		look := func() { found[i].heads, found[i].err = m.headsOf(i) }
-		if _, other := of.(farShard); other {
-			far.Go(look)
-		} else {
-			look()
-		}
+	w := m.errands()
+	w.asked.looks = m.numbers()
+	m.absorbLooks(w, w.do(m.ctx))
+}
+
+// numbers are the numbers of the shards.
+func (m *merging) numbers() (list []int) {
+	for _, of := range m.shards {
+		list = append(list, numberOf(of))
 	}
-	far.Wait()
-	for i := range found {
-		m.note(i, found[i].heads, found[i].err)
+	return list
+}
+
+// errands are for what the call asks of several nodes at once.
+func (m *merging) errands() *errands {
+	w := &errands{s: m.of, asked: errandOf(m.asked)}
+	w.asked.plan = m.asked.Plan
+	return w
+}
+
+func (m *merging) absorbLooks(w *errands, err error) {
+	for i := range w.done.looked {
+		l := &w.done.looked[i]
+		if err == nil && l.err == nil && len(l.heads) != len(m.plans) {
+			l.err = fmt.Errorf("a shard has %d heads of %d branches", len(l.heads), len(m.plans))
+		}
+		m.note(i, l.heads, cmp.Or(err, l.err))
 	}
 }
 
 // look asks a shard for the heads of all branches.
 func (m *merging) look(i int) {
-	heads, err := m.headsOf(i)
-	m.note(i, heads, err)
-}
-
-// headsOf asks a shard for its heads. If its node says that another one serves it by now, that one is asked.
-func (m *merging) headsOf(i int) ([]backlog.Head, error) {
 	heads, err := m.shards[i].heads(m.ctx, m.asked.Plan)
-	if err == nil {
-		return heads, nil
-	}
-	far, other := m.shards[i].(farShard)
-	at, is := errors.AsType[*Elsewhere](err)
-	if !other || !is || at.URL == "" || at.URL == far.url {
-		return heads, err
-	}
-	far.url = at.URL
-	m.shards[i] = far
-	return far.heads(m.ctx, m.asked.Plan)
+	m.note(i, heads, err)
 }
 
 // note keeps what a look at a shard has found.
@@ -177,9 +189,7 @@ func (m *merging) follow(b int) {
 			return
 		}
 		before := len(m.got)
-		for i := range m.turns {
-			m.turn(b, &m.turns[i])
-		}
+		m.turnAll(b)
 		if failed++; len(m.got) > before {
 			failed = 0
 		}
@@ -189,30 +199,95 @@ func (m *merging) follow(b int) {
 // room is how many more chunks the call may have.
 func (m *merging) room() int { return m.asked.Max - (len(m.got) - m.from) }
 
-// turn asks one shard, and looks at its heads again. One that gave nothing although its head came first is left out: it is
-// held back by something that heads do not show, such as the grace after a restart.
-func (m *merging) turn(b int, t *merge.Turn) {
-	before := len(m.got)
-	heads := m.ask(b, t)
-	if m.room() == 0 {
-		return
-	}
-	if len(heads) > 0 {
-		m.heads[b][t.Shard] = heads[0]
-	} else {
-		m.look(t.Shard)
-	}
-	if m.mute[t.Shard] || len(m.got) == before && t.Weight == 0 {
-		m.heads[b][t.Shard] = backlog.Head{}
+// turnAll has all shards take their turns, and looks at their heads again.
+func (m *merging) turnAll(b int) {
+	got, heads := m.askAll(b)
+	for i := range m.turns {
+		t := &m.turns[i]
+		switch {
+		case m.room() == 0:
+			return
+		case len(heads[i]) > 0:
+			m.heads[b][t.Shard] = heads[i][0]
+		default:
+			m.look(t.Shard)
+		}
+		// One that gave nothing although its head came first is left out. Something holds it back that heads do not show,
+		// such as the grace after a restart.
+		if m.mute[t.Shard] || got[i] == 0 && t.Weight == 0 {
+			m.heads[b][t.Shard] = backlog.Head{}
+		}
 	}
 }
 
-// ask takes from one shard as far as its turn goes.
-func (m *merging) ask(b int, t *merge.Turn) (heads []backlog.Head) {
-	request := m.request(m.plans[b], t.Most)
-	request.Turn = &t.Turn
-	_, heads = m.takeFrom(t.Shard, b, request)
-	return heads
+// askAll takes from the shards as far as their turns go: how many chunks each gave, and what it gives next, if it says so.
+// Shards of several nodes are asked at once.
+func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
+	got, heads = make([]int, len(m.turns)), make([][]backlog.Head, len(m.turns))
+	if len(m.turns) > 1 && slices.ContainsFunc(m.turns, func(t merge.Turn) bool { return isFar(m.shards[t.Shard]) }) {
+		w := m.errands()
+		m.addTakes(w, b)
+		return m.absorbTakes(w, w.do(m.ctx))
+	}
+	for i := range m.turns {
+		t, before := &m.turns[i], len(m.got)
+		request := m.request(m.plans[b], t.Most)
+		request.Turn = &t.Turn
+		_, heads[i] = m.takeFrom(t.Shard, b, request)
+		got[i] = len(m.got) - before
+	}
+	return got, heads
+}
+
+// addTakes adds the turns to errands. What the answer has room for is divided among them.
+func (m *merging) addTakes(w *errands, b int) {
+	n := len(m.turns)
+	used := m.bytes + max(0, queue.MaxAnswerBytes-m.bytes)/max(n, 1)*(n-1)
+	for i := range m.turns {
+		t := &m.turns[i]
+		w.asked.takes = append(w.asked.takes, taking{shard: numberOf(m.shards[t.Shard]), branch: b, most: t.Most,
+			answered: used, Turn: t.Turn})
+	}
+}
+
+// absorbTakes keeps what the errands of the turns took.
+func (m *merging) absorbTakes(w *errands, err error) (got []int, heads [][]backlog.Head) {
+	for i := range w.done.took {
+		t, k := &w.done.took[i], m.turns[i].Shard
+		if why := cmp.Or(t.err, err); why != nil {
+			m.mute[k], m.err = true, why
+		}
+		m.keep(append(m.got, t.Reservations...))
+		got, heads = append(got, len(t.Reservations)), append(heads, t.heads)
+	}
+	return got, heads
+}
+
+// absorb goes on with what errands found and took that were sent beside something else.
+func (m *merging) absorb(w *errands) {
+	if len(w.asked.takes) > 0 {
+		m.absorbTakes(w, nil)
+	} else {
+		m.absorbLooks(w, nil)
+	}
+}
+
+// goOn takes what absorb left to take. It says whether there are chunks, or else the call may have to wait.
+func (m *merging) goOn(looked bool) (some bool) {
+	if looked {
+		m.followAll()
+	} else if m.room() > 0 {
+		m.take()
+	}
+	return len(m.got) > m.from
+}
+
+// keep has the answer have these reservations.
+func (m *merging) keep(all []queue.Reservation) {
+	for i := range all[len(m.got):] {
+		m.bytes += 1 + all[len(m.got)+i].Bytes()
+	}
+	m.got = all
 }
 
 func (m *merging) request(plan *strategy.Plan, most int) machine.Request {
@@ -228,10 +303,7 @@ func (m *merging) takeFrom(i, branch int, request machine.Request) (machine.Rese
 		m.mute[i], m.err = true, err
 		return got, nil
 	}
-	for k := range got.Reservations[len(m.got):] {
-		m.bytes += 1 + got.Reservations[len(m.got)+k].Bytes()
-	}
-	m.got = got.Reservations
+	m.keep(got.Reservations)
 	return got, heads
 }
 
@@ -291,7 +363,7 @@ func (m *merging) listenFar(ctx context.Context, far *sync.WaitGroup, signs chan
 		}
 	}
 	for url, numbers := range at {
-		in := listenAsked{farPlan{m.asked.Plan.Text(), -1}, numbers, m.asked.Max, m.asked.Consumer, farRetry}
+		in := listenAsked{m.asked.Plan.Text(), numbers, m.asked.Max, m.asked.Consumer, farRetry}
 		far.Go(func() {
 			switch heard, err := m.of.listen(ctx, url, &in); {
 			case err != nil || heard.Over:

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -36,29 +34,33 @@ type fellows struct {
 	mu    sync.Mutex
 	nodes map[string]*testNode
 	heard int // waits that ended with a sign
+
+	errands int                   // that nodes did for others
+	before  func(question string) // before a node answers
 }
 
 func (f *fellows) Letterbox(string, string) Letterbox { return nil }
 
-func (f *fellows) Ask(ctx context.Context, url, name, question string, in, out any) error {
+func (f *fellows) Carry(ctx context.Context, url, name, question string, body []byte) ([]byte, error) {
 	f.mu.Lock()
 	n := f.nodes[url]
 	f.mu.Unlock()
-	body, err := json.Marshal(in)
-	if err != nil || n == nil {
-		return cmp.Or(err, errors.New("no node is there"))
+	if n == nil {
+		return nil, &queue.Error{Code: queue.CodeMoving, Message: "no node is there"}
+	}
+	if f.before != nil {
+		f.before(question)
 	}
 	text, err := n.nodes.Answer(ctx, name, question, body)
-	if err != nil {
-		return err
-	}
-	err = ReadAnswer(text, out)
-	if of, is := out.(*heard); is && err == nil && !of.Over {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if question == askListen && err == nil && !bytes.Contains(text, []byte(`"Over":true`)) {
 		f.heard++
 	}
-	return err
+	if question == askErrand {
+		f.errands++
+	}
+	return text, err
 }
 
 // lose has a node answer no questions any more.

@@ -5,8 +5,8 @@ package engine
 // fresh (sharded_heads.go). A plan that admits one group only goes to the shard of that group as it is. When no shard has
 // anything the call waits in all of them.
 //
-// A shard that does not serve gives nothing, and stalls nothing. The call fails only if no shard serves. A shard of another
-// node is asked through that node (sharded_far.go), once for its heads and once for each turn.
+// A shard that does not serve gives nothing, and stalls nothing. The call fails only if no shard serves. Shards of other
+// nodes are asked by errands (sharded_errand.go): one to each node for all heads, and one for each turn.
 
 import (
 	"context"
@@ -142,6 +142,18 @@ func (o ownShard) take(ctx context.Context, asked *ReserveRequest, _ int, reques
 
 func (o ownShard) whole(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	return o.q.Reserve(ctx, *r, dst)
+}
+
+// isFar says that another node serves a shard.
+func isFar(of source) bool { _, other := of.(farShard); return other }
+
+// numberOf is the number of a shard in its queue.
+func numberOf(of source) int {
+	if far, other := of.(farShard); other {
+		return far.number
+	}
+	_, number := queue.CutShard(of.(ownShard).q.name)
+	return max(1, number)
 }
 
 // serving are the shards that a plan can get something from and that serve.

@@ -264,7 +264,7 @@ func (s *Sharded) delete(ctx context.Context) error {
 // deleteShard deletes one shard, where it is served.
 func (s *Sharded) deleteShard(ctx context.Context, number int, at source) error {
 	if far, other := at.(farShard); other {
-		return far.ask(context.WithoutCancel(ctx), askDelete, deleteAsked{number}, &struct{}{})
+		return s.askJSON(context.WithoutCancel(ctx), farMost, far.url, askDelete, deleteAsked{number}, &struct{}{})
 	}
 	return deleteQueue(ctx, s.e, rowName(s.name, number), false)
 }

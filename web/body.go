@@ -117,12 +117,22 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// read reads the whole body of at most limit bytes into a pooled buffer, which the caller
-// gives back with free. The buffer grows with what arrives, not with what Content-Length
-// announces, and what it holds beyond an ordinary body counts against maxHeldBytes. Text
-// that is not UTF-8 is refused: the decoders would put U+FFFD in its place, and a consumer
-// would get something else than the producer sent.
+// read is readBytes for text. Text that is not UTF-8 is refused: the decoders would put U+FFFD in its place, and a
+// consumer would get something else than the producer sent.
 func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
+	body, err := b.readBytes(c, limit)
+	if err == nil && !utf8.Valid(body.b) {
+		b.free(body)
+		return nil, newProblem(codeMalformed,
+			"The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
+	}
+	return body, err
+}
+
+// readBytes reads the whole body of at most limit bytes into a pooled buffer, which the caller
+// gives back with free. The buffer grows with what arrives, not with what Content-Length
+// announces, and what it holds beyond an ordinary body counts against maxHeldBytes.
+func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 	r := c.Request()
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -148,11 +158,6 @@ func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 			b.free(body)
 			return nil, &http.MaxBytesError{Limit: limit}
 		case err == io.EOF:
-			if !utf8.Valid(body.b) {
-				b.free(body)
-				return nil, newProblem(codeMalformed,
-					"The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
-			}
 			large.finish()
 			return body, nil
 		case err != nil:

@@ -182,11 +182,13 @@ func (x *consuming) exchangeElsewhere(c echo.Context, s *engine.Sharded, call *e
 	if err := s.Check(&asked); err != nil {
 		return err
 	}
-	complete := tokensOf(s, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
-	fail := tokensOf(s, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
-	extend := tokensOf(s, len(asked.Extend), func(i int) *queue.Token { return &asked.Extend[i].Token })
-	return x.nodes.share(c, sharedList{"complete", "complete", complete}, sharedList{"fail", "fail", fail},
-		sharedList{"extend", "extend", extend})
+	finish := engine.Finishing{Complete: asked.Complete, Fail: asked.Fail, Extend: asked.Extend}
+	return x.nodes.settle(c, s, &finish, func() []sharedList {
+		complete := tokensOf(s, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
+		fail := tokensOf(s, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
+		extend := tokensOf(s, len(asked.Extend), func(i int) *queue.Token { return &asked.Extend[i].Token })
+		return []sharedList{{"complete", "complete", complete}, {"fail", "fail", fail}, {"extend", "extend", extend}}
+	})
 }
 
 // mayExchange refuses what is beyond what the access token is bound to. All lists are looked at before anything is

@@ -2,7 +2,7 @@ package web
 
 // What the engine of one node asks the engine of another about shards of a queue:
 //
-//	engine: heads, take ─► Ask ── POST /cluster/shards/orders/take ──► Nodes.Answer of the other node
+//	engine: errand ─► Carry ── POST /cluster/shards/orders/errand ──► Nodes.Answer of the other node
 //
 // This file carries the questions, and knows nothing of them (engine.Neighbours). Only nodes can ask: a call needs a
 // sealed hop, which also says for whom it is made. What a view of a strategy takes of memory counts for the access
@@ -13,11 +13,10 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,16 +27,17 @@ import (
 const questionPath = "/cluster/shards/:queue/:question"
 
 // questionsRoute answers other nodes about the shards of this one.
-func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth) {
+func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth, b *bodies) {
 	e.POST(questionPath, func(c echo.Context) error {
 		r := c.Request()
 		if a.hops.of(r) == nil {
 			return newProblem(codeForbidden, "Only nodes of this cluster ask this.")
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxBodyBytes))
+		body, err := b.readBytes(c, maxFinishBytes)
 		if err != nil {
 			return err
 		}
+		defer b.free(body)
 		name, err := url.PathUnescape(c.Param("queue"))
 		if err != nil {
 			return newProblem(codeMalformed, "The name of the queue cannot be read.")
@@ -50,26 +50,19 @@ func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth) {
 		defer a.waits.leave(c.Response())
 		ask := &asking{Context: r.Context(), auth: a, request: r}
 		defer ask.done()
-		answer, err := core.Nodes().Answer(ask, name, c.Param("question"), body)
+		answer, err := core.Nodes().Answer(ask, name, c.Param("question"), body.b)
 		if err != nil {
 			return err
 		}
-		return c.JSONBlob(http.StatusOK, answer)
+		c.Response().Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		return c.Blob(http.StatusOK, "application/octet-stream", answer)
 	})
 }
 
-// Ask has the node at a URL answer a question about a queue, in the name of the caller in ctx. A node that does not
+// Carry has the node at a URL answer a question about a queue, in the name of the caller in ctx. A node that does not
 // answer is CodeMoving: whether it is lost or slow, the caller's next try may find the shard elsewhere.
-func (s *Server) Ask(ctx context.Context, at, name, question string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return fmt.Errorf("web: question %s: %w", question, err)
-	}
-	text, err := s.forwarding.askNode(ctx, at+"/cluster/shards/"+url.PathEscape(name)+"/"+question, body)
-	if err != nil {
-		return err
-	}
-	return engine.ReadAnswer(text, out)
+func (s *Server) Carry(ctx context.Context, at, name, question string, body []byte) ([]byte, error) {
+	return s.forwarding.askNode(ctx, at+"/cluster/shards/"+url.PathEscape(name)+"/"+question, body)
 }
 
 func (f *forwarding) askNode(ctx context.Context, to string, body []byte) ([]byte, error) {
@@ -93,9 +86,11 @@ func (f *forwarding) askNode(ctx context.Context, to string, body []byte) ([]byt
 			"answer. Send this again in a moment; another node takes over if it is gone.", Err: err}
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxPart))
+	var text bytes.Buffer // of the size that is announced, if that is possible
+	text.Grow(int(min(max(answer.ContentLength, 0)+bytes.MinRead, maxPart)))
+	_, err = text.ReadFrom(http.MaxBytesReader(nil, answer.Body, maxPart))
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the node answers %s: %s", answer.Status, clip(string(text)))
+		err = fmt.Errorf("the node answers %s: %s", answer.Status, clip(text.String()))
 	}
-	return text, err
+	return text.Bytes(), err
 }

@@ -475,7 +475,9 @@ func (x *consuming) maySettle(c echo.Context, q engine.Work, asked engine.Finish
 		if err := s.Finishable(&asked); err != nil {
 			return err
 		}
-		if err := x.nodes.share(c, sharedList{"items", "results", tokensOf(s, n, token)}); err != nil {
+		if err := x.nodes.settle(c, s, &asked, func() []sharedList {
+			return []sharedList{{"items", "results", tokensOf(s, n, token)}}
+		}); err != nil {
 			return err
 		}
 	}

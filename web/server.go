@@ -176,7 +176,7 @@ func New(o Options) (*Server, error) {
 		pluginBreakersRoute(s.echo, o.Plugins, s.auth.hops)
 		freshActsRoute(s.echo, o.Engine, s.auth.hops)
 		farSessionsRoute(s.echo, s.auth)
-		questionsRoute(s.echo, o.Engine, s.auth)
+		questionsRoute(s.echo, o.Engine, s.auth, s.bodies)
 	}
 	if o.Moved != nil {
 		testClockRoute(s.echo, s.clock, o.Moved)

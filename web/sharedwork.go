@@ -1,7 +1,8 @@
 package web
 
-// Inserts and results for a queue whose shards are on several nodes. A call goes to the nodes of the shards that it
-// is about:
+// Inserts and results for a queue whose shards are on several nodes. Results go to the engine, which has the other
+// nodes do their parts by errands. Other calls, and results that need a decision at the node of the shard (settle), go
+// to the nodes of the shards that they are about:
 //
 //	all about shards of this node    ─► the engine, as always
 //	all about shards of another node ─► the call is sent on as it is
@@ -81,6 +82,19 @@ func (f *forwarding) dispersed(c echo.Context, q engine.Work) *engine.Sharded {
 		return nil
 	}
 	return s
+}
+
+// settle says who has to do a call that finishes chunks: nil, if the engine of this node does it, which has other
+// nodes do their parts by one errand each. Two kinds of calls are divided as public calls, because the nodes of the
+// shards have to decide something: what an access token that is bound to a part of the queue covers, and whether
+// what completions insert is within the quotas of the caller.
+func (f *forwarding) settle(c echo.Context, s *engine.Sharded, asked *engine.Finishing,
+	lists func() []sharedList) error {
+	if boundTo(c.Request().Context()) != nil || engine.Bring(asked.Complete) {
+		return f.share(c, lists()...)
+	}
+	_, err := placesOf(c, asked.Homes(s), f.nodes.Lookup().Queue) // it waits for shards that just move
+	return err
 }
 
 // share says who has to do a call: nil, if this node does all of it. It waits for shards that just move. The error away

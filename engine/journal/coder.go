@@ -63,7 +63,8 @@ func (c *coder) token(sequence *uint64) {
 	c.sequence += step
 }
 
-// epochOf is the epoch of a token: how many epochs ago that was.
+// epochOf is the epoch of a token: how many epochs ago that was. Most tokens are of the epoch of the
+// batch, so it is one byte.
 func (c *coder) epochOf(epoch *uint32) {
 	age := c.epoch - *epoch
 	if coding.Unsigned(&c.Coder, &age); c.Reading {
