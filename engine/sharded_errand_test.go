@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,19 +221,26 @@ func TestExchangeOverNodes(t *testing.T) {
 	}
 }
 
+// done is how many errands nodes have done for others.
+func (f *fellows) done() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.errands
+}
+
 // cheapest completes chunks one by one, until an exchange finds that the weights of the shards are known. It costs one errand for each
 // of the other nodes then.
 func (f *fellows) cheapest(t *testing.T, w Work, asked *ReserveRequest, held []queue.Reservation) {
 	t.Helper()
 	least := 0
 	for i := range held {
-		f.errands = 0
+		before := f.done()
 		var out Exchanged
 		if err := w.Exchange(t.Context(), Exchange{Complete: completes(held[i : i+1]), Reserve: asked}, &out); err != nil {
 			t.Fatal(err)
 		}
-		if least == 0 || f.errands < least {
-			least = f.errands
+		if cost := f.done() - before; least == 0 || cost < least {
+			least = cost
 		}
 	}
 	if least > 2 {
@@ -245,15 +253,14 @@ func TestErrandFollowsShard(t *testing.T) {
 	t.Parallel()
 	f, nodes, held := crossed(t, 60)
 	w := workAt(t, nodes["a"].Engine)
-	moved := false
+	var moved sync.Once
 	f.before = func(question string) {
-		if question == askErrand && !moved {
-			moved = true
-			nodes["b"].moved(t, 2, nodes["c"])
+		if question == askErrand {
+			moved.Do(func() { nodes["b"].moved(t, 2, nodes["c"]) })
 		}
 	}
 	results, err := w.Complete(t.Context(), completes(held), nil)
-	if err != nil || !moved {
+	if err != nil {
 		t.Fatalf("a completion while a shard moves: %v", err)
 	}
 	for i := range results {
