@@ -503,56 +503,6 @@ func (rs *rates) Next() (at int64, ok bool) {
 	return rs.due[0].next(), true
 }
 
-// nextLooked bounds how many values NextRate looks at.
-const nextLooked = 256
-
-// NextRate returns the time in nanoseconds at which a rate next allows a chunk of the view; false if
-// no rate holds any of them back. If very many values of other views are ahead, the time may be too
-// early.
-func (v *View) NextRate() (at int64, held bool) {
-	due := v.Values.Rates.due
-	if !v.rated() || len(due) == 0 {
-		return 0, false
-	}
-	next := []int{0} // the places of the heap of which all before are looked at
-	for looked := 0; looked < nextLooked && len(next) > 0; looked++ {
-		first := 0
-		for i := range next {
-			if due[next[i]].next() < due[next[first]].next() {
-				first = i
-			}
-		}
-		place := next[first]
-		p := due[place]
-		if at = p.next(); p.count > 0 && v.waitsFor(p) {
-			return at, true
-		}
-		next[first] = 2*place + 1
-		next = append(next, 2*place+2)
-		next = slices.DeleteFunc(next, func(place int) bool { return place >= len(due) })
-	}
-	return at, len(next) > 0
-}
-
-// rated says whether a rate limits the view.
-func (v *View) rated() bool {
-	leaf := func(f *frame) bool {
-		return slices.ContainsFunc(f.limits, func(l limit) bool { return l.of >= strategy.Measures })
-	}
-	if v.fair == nil {
-		return leaf(v.frame)
-	}
-	return slices.ContainsFunc(v.fair.leaves, func(v *View) bool { return leaf(v.frame) })
-}
-
-// waitsFor says whether a gate of the view that the pace shuts holds something.
-func (v *View) waitsFor(p *pace) bool {
-	return slices.ContainsFunc(p.gates, func(ref gateRef) bool {
-		f := v.frames.list[ref.frame]
-		return (f == v.frame || f.outer != nil && f.outer == v) && ref.gate&valueRef == 0 && !f.gates[ref.gate].empty()
-	})
-}
-
 // RateState is how a value stands in one of its rates.
 type RateState struct {
 	of      *rate

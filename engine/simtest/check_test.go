@@ -208,6 +208,7 @@ func (s *sim) checkStats() {
 			want.OldestReadySeconds = max(0, s.now.Sub(info.Created).Seconds())
 		}
 	}
+	want.Rates.Known, want.Rates.Values = uint64(len(s.m.rates)), got.Rates.Values
 	s.equal("stats", got, want)
 	got.JournalBytes, got.StoreBytes, got.Unsaved = 0, 0, 0 // of files
 	s.record.asked(got)

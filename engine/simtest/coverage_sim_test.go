@@ -43,7 +43,7 @@ func (t *tally) String() string {
 var happens = []string{
 	"insert", "insert with run_at", "insert refused by a rule", "insert repeated", "insert repeated after its end", "insert repeated after its retention",
 	"many inserted in one call", "repeated in one call", "all of a call refused",
-	"limit in percent", "limit in percent above one",
+	"limit in percent", "limit in percent above one", "reserve under a rate", "reserve that finds a rate",
 	"reserve", "reserve that finds nothing", "reserve of what was shelved", "reserve refused to a quiet or draining consumer",
 	"complete", "inserted by a completion", "complete refused with its inserts", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",
 	"exponential back-off", "linear back-off", "fixed back-off", "back-off by a list",

@@ -26,13 +26,16 @@ type model struct {
 	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
 	roster   modelRoster
-	began    queue.Time             // of this life
-	grace    queue.Time             // end of the restart grace; 0: there is none
-	outbox   []queue.ChunkID        // dead letters on their way to another queue, in their order
-	stuck    map[queue.ChunkID]bool // of them, those that cannot be read
-	bulks    []*modelBulk           // by id
+	lives    int                           // before this one
+	rates    map[strategy.Limit]*modelRate // that a reserve has named in this life
+	began    queue.Time                    // of this life
+	grace    queue.Time                    // end of the restart grace; 0: there is none
+	outbox   []queue.ChunkID               // dead letters on their way to another queue, in their order
+	stuck    map[queue.ChunkID]bool        // of them, those that cannot be read
+	bulks    []*modelBulk                  // by id
 
 	forgotten map[queue.SubmissionID]bool // whose retention is over
+	now       func() queue.Time
 	tally     *tally
 }
 
@@ -101,6 +104,7 @@ func newModel(settings queue.Settings) *model {
 	return &model{
 		stuck: map[queue.ChunkID]bool{}, settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{},
 		defaults:  map[queue.MetaKey]queue.ValueSettings{},
+		rates:     map[strategy.Limit]*modelRate{},
 		forgotten: map[queue.SubmissionID]bool{}, tally: newTally(),
 	}
 }
@@ -283,6 +287,12 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 		return false
 	}
 	for _, l := range br.Limits {
+		if l.Of == strategy.Rate {
+			if m.paces(l, x, m.now()) {
+				return false
+			}
+			continue
+		}
 		if v, there := x.find(l.Key); there && (m.grace != 0 || m.inFlight(l.Key, v) >= l.Max) {
 			return false
 		}
@@ -520,6 +530,7 @@ func (m *model) forward(x *modelSub, c *modelChunk, to string) {
 func (m *model) crash(now queue.Time) {
 	m.roster = modelRoster{}
 	m.began, m.grace = now, 0
+	m.lives, m.rates = m.lives+1, map[strategy.Limit]*modelRate{}
 	if m.settings.RestartGrace > 0 {
 		m.grace = now.Add(m.settings.RestartGrace)
 	}
@@ -541,6 +552,7 @@ func (m *model) restart(closed, now queue.Time) {
 	old := m.roster
 	m.roster = modelRoster{heard: old.heard, made: old.made}
 	m.began, m.grace = now, 0
+	m.lives, m.rates = m.lives+1, map[strategy.Limit]*modelRate{}
 	for _, x := range m.subs {
 		x.reread()
 		for _, c := range x.chunks {

@@ -30,7 +30,10 @@ func (s *sim) ask() {
 	if s.m.grace != 0 {
 		return // questions are about what is offered when the grace is over
 	}
+	rates := s.rates
+	s.rates = nil // TestRateSaysWhenTheNextComes asks about them
 	text := s.drawValid(s.r.IntN(4))
+	s.rates = rates
 	if s.chance(40) {
 		text = s.drawNested()
 	}

@@ -59,6 +59,26 @@ func TestRateSaysWhenTheNextComes(t *testing.T) {
 	wait("what was not used is not saved up", 495*time.Millisecond)
 }
 
+// An empty answer tells when the last of nested rates lets the first chunk be taken, of whichever value.
+func TestNestedRatesSayWhenTheNextComes(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	const text = `MaxRate("c", 1, "100ms", MaxRate("d", 1, "1m", OldestFirst))`
+	for c := range 2 {
+		mustInsert(t, b, prefixed(100, number("c", c), number("d", c)))
+	}
+	for _, want := range []time.Duration{time.Minute, time.Minute - 10*time.Second} { // a hundredth of it may be made up for
+		if held := mustReserve(t, b, text, 10); want == time.Minute && len(held) != 2 {
+			t.Fatalf("got %d chunks, want one of each value", len(held))
+		}
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, text), Max: 10}, nil)
+		if err != nil || got.Reason != queue.RateLimited || got.RetryAfter != want {
+			t.Fatalf("got %d chunks, reason %s, retry after %v, %v; want %v", len(got.Reservations), got.Reason, got.RetryAfter, err, want)
+		}
+		b.clock.pass(10 * time.Second)
+	}
+}
+
 // No interval of a rate has more reservations than it allows, whichever strategies ask and whenever the server is killed, and nothing
 // waits for longer than it must.
 func TestRatesHoldOverCrashes(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -19,6 +20,9 @@ func (s *sim) drawStrategy(depth int) string {
 		return pickOf(s, "Random", "Random", "OldestFirst", "NewestFirst", "CustomPriority")
 	}
 	inner := func() string { return s.drawStrategy(s.r.IntN(depth)) }
+	if s.rates != nil && s.rates.IntN(5) == 0 {
+		return s.drawRate(inner())
+	}
 	switch s.r.IntN(6) {
 	case 0:
 		return s.drawFilter(key, inner())
@@ -113,6 +117,13 @@ func (s *sim) refused(plan *strategy.Plan, err error) bool {
 
 func (s *sim) reserve() {
 	text := s.drawText()
+	for s.reserveBy(text) {
+	}
+}
+
+// reserveBy reserves by a strategy. When a rate holds everything back, the time that the answer names passes, or all but
+// a millisecond of it, so that a further reserve comes at the moment that matters. More says that there is to be one.
+func (s *sim) reserveBy(text string) (more bool) {
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
 	q := machine.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: s.drawConsumer(), Limited: queue.MaxLimited}
@@ -123,15 +134,23 @@ func (s *sim) reserve() {
 	got, err := s.shard.Reserve(ctx, q, nil)
 	q.Plan = s.numbered(text, q.Max)
 	if s.refused(q.Plan, err) {
-		return
+		return false
 	}
 	s.must("reserve", err)
 	if len(got.Reservations) == 0 {
 		s.adopt()
 	}
 	if s.obeys(&q, &got) {
+		s.m.rated(q.Plan)
 		s.checkReserved(&q, &got)
 	}
+	switch {
+	case s.rates == nil || !strings.Contains(text, "MaxRate"):
+		return false
+	case got.Reason == queue.RateLimited:
+		s.pass(got.RetryAfter - time.Duration(s.rates.IntN(2))*time.Millisecond)
+	}
+	return s.rates.IntN(8) > 0
 }
 
 // checkReserved plays the picks in the model: each has to be one that the first branch with something to give may give.
@@ -162,6 +181,7 @@ func (s *sim) checkReserved(q *machine.Request, got *machine.Reserved) {
 		if first, leaf := s.m.firstBeside(&branches[0], x, s.m.subs); first != x {
 			s.fail("reservation %d of %s by %s (%s), want one of %s", i, x.id, branches[0].Key(), leaf.Key(), first.id)
 		}
+		s.checkRates(&branches[0], x)
 		s.checkReservation(q, x, res)
 	}
 	if len(got.Reservations) == q.Max {
@@ -206,6 +226,7 @@ func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reser
 	s.equal("reservation", rest, want)
 
 	x.begin(s.now)
+	s.m.pace(x, s.now)
 	c.state = queue.ChunkReserved
 	c.hold = modelHold{token: t, deadline: res.Deadline, reserved: s.now, consumer: q.Consumer, made: s.m.roster.next()}
 	s.m.roster.hear(q.Consumer, s.now)
@@ -223,6 +244,17 @@ const manyDue = 30
 func (s *sim) checkEmpty(q *machine.Request, got *machine.Reserved) {
 	reason, after := s.m.empty(q.Plan, s.now)
 	s.checkNamed(q, got)
+	if reason == queue.AllLimited && (got.Reason == queue.AllLimited || got.Reason == queue.RateLimited) {
+		if !s.m.mayWait(q.Plan, s.now, got.RetryAfter) || (got.RetryAfter > 0) != (got.Reason == queue.RateLimited) {
+			alone, limited := s.m.rateWaits(q.Plan, s.now)
+			s.fail("nothing reserved: %s after %s; rates hold back %v, and %v that are at a limit; plan\n%s", got.Reason,
+				got.RetryAfter, alone, limited, q.Plan)
+		}
+		if got.Reason == queue.RateLimited {
+			s.tally.add("reserve that finds a rate", 1)
+		}
+		return
+	}
 	if got.Reason == reason && got.RetryAfter == after {
 		return
 	}

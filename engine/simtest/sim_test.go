@@ -33,6 +33,7 @@ type sim struct {
 	deep     []string        // strategies that nest deeply
 	recounts *rand.Rand
 	lists    *rand.Rand // draws the filters; nil: they are of one value
+	rates    *rand.Rand // draws rates; nil: no strategy has one
 	late     *rand.Rand // draws what concerns dead_deadlines; nil: queues say nothing of them
 	rounds   uint64     // of recounts, the most between two starts
 	tally    *tally
@@ -67,6 +68,9 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	if f == nil || !f.former {
 		s.lists, s.late = newRand(seed, 38), newRand(seed, 48)
 	}
+	if f == nil {
+		s.rates = newRand(seed, 58)
+	}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {
@@ -86,6 +90,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
 	s.m, s.evicted = newModel(settings), map[queue.Token]bool{}
+	s.m.now = func() queue.Time { return s.now }
 	s.m.tally = s.tally
 	step := 0
 	defer func() {
@@ -275,6 +280,11 @@ func (s *sim) wait() {
 	if s.chance(3) {
 		d = 25 * time.Hour
 	}
+	s.pass(d)
+}
+
+// pass lets so much time pass and ticks.
+func (s *sim) pass(d time.Duration) {
 	s.clock.pass(d)
 	s.now = s.clock.now()
 	s.log.add("wait %s", d)
