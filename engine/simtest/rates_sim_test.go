@@ -116,15 +116,16 @@ func (s *sim) checkRates(br *strategy.Branch, x *modelSub) {
 }
 
 // rateWaits are how long rates have submissions of a plan wait: those that nothing else holds back, and those that are
-// also at a limit. The latter stand behind either, and an answer may name either.
+// also at a limit or under a rule. The latter stand behind either, and an answer may name either.
 func (m *model) rateWaits(p *strategy.Plan, now queue.Time) (alone, limited []time.Duration) {
 	for i := range p.Branches {
 		p.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, x := range m.subs {
-				if !x.offered() || !x.matches(leaf) || m.ruling(x) != queue.Unruled {
+				if !x.offered() || !x.matches(leaf) {
 					continue
 				}
-				wait, atLimit := time.Duration(0), m.withheld(x) // the wait is for the last of its rates
+				wait := time.Duration(0) // for the last of its rates
+				atLimit := m.withheld(x) || m.ruling(x) != queue.Unruled
 				for _, l := range leaf.Limits {
 					if l.Of != strategy.Rate {
 						v, there := x.find(l.Key)
