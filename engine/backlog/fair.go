@@ -66,8 +66,8 @@ func admit(p *strategy.Plan, rates *rates, view func(*strategy.Branch) *View) er
 		br := &p.Branches[i]
 		if br.Fair != "" && view(br) == nil { // asked for one after the other, none makes room for the next
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
-				"This queue shares fairly in %d ways already, and each needs a ledger of its own: one for every Fair "+
-					"with another key, filter, limit or order. Use one of the strategies in use.", MaxLedgers)}
+				"This queue has %d ledgers of Fair already, the most that are allowed: one for every Fair with "+
+					"another key, filter, limit or order. Use one of the strategies in use.", MaxLedgers)}
 		}
 	}
 	return nil

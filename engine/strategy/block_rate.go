@@ -33,7 +33,7 @@ func (l *limited) check() error {
 	switch limit := l.limit; {
 	case limit.Of == Rate && limit.Burst > limit.Max:
 		return invalid(pointer, "has a MaxRate with a burst of %d, which is more than its max of %d; "+
-			"a burst may be as large as max", limit.Burst, limit.Max)
+			"lower burst to at most max, or raise max", limit.Burst, limit.Max)
 	case limit.Key == "" && l.missing != MissingUnlimited:
 		return invalid(pointer, "has a MaxRate with missing=%s, but without a key; give a key, or leave missing out", l.missing)
 	}

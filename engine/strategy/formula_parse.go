@@ -11,7 +11,7 @@ import (
 // parseFormula reads a whole source.
 func parseFormula(source, pointer string) (*Expression, error) {
 	if len(source) > MaxBytes {
-		return nil, invalid(pointer, "has %d bytes; at most %d are allowed", len(source), MaxBytes)
+		return nil, invalid(pointer, "has %d bytes; at most %d bytes are allowed: use a shorter expression", len(source), MaxBytes)
 	}
 	s, err := newScanner(source, pointer, "is wrong")
 	if err != nil {
@@ -243,7 +243,8 @@ func (f *formulaParser) atom() (*Term, error) {
 		return f.step(Term{Op: OpNumber, Number: value, at: t.at})
 	case t.kind == stringToken:
 		if len(t.text) > queue.MaxMetaValueBytes {
-			return nil, f.problem(t.at, "the string has %d bytes; no value has more than %d", len(t.text), queue.MaxMetaValueBytes)
+			return nil, f.problem(t.at, "the string has %d bytes, and no value that it could equal has more than %d bytes; "+
+				"use a shorter one", len(t.text), queue.MaxMetaValueBytes)
 		}
 		return f.step(Term{Op: OpText, Text: t.text, kind: textKind, at: t.at})
 	case t.is("("):

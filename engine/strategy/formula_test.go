@@ -97,7 +97,7 @@ var formulaErrors = []struct{ text, detail string }{
 	{"5 + 5min", "column 5: expected a finite number such as 10, 0.5 or 1e3 (no leading zeros, digits on both sides of a point), or a time such as 500ms, 30s, 5m, 2h or 1d; found 5min"},
 	{"1e999", "column 1: expected a finite number"},
 	{"1e306d", "column 1: expected a finite number"},
-	{`meta.a == "` + longValue + `"`, "column 11: the string has 257 bytes; no value has more than 256"},
+	{`meta.a == "` + longValue + `"`, "column 11: the string has 257 bytes, and no value that it could equal has more than 256 bytes; use a shorter one"},
 	{"\xff", "column 1: expected UTF-8, found the byte 0xff"},
 	{strings.Repeat("(", MaxNesting+1) + "1" + strings.Repeat(")", MaxNesting+1), "column 33: the expression nests deeper than 32 levels"},
 	{strings.Repeat("-", 100_000) + "1", "has 100001 bytes"},

@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		{"nodes of alternatives", alternatives(MaxBranches - 1), alternatives(MaxBranches + 1), errorCase{"", pointer, "has more than 128 blocks"}},
 		{"doubling", nest(6, `PreferDistinct("k%d", 1, `, "Random"), nest(7, `PreferDistinct("k%d", 1, `, "Random"), errorCase{"", pointer, "normalises to more than 64 branches"}},
 		{"doubling to the full depth", nest(MaxDepth-1, `PreferDistinct("k", 1%d, `, "Random"), nest(MaxDepth-1, `PreferDistinct("k%d", 1, `, "Random"), errorCase{"", pointer, "normalises to more than 64 branches"}},
-		{"bytes", "Random" + strings.Repeat(" ", MaxBytes-len("Random")), "Random" + strings.Repeat(" ", MaxBytes-len("Random")+1), errorCase{"", pointer, "has 65537 bytes (as it was sent or in canonical form); at most 65536 are allowed"}},
+		{"bytes", "Random" + strings.Repeat(" ", MaxBytes-len("Random")), "Random" + strings.Repeat(" ", MaxBytes-len("Random")+1), errorCase{"", pointer, "has 65537 bytes (as it was sent or in canonical form); at most 65536 bytes are allowed: use fewer"}},
 		{"key", `SelectOnly("` + longKey[1:] + `", 1, Random)`, `SelectOnly("` + longKey + `", 1, Random)`, errorCase{"", pointer, "has a key of 65 bytes"}},
 		{"value", `SelectOnly("k", "` + longValue[1:] + `", Random)`, `SelectOnly("k", "` + longValue + `", Random)`, errorCase{"", pointer, "found 257"}},
 		{"max", `MaxSimultaneous("k", 2147483647, Random)`, `MaxSimultaneous("k", 2147483648, Random)`, errorCase{"", pointer, "found 2147483648"}},
@@ -115,7 +115,7 @@ func TestLimitOfCanonicalForm(t *testing.T) {
 		t.Errorf("30 alternatives, canonical: %v", err)
 	}
 	_, err := Parse(sent(60))
-	errorCase{sent(60), pointer, "in canonical form); at most 65536 are allowed"}.check(t, "Parse", err)
+	errorCase{sent(60), pointer, "in canonical form); at most 65536 bytes are allowed"}.check(t, "Parse", err)
 }
 
 // The number of branches is exact however large the lists are that a naive normaliser would build on the way.

@@ -89,7 +89,8 @@ func finish(root block) (*Strategy, error) {
 }
 
 func tooLong(bytes int) error {
-	return invalid(pointer, "has %d bytes (as it was sent or in canonical form); at most %d are allowed", bytes, MaxBytes)
+	return invalid(pointer, "has %d bytes (as it was sent or in canonical form); at most %d bytes are allowed: "+
+		"use fewer blocks, or fewer and shorter values", bytes, MaxBytes)
 }
 
 // invalid is the error of one mistake; detail goes on from the pointer as a sentence.

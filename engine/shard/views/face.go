@@ -87,8 +87,8 @@ func (v *Views) noRoom(asked bool, promised uint64) error {
 	}
 	*count++
 	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
-		"The strategy needs an index of its own of about %d MiB in memory, and of %d MiB for such "+
-			"indexes %d are in use. %s", (promised>>20)+1, of.most>>20, max(of.used.Load(), 0)>>20, why)}
+		"The strategy needs an index of its own of about %d MiB in memory, and such indexes take %d MiB of the %d MiB "+
+			"that they may take. %s", (promised>>20)+1, max(of.used.Load(), 0)>>20, of.most>>20, why)}
 }
 
 // count tells the server how much the shard's views take now. The mutex is held.
