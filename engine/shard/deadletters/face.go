@@ -36,7 +36,7 @@ func Face(door shell.Door[*Part], history sync.Locker, endings Endings) *Letters
 
 // Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of
 // the indexes that are not dead stay as they are. A submission that completed with dead chunks is
-// open again. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
+// open again. It returns after the commit. The indexes ascend.
 func (l *Letters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32,
 	acts ...queue.Act) (n int, err error) {
 	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkRedrive}, acts...)

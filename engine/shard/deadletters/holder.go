@@ -1,6 +1,8 @@
 package deadletters
 
 import (
+	"slices"
+
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -71,8 +73,16 @@ type Fate struct {
 	To     string
 }
 
-// Decide encodes what happens to dead letters that were taken.
+// Decide encodes what happens to dead letters that were taken, in as many ops as it takes: one with more than
+// journal.MaxRedrive chunks could not be read again, and the shard would stop at its own journal.
 func (h *Holder) Decide(fate Fate, indexes []uint32, now queue.Time) {
+	for some := range slices.Chunk(indexes, journal.MaxRedrive) {
+		h.decide(fate, some, now)
+	}
+}
+
+// decide encodes one op.
+func (h *Holder) decide(fate Fate, indexes []uint32, now queue.Time) {
 	switch m, r := h.p.m, h.r; fate.Action {
 	case queue.BulkRedrive:
 		m.Encode(now).Redrive(journal.Redrive{Seq: r.Seq, Indexes: indexes})
@@ -113,9 +123,12 @@ func (p *Part) Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now que
 			taken = append(taken, index)
 		}
 	}
-	if len(taken) > 0 && !dry {
-		p.m.Encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.Seq, ID: r.ID, Indexes: taken})
-		p.intend(r, nil, taken)
+	if dry {
+		return len(taken)
+	}
+	for some := range slices.Chunk(taken, journal.MaxRedrive) {
+		p.m.Encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.Seq, ID: r.ID, Indexes: some})
+		p.intend(r, nil, some)
 	}
 	return len(taken)
 }
