@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -65,6 +66,56 @@ func TestPurgeOfACustomer(t *testing.T) {
 		if _, err := e.Submission(ctx, id); (err == nil) != stays || err != nil && queue.CodeOf(err) != queue.CodeUnknownSubmission {
 			t.Fatalf("submission %s: %v, want that it is there: %t", id, err, stays)
 		}
+	}
+}
+
+// A deletion that another caller ordered and that cannot be done now does not end a purge. It is done when that is
+// possible again.
+func TestPurgeBesideADeletionThatIsStuck(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e, _ := bulkEngine(t, 0)
+	q := queueAt(e, DefaultQueue)
+	of := func(customer int64) queue.SubmissionID {
+		s, _, err := q.Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}, OperationsPerChunk: 1,
+			Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(customer)}}})
+		fatal(t, err)
+		return s.ID
+	}
+	stuck, purged := of(8), []queue.SubmissionID(nil)
+	for range queue.MaxDeletions + 10 { // more than one page: the deletions behind the first come before the second
+		purged = append(purged, of(7))
+	}
+	erase, damaged := q.shard.Deletions.Erase, true
+	q.shard.Deletions.Erase = func(ctx context.Context, id queue.SubmissionID) error {
+		if id == stuck && damaged {
+			return errors.New("its row cannot be read")
+		}
+		return erase(ctx, id)
+	}
+	if err := q.Submissions.Delete(ctx, stuck, true); err == nil {
+		t.Fatal("the deletion that is stuck went well")
+	}
+	id := startBulk(t, e, queue.BulkRequest{Action: queue.BulkPurge, Filter: queue.BulkFilter{
+		Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(7)}}}})
+	for range 10 {
+		e.bulks.step(ctx)
+	}
+	wantBulk(t, "beside the deletion that is stuck", e, id, queue.BulkCompleted, uint64(len(purged)), 0, 0)
+	for _, id := range purged {
+		if _, err := e.Submission(ctx, id); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+			t.Errorf("submission %s of the customer: %v, want that it is gone", id, err)
+		}
+	}
+	if _, err := e.Submission(ctx, stuck); err != nil {
+		t.Errorf("the submission whose deletion is stuck: %v, want that it is there", err)
+	}
+	damaged = false
+	if err := q.shard.Deletions.Due(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := e.Submission(ctx, stuck); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+		t.Errorf("when it can be deleted again: %v, want that it is gone", err)
 	}
 }
 
