@@ -195,7 +195,7 @@ func (q *Queue) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reser
 
 func (q *Queue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	if q.many.Load() != nil {
-		if err := countsInOne(r.Plan); err != nil {
+		if err := countsInOne(r.Plan, false); err != nil {
 			return ReserveResult{Reservations: dst}, err
 		}
 	}

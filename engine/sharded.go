@@ -55,6 +55,7 @@ type Sharded struct {
 	count   atomic.Int32                 // shards
 	groups  *groups
 	heads   remembered
+	counts  *together
 
 	deleting  atomic.Bool
 	preparing atomic.Int32 // the number of the shard that is just being made; 0: none is
@@ -99,6 +100,7 @@ func rowName(queueName string, number int) string {
 // emptySharded is a Sharded that has no shards and no groups yet.
 func emptySharded(e *Engine, name string) *Sharded {
 	s := &Sharded{e: e, name: name, groups: newGroups()}
+	s.counts = &together{s: s, id: e.options.Seed()}
 	for i := range s.rows {
 		s.rows[i] = rowName(name, i+1)
 	}

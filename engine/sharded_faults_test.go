@@ -195,7 +195,7 @@ func TestRefusedWhileOneShardServes(t *testing.T) {
 	e, w = openSharded(t, dir, 2)
 	defer closed(t, e)
 	for _, strategy := range []string{
-		`Fair("group", Random)`, `MaxSimultaneous("company", 2, Random)`,
+		`Fair("group", Random)`, `MaxRate("company", 2, "1s", Random)`,
 		fmt.Sprintf(`SelectAny("group", [%q, %q], Fair("company", Random))`, groups[true], groups[false]),
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid {

@@ -206,7 +206,7 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 // reserveBeside begins the reserve of an exchange together with its results, if several shards may give something: by Random it
 // draws, if it knows the weights, and otherwise it looks at the shards. nil: the reserve comes after the results.
 func reserveBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []queue.Reservation) *merging {
-	if r == nil || mergeable(r.Plan) != nil {
+	if r == nil || w.s.mergeable(r.Plan) != nil {
 		return nil
 	}
 	of := w.s.serving(r.Plan)

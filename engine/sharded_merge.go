@@ -38,6 +38,9 @@ type merging struct {
 	mute  []bool           // a shard failed, or gave nothing although it was its turn
 	turns []merge.Turn
 
+	keys  []queue.MetaKey // that the shards count together for this call
+	grace queue.Time      // until then a shard may not know all that consumers hold; 0: all do
+
 	pause time.Duration   // before the next try after one that got nothing of what there was
 	more  <-chan struct{} // ends the wait: the groups that the plan names may be in other shards
 }
@@ -69,6 +72,21 @@ func (m *merging) take() {
 	clear(m.mute)
 	m.lookAtAll()
 	m.followAll()
+}
+
+// counting calls fn, while the shards count together if the plan limits what several of them have. It does not if that is
+// impossible (m.err), or a shard may not know all that consumers hold (m.grace).
+func (m *merging) counting(fn func()) (did bool) {
+	if len(m.keys) == 0 {
+		fn()
+		return true
+	}
+	var err error
+	m.grace, err = m.of.counts.during(m.keys, func() { fn(); did = true })
+	if err != nil {
+		m.err = err
+	}
+	return did
 }
 
 // randomly says that weights are all that the call needs to know of the shards.
@@ -234,7 +252,9 @@ func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 		request := m.request(m.plans[b], t.Most)
 		request.Turn = &t.Turn
 		_, heads[i] = m.takeFrom(t.Shard, b, request)
-		got[i] = len(m.got) - before
+		if got[i] = len(m.got) - before; got[i] > 0 && len(m.keys) > 0 {
+			m.of.counts.hearOf(numberOf(m.shards[t.Shard]))
+		}
 	}
 	return got, heads
 }
@@ -402,13 +422,32 @@ func (m *merging) rest(over <-chan time.Time) (again bool) {
 
 // result is the answer. Without chunks it has the reason of the shard that may have something first. Each shard is asked
 // for its reason by a reserve, which may find what has just come.
-func (m *merging) result() (ReserveResult, error) {
-	out := ReserveResult{Reservations: m.got, Unusable: m.asked.Unusable}
-	if m.err != nil && len(m.got) == m.from {
-		return out, m.err
+func (m *merging) result() (out ReserveResult, err error) {
+	out = ReserveResult{Reservations: m.got, Unusable: m.asked.Unusable}
+	if len(m.got) > m.from || m.err != nil {
+		return out, m.errIfNone()
 	}
+	if !m.counting(func() { out = m.reason(out) }) {
+		if m.grace == 0 {
+			return out, m.err
+		}
+		out.Reason, out.RetryAfter = queue.RestartGrace, m.grace.Sub(queue.At(m.of.e.options.Now()))
+	}
+	return out, nil
+}
+
+// errIfNone is why there are no chunks. With chunks it is no matter that a shard has failed.
+func (m *merging) errIfNone() error {
+	if len(m.got) > m.from {
+		return nil
+	}
+	return m.err
+}
+
+// reason asks the shards why there is nothing. They may give what has just come.
+func (m *merging) reason(out ReserveResult) ReserveResult {
 	for i, of := range m.shards {
-		if m.mute[i] || len(m.got) > m.from {
+		if m.mute[i] || len(m.got) > m.from { // an earlier one has given what has just come
 			continue
 		}
 		why, _ := m.takeFrom(i, -1, m.request(m.asked.Plan, m.asked.Max))
@@ -428,7 +467,7 @@ func (m *merging) result() (ReserveResult, error) {
 	if out.Reason != queue.AllLimited {
 		out.Limited = nil
 	}
-	return out, nil
+	return out
 }
 
 // sooner says whether a shard may have something before those that were asked so far.

@@ -10,6 +10,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,7 +56,9 @@ const partlyMost = time.Second
 // reserveFrom reserves from the shards that serve. If a plan names groups, it also returns when more groups come.
 func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *serving, wait time.Duration, more <-chan struct{},
 	dst []queue.Reservation) (ReserveResult, error) {
+	keys := crossKeys(r.Plan)
 	switch {
+	case len(keys) > 0: // the shards count together, even if the call is about one of them
 	case of.whole:
 		asked := *r
 		if asked.Wait = wait; of.partly {
@@ -71,17 +74,20 @@ func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *servin
 		}
 		return out, err
 	}
-	if err := mergeable(r.Plan); err != nil {
+	if err := s.mergeable(r.Plan); err != nil {
 		return ReserveResult{Reservations: dst}, err
 	}
 	m := newMerging(ctx, s, of.shards, r, dst)
-	if of.partly {
+	if m.keys = keys; len(keys) > 0 && wait > 0 {
+		defer s.counts.wait()()
+	}
+	if of.partly || of.none {
 		m.more = more
 	}
 	var over <-chan time.Time
 	for {
-		m.take()
-		if m.err != nil || len(m.got) > m.from || wait == 0 {
+		m.counting(m.take)
+		if m.err != nil || m.grace > 0 || len(m.got) > m.from || wait == 0 {
 			return m.result()
 		}
 		if over == nil {
@@ -242,8 +248,9 @@ func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few, partly bool) {
 	return numbers, few, few && partly
 }
 
-// mergeable refuses what several shards cannot do exactly: limits and shares by another key than the group, and scores.
-func mergeable(plan *strategy.Plan) error {
+// mergeable refuses what several shards cannot do exactly: scores, shares and rates by another key than the group, and on
+// several nodes all that counts by another key.
+func (s *Sharded) mergeable(plan *strategy.Plan) error {
 	for i := range plan.Branches {
 		switch br := &plan.Branches[i]; {
 		case br.Scored != nil:
@@ -252,28 +259,40 @@ func mergeable(plan *strategy.Plan) error {
 			return notMerged("Fair(%q, ...) shares out the chunks of one shard only", br.Fair)
 		}
 	}
-	return countsInOne(plan)
+	return countsInOne(plan, !s.Spread())
 }
 
 // countsInOne refuses a plan with limits that one shard cannot keep, as others have chunks of the same values, too.
-func countsInOne(plan *strategy.Plan) (err error) {
+// together says that the shards count what is in flight together.
+func countsInOne(plan *strategy.Plan, together bool) (err error) {
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
-				if l.Percent > 0 {
+				_, lacking := queue.LackedBy(l.Key)
+				switch {
+				case l.Percent > 0:
 					err = queue.Invalid("/strategy", "has a limit of %s, a share of the chunks in flight in a queue that "+
 						"has several shards, which count apart; give a number", l.String())
-				} else if l.Key != queue.GroupKey {
+				case l.Key == queue.GroupKey || together && l.Of == strategy.Simultaneous && !lacking:
+				case lacking || l.Of != strategy.Simultaneous:
 					err = notMerged("%s counts chunks that several shards have", l.String())
+				default:
+					err = notTogether(l.String())
 				}
 			}
-			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey {
-				err = notMerged("PreferDistinct(%q, ...) counts chunks that several shards have", leaf.Fewest)
+			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey && !together {
+				err = notTogether(fmt.Sprintf("PreferDistinct(%q, ...)", leaf.Fewest))
 			}
 			return err == nil
 		})
 	}
 	return err
+}
+
+// notTogether refuses what shards of one node count together.
+func notTogether(what string) error {
+	return queue.Invalid("/strategy", "cannot be kept exactly: %s counts chunks of all shards of the queue. That is possible if the "+
+		"call names the whole queue, and all its shards are on one node. Otherwise use the key %q", what, queue.GroupKey)
 }
 
 func notMerged(what string, args ...any) error {

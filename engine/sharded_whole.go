@@ -85,5 +85,5 @@ func (x *Sharding) ShardOfStrategy(ctx context.Context, name string, raw []byte)
 	case few && len(numbers) == 1:
 		return numbers[0], nil
 	}
-	return 0, mergeable(asked.Plan)
+	return 0, s.mergeable(asked.Plan)
 }

@@ -119,8 +119,8 @@ func (m *model) auditTerms() {
 			if w := want[queue.MetaEntry{Key: key, Value: c.Value}]; w != c {
 				m.fatalf("%s=%v counts %+v, want %+v", key, c.Value, c, w)
 			}
-			if n := m.b.Values.Counts(key, c.Value)[strategy.Simultaneous]; uint64(n) != c.InFlight {
-				m.fatalf("InFlight(%s=%v) = %d, want %d", key, c.Value, n, c.InFlight)
+			if n, want := m.b.Values.Counts(key, c.Value)[strategy.Simultaneous], m.inFlight(key, c.Value); n != want {
+				m.fatalf("InFlight(%s=%v) = %d, want %d", key, c.Value, n, want)
 			}
 			return true
 		})

@@ -144,12 +144,18 @@ func (v *values) taken(t *term) {
 	if t.counters[strategy.Simultaneous].raise(1) {
 		v.shutGates(t, strategy.Simultaneous)
 	}
+	if v.together != nil {
+		v.together.note(t)
+	}
 }
 
 // landed counts chunks of the value that are no longer in flight, and opens the gates that this allows.
 func (v *values) landed(t *term, chunks uint32) {
 	if t.counters[strategy.Simultaneous].lower(chunks) {
 		v.openGates(t, strategy.Simultaneous)
+	}
+	if v.together != nil {
+		v.together.note(t)
 	}
 }
 

@@ -31,6 +31,7 @@ type model struct {
 	draft    *modelDraft
 	recounts modelRecount
 	rates    modelRates
+	beside   modelTogether
 }
 
 type modelSub struct {
@@ -87,7 +88,7 @@ func (m *model) inFlight(key string, value queue.MetaValue) (n uint32) {
 			n += uint32(x.count(held))
 		}
 	}
-	return n
+	return n + m.beside.others[queue.MetaEntry{Key: key, Value: value}]
 }
 
 // find is the value of a key. A key with "!" behind it is the lack of it.
@@ -491,6 +492,7 @@ func (m *model) restart() {
 	into.Rules.SetAll(m.whole)
 	m.b, m.draft = into, nil
 	m.recounts.walking, m.recounts.comparing = false, false
+	m.beside = modelTogether{}
 	clear(m.asleep)
 	for _, x := range m.subs {
 		clear(x.by)
@@ -544,6 +546,9 @@ func (m *model) live(steps, most int, seed uint64) {
 		}
 		if seed%3 == 1 && m.r.IntN(4) == 0 {
 			m.pass()
+		}
+		if seed%7 >= 4 && m.r.IntN(4) == 0 {
+			m.together()
 		}
 		m.wake()
 		m.recount()

@@ -171,7 +171,7 @@ func (r *recount) sumOf(t *term) *valueSum {
 	sum := &r.sums[page][t.number%sumsPage]
 	if sum.of == nil {
 		sum.of = t
-		sum.Available, sum.InFlight, sum.Submissions = -int64(t.available), -int64(t.inFlight()), -int64(t.all)
+		sum.Available, sum.InFlight, sum.Submissions = -int64(t.available), -int64(t.own()), -int64(t.all)
 		for book, covered := range t.covered {
 			sum.Covered[book] = [2]int64{-int64(covered[0]), -int64(covered[1])}
 		}
@@ -203,7 +203,7 @@ func (r *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (n
 		if page := r.sums[number/sumsPage]; page != nil && page[number%sumsPage].of == t {
 			d = page[number%sumsPage].ValueSums
 		} else if t != nil && t.all == 0 { // no submission has it: views ask for it
-			d = ValueSums{Available: -int64(t.available), InFlight: -int64(t.inFlight())}
+			d = ValueSums{Available: -int64(t.available), InFlight: -int64(t.own())}
 			for book, covered := range t.covered {
 				d.Covered[book] = [2]int64{-int64(covered[0]), -int64(covered[1])}
 			}
@@ -327,7 +327,7 @@ func (r *rulings) InBook(book int, ruling queue.Ruling) uint64 { return r.chunks
 // Kept are the counters of one value.
 func (r *recount) Kept(entry queue.MetaEntry) (kept ValueSums) {
 	if t := r.values.find(entry.Key, entry.Value); t != nil {
-		kept = ValueSums{Available: int64(t.available), InFlight: int64(t.inFlight()), Submissions: int64(t.all)}
+		kept = ValueSums{Available: int64(t.available), InFlight: int64(t.own()), Submissions: int64(t.all)}
 		for book, covered := range t.covered {
 			kept.Covered[book] = [2]int64{int64(covered[0]), int64(covered[1])}
 		}

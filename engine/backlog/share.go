@@ -286,7 +286,7 @@ func (s *share) busy(number uint32) bool {
 		sub := v.subs.withSeq(value)
 		return sub != nil && sub.inFlight > 0
 	}
-	return value != none && v.Values.list[value].inFlight() > 0
+	return value != none && v.Values.list[value].own() > 0
 }
 
 // clear gives up what an empty tenant has of the arms. Of an inner division that has many

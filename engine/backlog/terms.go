@@ -58,10 +58,11 @@ type values struct {
 	moved    []gateRef // scratch: gates whose counters passed a number of their bands
 	settings map[queue.MetaEntry]queue.ValueSettings
 	defaults map[queue.MetaKey]queue.ValueSettings
-	limited  int     // values and defaults that have a limit: an operator's, or that of a rule
-	room     uint64  // how often an operator's limit may have got room
-	Rates    rates   // that limit reservations per time
-	lacked   []*term // that count submissions for the lack of a key
+	limited  int       // values and defaults that have a limit: an operator's, or that of a rule
+	room     uint64    // how often an operator's limit may have got room
+	Rates    rates     // that limit reservations per time
+	lacked   []*term   // that count submissions for the lack of a key
+	together *together // nil: no key is counted together with other backlogs
 }
 
 func newValues(subs *submissions, rules *rulings, frames *frames) values {
@@ -81,6 +82,7 @@ func (v *values) intern(name queue.MetaKey, value queue.MetaValue) *term {
 		t.counters[of].limit = queue.NoLimit
 	}
 	t.counters[strategy.Simultaneous].limit, t.ruling = v.limitOf(entry), v.rules.rulingsOf(entry)
+	t.counters[strategy.Simultaneous].count = t.elsewhere()
 	for of := range t.counters {
 		tally{t, strategy.Measure(of)}.foresee()
 	}
@@ -113,6 +115,9 @@ func (v *values) internKey(name queue.MetaKey) *metaKey {
 func (v *values) release(t *term) {
 	if t.all > 0 || t.uses > 0 {
 		return
+	}
+	if n := t.elsewhere(); n > 0 { // a gate that goes is open
+		v.correct(tally{t, strategy.Simultaneous}, -int64(n))
 	}
 	v.dropGroups(t)
 	for _, gates := range t.gates {

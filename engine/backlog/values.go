@@ -26,7 +26,7 @@ func (v *values) Of(key queue.MetaKey, value queue.MetaValue) ValueCount {
 func (t *term) count(r *rulings) ValueCount {
 	n := t.amounts(r)
 	return ValueCount{
-		Value: t.value, InFlight: uint64(t.inFlight()), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked,
+		Value: t.value, InFlight: uint64(t.own()), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked,
 		Submissions: int(t.all),
 	}
 }

@@ -46,7 +46,7 @@ func (v *values) lack(key *metaKey) {
 	}
 	flying := v.subs.flying
 	for _, other := range key.of.terms {
-		flying -= uint64(other.inFlight())
+		flying -= uint64(other.own())
 	}
 	t.counters[strategy.Simultaneous].count = uint32(flying)
 	v.lacked = append(v.lacked, t)

@@ -1,0 +1,124 @@
+package backlog
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// together is for keys that several backlogs of one queue count together. Each counter of such a key has what is in
+// flight here and what is in flight in the others. So limits, gates and orders by count need not know about it.
+//
+//	here: taken, landed ─► changed ─► OwnCounts ─► the caller, which knows all backlogs
+//	                                               │
+//	counters here ◄─ correct ◄─ CountOthers ◄──────┘
+//
+// What is in flight here is said as a number and not as a difference. So a backlog that is a new one after a restart
+// says all its numbers, and the rest follows from that.
+type together struct {
+	id      uint64 // of the whole of backlogs
+	keys    []queue.MetaKey
+	others  map[queue.MetaEntry]uint32
+	changed map[queue.MetaEntry]struct{}
+	lost    bool // there were too many changes to remember
+}
+
+// changedMost is how many changed values are remembered. If no one asks for them for long, the next answer has all.
+const changedMost = 50_000
+
+// OwnCount is how many chunks of a value are in flight in one backlog.
+type OwnCount struct {
+	queue.MetaEntry
+	InFlight uint32
+}
+
+// CountTogether has the keys counted together with the backlogs that have the same id. fresh says that this begins
+// now: OwnCounts has all counts, and nothing is known of the others.
+func (v *values) CountTogether(id uint64, keys []queue.MetaKey) (fresh bool) {
+	if x := v.together; x != nil && x.id == id && !x.lost && slices.Equal(x.keys, keys) {
+		return false
+	}
+	v.countAlone()
+	v.together = &together{id: id, keys: slices.Clone(keys), others: map[queue.MetaEntry]uint32{},
+		changed: map[queue.MetaEntry]struct{}{}}
+	for _, name := range keys {
+		if key := v.keys[name]; key != nil {
+			for _, t := range key.terms {
+				if t.inFlight() > 0 {
+					v.together.changed[queue.MetaEntry{Key: name, Value: t.value}] = struct{}{}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// countAlone is the inverse of CountTogether.
+func (v *values) countAlone() {
+	if v.together == nil {
+		return
+	}
+	for _, entry := range slices.Collect(maps.Keys(v.together.others)) {
+		v.CountOthers(OwnCount{entry, 0})
+	}
+	v.together = nil
+}
+
+// OwnCounts appends the counts that may have changed since the last call to dst.
+func (v *values) OwnCounts(dst []OwnCount) []OwnCount {
+	if v.together == nil {
+		return dst
+	}
+	for entry := range v.together.changed {
+		n := uint32(0)
+		if t := v.find(entry.Key, entry.Value); t != nil {
+			n = t.own()
+		}
+		dst = append(dst, OwnCount{entry, n})
+	}
+	clear(v.together.changed)
+	return dst
+}
+
+// CountOthers notes how many chunks of a value are in flight in the other backlogs. Gates open and shut by it.
+func (v *values) CountOthers(n OwnCount) {
+	if v.together == nil { // it is a new backlog, which CountTogether is about to find
+		return
+	}
+	before := v.together.others[n.MetaEntry]
+	if n.InFlight == before {
+		return
+	}
+	if n.InFlight == 0 {
+		delete(v.together.others, n.MetaEntry)
+	} else {
+		v.together.others[n.MetaEntry] = n.InFlight
+	}
+	if t := v.find(n.Key, n.Value); t != nil {
+		v.correct(tally{t, strategy.Simultaneous}, int64(n.InFlight)-int64(before))
+	}
+}
+
+// elsewhere is how many chunks of the term are in flight in the other backlogs.
+func (t *term) elsewhere() uint32 {
+	if all := t.key.values.together; all != nil {
+		return all.others[queue.MetaEntry{Key: t.key.name, Value: t.value}]
+	}
+	return 0
+}
+
+// own is how many chunks of the term are in flight here.
+func (t *term) own() uint32 { return t.inFlight() - t.elsewhere() }
+
+// note remembers that the count of a term changed.
+func (x *together) note(t *term) {
+	if x.lost || !slices.Contains(x.keys, t.key.name) {
+		return
+	}
+	if x.changed[queue.MetaEntry{Key: t.key.name, Value: t.value}] = struct{}{}; len(x.changed) > changedMost {
+		x.lost = true
+		clear(x.changed)
+	}
+}

@@ -1,0 +1,227 @@
+package engine
+
+// Limits by a key that is not the group. A value of such a key can have chunks in several shards, so the shards count it
+// together: each shard's counters have what the other shards have in flight, too (package backlog, together.go).
+//
+//	reserve by user ─► lock ─► shards tell what changed ─► each hears of the others' changes ─► take ─► … ─► unlock
+//
+// The lock is held by one reserve at a time of those that count so. What it takes is told to the other shards before the
+// next of them is asked. Other reserves and results need no lock: what they take or finish is found when the next reserve
+// begins. So no limit is exceeded, and a finished chunk may count for a moment longer.
+//
+// All shards have to be on this node. A shard that does not serve keeps its last counts, so that limits hold without it.
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// together are the counts of some keys over all shards of a queue.
+type together struct {
+	s  *Sharded
+	id uint64 // of this Sharded: a shard that counted for another one begins again
+
+	mu     sync.Mutex // held by a reserve that counts so
+	keys   []queue.MetaKey
+	total  map[queue.MetaEntry]uint32
+	shards [queue.MaxQueueShards]counted
+
+	waits   sync.Mutex
+	waiting int  // calls that wait for less to be in flight; guarded by waits
+	hearing bool // keepHearing runs; guarded by waits
+}
+
+// counted is what one shard counts.
+type counted struct {
+	own   map[queue.MetaEntry]uint32   // what it has in flight
+	stale map[queue.MetaEntry]struct{} // counts of the others that it does not know yet
+}
+
+// crossKeys are the keys other than the group that a plan counts chunks by, in order.
+func crossKeys(plan *strategy.Plan) (keys []queue.MetaKey) {
+	for i := range plan.Branches {
+		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+			for _, l := range leaf.Limits {
+				if l.Key != queue.GroupKey {
+					keys = append(keys, l.Key)
+				}
+			}
+			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey {
+				keys = append(keys, leaf.Fewest)
+			}
+			return true
+		})
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// during has all shards know all counts, and calls fn with the lock held. It does not if a shard may not know all that
+// consumers hold until some moment (grace).
+func (x *together) during(keys []queue.MetaKey, fn func()) (grace queue.Time, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, key := range keys {
+		if !slices.Contains(x.keys, key) { // from now on it is counted so, which costs the shards little
+			x.keys = slices.Sorted(slices.Values(append(slices.Clone(x.keys), key)))
+		}
+	}
+	if grace, err = x.hear(); err == nil && grace == 0 {
+		fn()
+	}
+	return grace, err
+}
+
+// hear has all shards know all counts. x.mu is held.
+func (x *together) hear() (grace queue.Time, err error) {
+	all, _ := x.s.shards()
+	if x.total == nil {
+		x.total = map[queue.MetaEntry]uint32{}
+	}
+	for i, q := range all {
+		if q == nil {
+			continue
+		}
+		until, err := x.listen(i, q)
+		if err != nil {
+			return 0, err
+		}
+		grace = max(grace, until)
+	}
+	for i, q := range all {
+		if q != nil {
+			if err := x.tell(i, q); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return grace, nil
+}
+
+// hearOf has all shards know what one of them has counted since the last time. x.mu is held.
+func (x *together) hearOf(number int) {
+	all, _ := x.s.shards()
+	if q := all[number-1]; q != nil {
+		if _, err := x.listen(number-1, q); err != nil {
+			return // the shard gives nothing any more
+		}
+	}
+	for i, q := range all {
+		if q != nil && i != number-1 {
+			_ = x.tell(i, q)
+		}
+	}
+}
+
+// listen learns what a shard has counted.
+func (x *together) listen(i int, q *Queue) (grace queue.Time, err error) {
+	c := &x.shards[i]
+	now, err := shard.CountTogether(q.shard, x.id, x.keys)
+	if err != nil {
+		return 0, err
+	}
+	if now.Fresh {
+		known := map[queue.MetaEntry]struct{}{}
+		for _, n := range now.Own {
+			known[n.MetaEntry] = struct{}{}
+		}
+		for entry := range c.own {
+			if _, is := known[entry]; !is {
+				now.Own = append(now.Own, backlog.OwnCount{MetaEntry: entry})
+			}
+		}
+		c.stale = map[queue.MetaEntry]struct{}{}
+		for entry := range x.total {
+			c.stale[entry] = struct{}{}
+		}
+	}
+	for _, n := range now.Own {
+		x.note(i, n)
+	}
+	return now.Grace, nil
+}
+
+// note keeps the count of a value in one shard, which the others have to know.
+func (x *together) note(i int, n backlog.OwnCount) {
+	c := &x.shards[i]
+	before := c.own[n.MetaEntry]
+	if n.InFlight == before {
+		return
+	}
+	if c.own == nil {
+		c.own = map[queue.MetaEntry]uint32{}
+	}
+	c.own[n.MetaEntry] = n.InFlight
+	if n.InFlight == 0 {
+		delete(c.own, n.MetaEntry)
+	}
+	x.total[n.MetaEntry] += n.InFlight - before
+	if x.total[n.MetaEntry] == 0 {
+		delete(x.total, n.MetaEntry)
+	}
+	for k := range int(x.s.count.Load()) {
+		if k == i {
+			continue
+		}
+		if x.shards[k].stale == nil {
+			x.shards[k].stale = map[queue.MetaEntry]struct{}{}
+		}
+		x.shards[k].stale[n.MetaEntry] = struct{}{}
+	}
+}
+
+// tell has a shard know what the others have in flight.
+func (x *together) tell(i int, q *Queue) error {
+	c := &x.shards[i]
+	if len(c.stale) == 0 {
+		return nil
+	}
+	counts := make([]backlog.OwnCount, 0, len(c.stale))
+	for entry := range c.stale {
+		counts = append(counts, backlog.OwnCount{MetaEntry: entry, InFlight: x.total[entry] - c.own[entry]})
+	}
+	clear(c.stale)
+	return shard.CountOthers(q.shard, counts)
+}
+
+// hearEvery is how soon a call that waits learns that another shard has less in flight.
+const hearEvery = 10 * time.Millisecond
+
+// wait has the shards hear of each other while a call waits. The caller calls the result when its wait is over.
+func (x *together) wait() (over func()) {
+	x.waits.Lock()
+	defer x.waits.Unlock()
+	if x.waiting++; !x.hearing {
+		x.hearing = true
+		go x.keepHearing()
+	}
+	return func() {
+		x.waits.Lock()
+		defer x.waits.Unlock()
+		x.waiting--
+	}
+}
+
+// keepHearing ends soon after the last call that waits.
+func (x *together) keepHearing() {
+	tick := time.NewTicker(hearEvery)
+	defer tick.Stop()
+	for x.hears() {
+		_, _ = x.during(nil, func() {}) // a shard that does not serve is found by the call itself
+		<-tick.C
+	}
+}
+
+// hears says whether calls wait, and notes that no one hears any more if none does.
+func (x *together) hears() bool {
+	x.waits.Lock()
+	defer x.waits.Unlock()
+	x.hearing = x.waiting > 0
+	return x.hearing
+}
