@@ -21,7 +21,7 @@ func TestReplayMeasuresNoRun(t *testing.T) {
 	}
 	r := m.LiveSeq(1)
 	end := func(replay bool, index uint32) uint64 {
-		slot := m.Holds.Add(&r.Holds, reserver.Hold{Seq: 1, Index: index, Counted: true, Reserved: m.Now}, "c")
+		slot := m.Holds.Add(&r.Holds, reserver.Hold{Sequence: uint64(index) + 1, Seq: 1, Index: index, Counted: true, Reserved: m.Now}, "c")
 		m.Now = m.Now.Add(time.Second)
 		m.Replay = replay
 		m.timed(r, slot)
