@@ -123,6 +123,10 @@ func setGroup(ctx context.Context, q *Queue, set journal.Set, guard GroupGuard) 
 	defer q.values.change.Unlock()
 	set.Version = 0
 	now, there := q.shard.Settings.Group(set.Name)
+	if set.Moves = q.shard.Settings.GroupRow(set.Name).Moves; set.Moves.Gone {
+		return false, queue.GroupMoved(set.Name, int(set.Moves.To))
+	}
+	set.Moves.Unset = false
 	before, after := groupSettings(&now), groupSettings(&set)
 	switch err := guard(before); {
 	case err != nil:
@@ -146,6 +150,9 @@ func deleteGroup(ctx context.Context, q *Queue, name string, guard GroupGuard) e
 		return err
 	}
 	set := journal.Set{Kind: journal.SetGroup, Name: name, Changed: queue.At(q.e.options.Now())}
+	if set.Moves = q.shard.Settings.GroupRow(name).Moves; set.Moves.Gone {
+		return queue.GroupMoved(name, int(set.Moves.To))
+	}
 	if q.many.Load() != nil { // the catalogue goes on to say which shard has it
 		set.Version, set.Deleted = 1, true
 	}

@@ -58,6 +58,13 @@ func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 		if err := beneath("/template", many.belongs(p.q, &def.Template)); err != nil {
 			return info, false, err
 		}
+		// While a group leaves, no one changes what is set for values: a schedule comes before that, or behind it.
+		p.q.values.change.Lock()
+		defer p.q.values.change.Unlock()
+		group := def.Template.Meta.GroupOf()
+		if moves := p.q.shard.Settings.GroupRow(group).Moves; moves.Gone {
+			return info, false, queue.GroupMoved(group, int(moves.To))
+		}
 	}
 	if group := def.Template.Meta.GroupOf(); group != "" && p.q.config.Load().GroupMustExist {
 		if _, created := p.q.shard.Settings.Group(group); !created {

@@ -8,6 +8,7 @@ package engine
 //	reserve   ─► the shards' heads, merged branch by branch                                  (sharded_reserve.go)
 //	complete, fail, extend, release, exchange ─► the shards that the ids name                (sharded_finish.go)
 //	settings  ─► all shards                                                                  (sharded_settings.go)
+//	a group moves to another shard when nothing of it is open                                (sharded_moves.go)
 //	another shard is prepared when there is little room for new groups                       (sharded_room.go)
 //	anything else of "orders" is refused, and the refusal names a shard that can be asked
 //

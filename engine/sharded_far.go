@@ -47,6 +47,8 @@ const (
 	askNamed  = "named"
 	askSettle = "settle"
 	askDelete = "delete"
+	askAdopt  = "adopt"
+	askKnown  = "known"
 )
 
 // answering answers a question about a queue. An answer begins with isAnswer.
@@ -61,6 +63,8 @@ func answersTo(question string) answering {
 		askNamed:  answer(answerNamed),
 		askSettle: answer(answerSettle),
 		askDelete: answer(answerDelete),
+		askAdopt:  answer(answerAdopt),
+		askKnown:  answer(answerKnown),
 	}[question]
 }
 

@@ -1,8 +1,8 @@
 package engine
 
-// Which shard of a queue has a group. It is decided once, when the group is seen first, and is in the catalogue before
-// the group's first submission is in the shard. So all submissions of a group are in one shard, and what a strategy
-// counts by the group is exact there.
+// Which shard of a queue has a group. It is decided when the group is seen first, and is in the catalogue before the
+// group's first submission is in the shard. Only an empty group moves to another one (sharded_moves.go). So all open
+// submissions of a group are in one shard, and what a strategy counts by the group is exact there.
 //
 //	new group ─► two random shards with room, the one with less to do takes it ─► catalogue ─► its first submission
 //
@@ -28,13 +28,21 @@ type groups struct {
 
 	mu     sync.RWMutex // guards what follows; no one holds it for long
 	byName map[string]int
-	count  []int         // groups of each shard
-	row    int64         // of the catalogue, up to which its groups are here; guarded by following too
-	more   chan struct{} // closed when more groups come
+	came   map[string]cameFrom // of groups that moved
+	count  []int               // groups of each shard
+	row    int64               // of the catalogue, up to which its groups are here; guarded by following too
+	more   chan struct{}       // closed when more groups come, or one moves
+}
+
+// cameFrom is the shard that a group was in before, and since when it is not.
+type cameFrom struct {
+	shard int
+	at    queue.Time
 }
 
 func newGroups() *groups {
-	return &groups{byName: map[string]int{}, count: make([]int, queue.MaxQueueShards), more: make(chan struct{})}
+	return &groups{byName: map[string]int{}, came: map[string]cameFrom{}, count: make([]int, queue.MaxQueueShards),
+		more: make(chan struct{})}
 }
 
 // follow takes over the groups that the catalogue has got since the last time, from this node or from others.
@@ -57,13 +65,22 @@ func (g *groups) read(s *Sharded, after int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := len(g.byName)
+	moved := false
 	for _, row := range rows {
-		if g.row = row.Row; g.byName[row.Name] == 0 {
-			g.byName[row.Name] = row.Shard
-			g.count[row.Shard-1]++
+		if g.row = row.Row; row.Came > 0 {
+			g.came[row.Name] = cameFrom{row.Came, row.Moved}
 		}
+		switch now := g.byName[row.Name]; {
+		case now == row.Shard:
+			continue
+		case now > 0:
+			g.count[now-1]--
+			moved = true
+		}
+		g.byName[row.Name] = row.Shard
+		g.count[row.Shard-1]++
 	}
-	if len(g.byName) > before {
+	if len(g.byName) > before || moved {
 		close(g.more)
 		g.more = make(chan struct{})
 	}
@@ -214,9 +231,13 @@ func (s *Sharded) loads() (*loads, error) {
 // lighter is the number of the shard with less to do of two that are drawn from those that have room. If none has, it is the one
 // with the least to do: an insert does not wait for another shard.
 func (l *loads) lighter() int {
-	open := slices.DeleteFunc(slices.Clone(l.serves), func(i int) bool { return isFull(l.groups[i], l.settings) })
+	takes := slices.DeleteFunc(slices.Clone(l.serves), func(i int) bool { return l.settings.Drains(i + 1) })
+	if len(takes) == 0 { // those that take new groups do not serve at this moment
+		takes = l.serves
+	}
+	open := slices.DeleteFunc(slices.Clone(takes), func(i int) bool { return isFull(l.groups[i], l.settings) })
 	if len(open) == 0 {
-		return 1 + slices.MinFunc(l.serves, func(a, b int) int { return cmp.Compare(l.load[a], l.load[b]) })
+		return 1 + slices.MinFunc(takes, func(a, b int) int { return cmp.Compare(l.load[a], l.load[b]) })
 	}
 	a, b := open[l.rnd.IntN(len(open))], open[l.rnd.IntN(len(open))]
 	if l.load[b] < l.load[a] {
@@ -241,6 +262,10 @@ func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
 	if s.groups.of(name) == 0 {
 		if q.config.Load().GroupMustExist {
 			return nil // the shard refuses it: no one created it
+		}
+		if q.config.Load().Drains(number) {
+			return queue.Invalid("/group", "is %q, a new group, and shard %d drains: it gets no new groups. Ask %q instead",
+				clip(name, 80), number, s.name)
 		}
 		if err := s.place([]string{name}, number); err != nil {
 			return err

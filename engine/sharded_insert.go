@@ -12,11 +12,19 @@ import (
 // InsertMany makes submissions exist, as Queue.InsertMany does. Each goes to the shard of its group, and each shard makes
 // one commit. An atomic call is one commit, so its submissions must belong to one shard.
 func (s *Sharded) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
-	places, err := s.placed(list, atomic)
-	if err != nil || places == nil {
-		return err
+	for try := 0; ; try++ {
+		places, err := s.placed(list, atomic)
+		if err != nil || places == nil {
+			return err
+		}
+		if err := s.insertParts(ctx, list, places, atomic); err != nil {
+			return err
+		}
+		if try == movedTries || !lookAgain(list, atomic) {
+			return nil
+		}
+		awaitMove(ctx, s)
 	}
-	return s.insertParts(ctx, list, places, atomic)
 }
 
 // placed checks submissions and gives their groups shards. The places are the indexes in the list, by the numbers of the
@@ -47,7 +55,7 @@ func (s *Sharded) placed(list []queue.Insertion, atomic bool) (places map[int][]
 	}
 	places = map[int][]int{}
 	for i := range list {
-		if list[i].Err == nil {
+		if !list[i].Decided() {
 			number := max(s.groups.of(groupOf(&list[i])), 1) // any shard refuses a group that no one created
 			places[number] = append(places[number], i)
 		}

@@ -19,6 +19,7 @@ type GroupInfo struct {
 	InFlight    uint64
 	Submissions uint64 // open ones
 	Settings    GroupSettings
+	MovingTo    int  // the shard that it moves to when nothing of it is open; 0: it stays
 	placed      bool // a shard of several has it, and no one deleted it
 }
 
@@ -142,6 +143,9 @@ func groupIn(work Work, name string) GroupInfo {
 	info.Waiting, info.Submissions = use.Waiting, use.Submissions
 	set, _ := q.shard.Settings.Group(name)
 	info.Settings = groupSettings(&set)
+	if moves := q.shard.Settings.GroupRow(name).Moves; !moves.Gone {
+		info.MovingTo = int(moves.To)
+	}
 	info.placed = q.many.Load() != nil && !q.shard.Settings.Deleted(name)
 	return info
 }
@@ -181,6 +185,9 @@ func shardInfo(q *Queue, info ShardInfo) ShardInfo {
 	info.State, info.Stats = api.ShardOpen, q.Stats()
 	if q.many.Load() != nil && isFull(info.Groups, q.config.Load()) {
 		info.State = api.ShardFull
+	}
+	if q.config.Load().Drains(info.Number) {
+		info.State = api.ShardDraining
 	}
 	if q.config.Load().Draining {
 		info.State = api.ShardDraining

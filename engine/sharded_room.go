@@ -36,8 +36,8 @@ type room struct {
 
 // shardRoom is what counts of a shard.
 type shardRoom struct {
-	groups  int
-	offline bool
+	groups int
+	closed bool // offline or draining: it takes no new group
 }
 
 // isFull says that a shard with so many groups gets no new one while another is open.
@@ -51,7 +51,7 @@ func roomFor(shards []shardRoom, settings *queue.Settings) (r room) {
 		return r
 	}
 	for _, s := range shards {
-		if !s.offline {
+		if !s.closed {
 			r.free += max(0, settings.GroupsPerShard-int64(s.groups))
 		}
 	}
@@ -66,7 +66,7 @@ func roomIn(s *Sharded, settings *queue.Settings) room {
 	shards := make([]shardRoom, s.count.Load())
 	s.e.mu.RLock()
 	for i := range shards {
-		shards[i].offline = s.e.quarantine.find(s.rows[i]) != nil
+		shards[i].closed = s.e.quarantine.find(s.rows[i]) != nil || settings.Drains(i+1)
 	}
 	s.e.mu.RUnlock()
 	s.groups.mu.RLock()

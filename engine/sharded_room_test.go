@@ -24,7 +24,7 @@ func TestRoomForGroups(t *testing.T) {
 		return list
 	}
 	aside := shards(3, 1)
-	aside[1].offline = true
+	aside[1].closed = true
 	for _, test := range []struct {
 		what             string
 		shards           []shardRoom
@@ -42,7 +42,7 @@ func TestRoomForGroups(t *testing.T) {
 		{"no number of shards is set", shards(4, 4), 4, 2, 0, room{overrun: true}},
 		{"sixteen is the end", shards(make([]int, 16)...), 1, 100, 255, room{free: 16}},
 		{"a shard in quarantine has no room", aside, 4, 2, 16, room{free: 1, prepare: true}},
-		{"all that serve are full", []shardRoom{{groups: 4}, {offline: true}}, 4, 2, 2, room{overrun: true}},
+		{"all that serve are full", []shardRoom{{groups: 4}, {closed: true}}, 4, 2, 2, room{overrun: true}},
 	} {
 		settings := with(func(s *queue.Settings) {
 			s.GroupsPerShard, s.SpareGroups, s.MaxShards = int64(test.per), int64(test.spare), uint8(test.most)
@@ -314,7 +314,7 @@ func TestNodeOfTheFirstShardPreparesOthers(t *testing.T) {
 	}
 	last, err := a.nodes.Lookup().GroupHome(shardedName, "new", true)
 	if last2, err2 := a.nodes.Lookup().GroupHome(shardedName, "new2", true); err != nil || err2 != nil ||
-		last != queue.ShardName(shardedName, 3) && last2 != last {
+		last != queue.ShardName(shardedName, 3) && last2 != queue.ShardName(shardedName, 3) {
 		t.Errorf("the groups that find one place in the first two shards are in %q and %q, %v, %v", last, last2, err, err2)
 	}
 	if err := workAt(t, a.Engine).(*Sharded).place([]string{"6", "7", "8"}, 3); err != nil {

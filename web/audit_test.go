@@ -75,6 +75,10 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("delete-meta-value", "DELETE", other+"/meta-keys/company/values/7", "", "value.delete", "company=7")
 	do("put-group", "PUT", other+"/groups/acme", `{"limits":{"waiting":5}}`, "group.set", "acme")
 	do("delete-group", "DELETE", other+"/groups/acme", "", "group.delete", "acme")
+	f.as(admin, call{method: "PUT", path: queues + "divided", body: `{"settings":{"shards":2}}`})
+	var group api.Group
+	f.as(admin, call{method: "PUT", path: queues + "divided/groups/acme", body: `{}`}).decode(t, &group)
+	do("move-group", "POST", queues+"divided/groups/acme/move", fmt.Sprintf(`{"shard":%d}`, 3-group.Shard), "group.move", "acme")
 	do("put-strategy", "PUT", other+"/strategies/nightly", `{"strategy":"OldestFirst"}`, "strategy.create", "strategy nightly")
 	do("delete-strategy", "DELETE", other+"/strategies/nightly", "", "strategy.delete", "strategy nightly")
 	kept.rule = field(do("set-rule", "POST", other+"/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, "rule.create", "rule 1"), "id")

@@ -227,3 +227,65 @@ func (s *scene) wantCount(shards int) {
 	}
 	s.Fatalf("the shards are %+v, want %d", page.Items, shards)
 }
+
+// groupNow is a group as it is.
+func (s *scene) groupNow(name string) (g api.Group) {
+	s.Helper()
+	s.do("GET", queuePath("orders", "/groups/"+name), nil, http.StatusOK, &g)
+	return g
+}
+
+// A group moves when it has no open submissions, with its limits. Nothing is held back, done twice or lost, over a kill.
+func TestGroupMovesToAnotherShard(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(3)), RestartGraceMS: new(int64(0))})
+	s.do("PUT", queuePath("orders", "/groups/acme"), `{"limits":{"submissions":2}}`, http.StatusCreated, nil)
+	from := s.groupNow("acme").Shard
+	to := 1 + from%3
+	path := queuePath("orders", "/groups/acme/move")
+	keyed := `{"submissions":[{"group":"acme","idempotency_key":"k1","chunks":{"count":2,"prefix":"x/"}},{"group":"acme","idempotency_key":"k2","chunks":{"count":2,"prefix":"x/"}}]}`
+	var first, again api.InsertManyResponse
+	s.do("POST", queuePath("orders", "/submissions:batch"), keyed, http.StatusOK, &first)
+	var moving api.Group
+	if s.do("POST", path, api.MoveGroupRequest{Shard: uint8(to)}, http.StatusOK, &moving); moving.Shard != from || moving.MovingTo != to {
+		t.Errorf("a group with work is %+v", moving)
+	}
+	s.killed(time.Second)
+	if g := s.groupNow("acme"); g.MovingTo != to || g.Submissions != 2 {
+		t.Errorf("after a kill the group is %+v", g)
+	}
+	held := s.reserve("orders", request(`MaxSimultaneous("group", 3, OldestFirst)`, 10)).Reservations
+	if len(held) != 3 {
+		t.Fatalf("%d chunks were handed out within a limit of 3", len(held))
+	}
+	s.wantStatuses(s.completing("orders", held...), 3, "ok")
+	s.wantStatuses(s.completing("orders", s.reserveAll("orders", "OldestFirst")...), 1, "ok")
+	for end := time.Now().Add(30 * time.Second); s.groupNow("acme").Shard != to; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("an empty group is %+v", s.groupNow("acme"))
+		}
+	}
+	s.do("POST", queuePath("orders", "/submissions:batch"), keyed, http.StatusOK, &again)
+	for i := range again.Results {
+		if again.Results[i].Submission.ID != first.Results[i].Submission.ID {
+			t.Errorf("insert %d was made again behind the move: %+v", i, again.Results[i])
+		}
+	}
+	var sub api.Submission
+	for range 2 {
+		s.do("POST", queuePath("orders", "/submissions"), inGroup("acme", 1), http.StatusCreated, &sub)
+		if sub.Shard != to {
+			t.Errorf("a new submission is %+v", sub)
+		}
+	}
+	s.refused("POST", queuePath("orders", "/submissions"), inGroup("acme", 1), http.StatusTooManyRequests)
+	s.killed(time.Second)
+	if g := s.groupNow("acme"); g.Shard != to || g.MovingTo != 0 || g.Submissions != 2 || *g.Limits.Submissions != 2 {
+		t.Errorf("after the move and a kill the group is %+v", g)
+	}
+	s.refused("POST", path, `{"shard":9}`, http.StatusUnprocessableEntity)
+	s.refused("POST", path, fmt.Sprintf(`{"shard":%d}`, 1+to%3), http.StatusConflict) // within a day it can only move back
+	s.refused("POST", queuePath("orders", "/groups/none/move"), `{"shard":2}`, http.StatusNotFound)
+	s.refused("POST", queuePath("", "/groups/acme/move"), `{"shard":2}`, http.StatusNotFound)
+}

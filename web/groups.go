@@ -47,6 +47,28 @@ func (x groups) routes(r *router) {
 		summary: "Delete an empty group",
 		about: "The server forgets its limits and description. If the group has open submissions, the answer is 409. " +
 			"If-Match works as for PUT."}, x.delete)
+	register(r, operation{id: "move-group", act: act{"group.move", "{group}"}, brings: true, method: "POST",
+		path: "/v1/queues/{queue}/groups/{group}/move", scope: scopeOperate, narrow: inQueue | noTenants,
+		tag: tagQueues, summary: "Move a group to another shard", about: moveGroupAbout}, x.move)
+}
+
+const moveGroupAbout = "The group moves as soon as it has no open submissions; until then it stays, and `moving_to` " +
+	"names the new shard. No work is held back meanwhile. New submissions of the group then go to the new shard, " +
+	"with the limits of the group. To give a move up, send the number of the shard that has the group. The answer is " +
+	"409 while a schedule inserts into the group. For 24 hours after a move, a group can only move back."
+
+// A move is asked of the node that serves the group now. That node moves the group, perhaps much later, and asks the
+// node of the new shard to take over the limits. The answer says where the group is when it is sent: an empty group
+// has moved by then, and so a client that knows that its group is empty need not ask again.
+type moveGroupInput struct {
+	GroupPath
+	Body decoded[api.MoveGroupRequest]
+}
+
+// move needs no condition such as If-Match: it changes nothing that a person has written, and may be sent again.
+func (x groups) move(ctx context.Context, in *moveGroupInput) (*tagged[api.Group], error) {
+	group, err := x.engine.MoveGroup(ctx, in.Queue, in.Group, int(in.Body.value.Shard))
+	return answeredTagged(apiGroup(&group), group.Settings.ETag, err)
 }
 
 // Shards are few, 16 at most, so their list has one page (shardsOfQueue). This is the list of one shard alone, or of a
@@ -157,7 +179,7 @@ func (x groups) apiShard(s *engine.ShardInfo) api.Shard {
 }
 
 func apiGroup(g *engine.GroupInfo) api.Group {
-	return api.Group{Group: g.Name, Shard: g.Shard, Waiting: g.Waiting, InFlight: g.InFlight,
+	return api.Group{Group: g.Name, Shard: g.Shard, MovingTo: g.MovingTo, Waiting: g.Waiting, InFlight: g.InFlight,
 		Submissions: g.Submissions, Description: g.Settings.Description, ETag: g.Settings.ETag,
 		ChangedAt: g.Settings.Changed.API(), Limits: g.Settings.Limits.API()}
 }

@@ -47,6 +47,8 @@ func shardsOfQueue(x *shardCall) error {
 		page.Items[i].Shard, page.Items[i].Queue = p.number, p.name
 		page.Items[i].Owner = cmp.Or(p.at.Node, x.f.name())
 	}
+	// A shard that is being made has no number of its own yet, and no node can be asked about it. Without this line an
+	// operator would see nothing while it is made, or after a kill has left it half made.
 	if next := x.engine.Preparing(x.queue); next > 0 {
 		page.Items = append(page.Items, api.Shard{Shard: next, Queue: queue.ShardName(x.queue, next),
 			State: api.ShardPreparing})

@@ -17,12 +17,13 @@ func groupsCommand(a *app) *cobra.Command {
 	var (
 		limit limited
 		set   groupFlags
+		move  groupMove
 	)
 	groups := resource[api.Group]{
 		parent: "groups", word: "GROUP", ofQueue: true, limit: &limit,
 		header: []string{"GROUP", "SHARD", "SUBMISSIONS", "AT MOST", "WAITING", "AT MOST", "IN FLIGHT"},
 		row: func(g api.Group) []string {
-			return []string{g.Group, number(g.Shard), number(g.Submissions), ifAny(g.Limits.Submissions, number), number(g.Waiting),
+			return []string{g.Group, shardOf(g), number(g.Submissions), ifAny(g.Limits.Submissions, number), number(g.Waiting),
 				ifAny(g.Limits.Waiting, number), number(g.InFlight)}
 		},
 		list: does("list", "List the groups of a queue, and the shard that has each",
@@ -30,7 +31,7 @@ func groupsCommand(a *app) *cobra.Command {
 			limit.flags(c, 100, "groups")
 		}),
 		fields: func(g api.Group) [][2]string {
-			return [][2]string{{"group", g.Group}, {"shard", number(g.Shard)}, {"submissions", number(g.Submissions)},
+			return [][2]string{{"group", g.Group}, {"shard", shardOf(g)}, {"submissions", number(g.Submissions)},
 				{"most submissions", ifAny(g.Limits.Submissions, number)}, {"waiting", number(g.Waiting)},
 				{"most waiting", ifAny(g.Limits.Waiting, number)}, {"most bytes", ifAny(g.Limits.Bytes, number)},
 				{"in flight", number(g.InFlight)}, {"description", g.Description},
@@ -41,6 +42,7 @@ func groupsCommand(a *app) *cobra.Command {
 			does("get GROUP", "Show one group",
 				func(ctx context.Context, c call) (*api.Group, error) { return c.Group(ctx, c.queue, c.args[0]) }),
 			does("set GROUP", "Create a group, or change its limits and description; others stay", set.ask).with(set.flags),
+			does("move GROUP", "Move a group to another shard, as soon as it has no open submissions", move.ask).with(move.flags),
 		},
 		remove: does("delete GROUP", "Delete a group that has no open submissions", func(ctx context.Context, c call) (none, error) {
 			return none{}, client.DeleteGroup(ctx, c.Client, c.queue, c.args[0], client.Condition{})
@@ -49,6 +51,29 @@ func groupsCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{Use: "groups", Short: "Show the groups of submissions, and set their limits",
 		Long: "List the groups of a queue, and set their limits. A submission names its group with --group, or with the metadata\n" +
 			"group=NAME. In a queue with several shards, all submissions of a group are in one shard."}, groups.commands(a)...)
+}
+
+// shardOf is the shard of a group, and where it moves to when it is empty.
+func shardOf(g api.Group) string {
+	if g.MovingTo == 0 {
+		return number(g.Shard)
+	}
+	return fmt.Sprintf("%d, then %d", g.Shard, g.MovingTo)
+}
+
+// groupMove says where a group is to go.
+type groupMove struct{ shard uint8 }
+
+func (m *groupMove) flags(c *cobra.Command) {
+	c.Flags().Uint8Var(&m.shard, "shard", 0, fmt.Sprintf("the `NUMBER` of the new shard, 1 to %d", queue.MaxQueueShards))
+	c.Long = "Move a group to another shard of its queue. It moves as soon as it has no open submissions. Until then, its work goes\n" +
+		"on where it is, and 'quern groups get' shows the new shard. To give a move up, name the shard that has the group."
+	c.Example = "  quern groups move acme -Q orders --shard 3"
+	_ = c.MarkFlagRequired("shard")
+}
+
+func (m *groupMove) ask(ctx context.Context, c call) (*api.Group, error) {
+	return client.MoveGroup(ctx, c.Client, c.queue, c.args[0], m.shard)
 }
 
 // groupFlags say what is to be set for a group.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -526,6 +527,11 @@ func (s RateState) Opens(more uint32) (at int64, waits bool) {
 		at = max(at, s.now) + int64(more)*s.tempo.apart
 	}
 	return at - s.tempo.slack, at != never && at-s.tempo.slack > s.now
+}
+
+// Owes says that a reservation now would be counted together with earlier ones.
+func (s RateState) Owes(now queue.Time) bool {
+	return s.at != never && s.at > int64(now)*int64(time.Millisecond)
 }
 
 // OfRates is how a value stands in all rates that count it; of the key "" those of all chunks together.

@@ -81,6 +81,8 @@ func goldenOps() []any {
 			Demand: queue.ValueSettings{Limit: queue.NoLimit, Rate: queue.Rate{Max: 50, Per: time.Minute}}},
 		&Set{Kind: SetGroup, Version: 1, Changed: 1_760_000_000_123, Name: "acme", Text: "the largest customer", Quota: queue.Quota{Waiting: 5000, Submissions: 7}},
 		&Set{Kind: SetGroup, Version: 1, Changed: 1_760_000_000_123, Name: "acme", Deleted: true},
+		&Set{Kind: SetGroup, Version: 3, Changed: 1_760_000_000_123, Name: "acme", Quota: queue.Quota{Waiting: 9}, Moves: GroupMoves{To: 3, Last: 4}},
+		&Set{Kind: SetGroup, Version: 1, Changed: 1_760_000_000_123, Name: "acme", Moves: GroupMoves{Unset: true, Gone: true, To: 16, Last: 5}},
 		&Snapshot{Kept: true},
 		&Snapshot{Kept: true, Position: 123_456, Key: "0007/00000003-000000123456", Size: 70_000, Sum: strings.Repeat("ab", 32)},
 	}

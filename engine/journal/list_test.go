@@ -292,6 +292,10 @@ func anySet(t *rapid.T) *Set {
 		}
 	case SetGroup:
 		s.Name = "n" + anyText(t, "name")
+		if s.Version > 0 && rapid.Bool().Draw(t, "moves") {
+			s.Moves = GroupMoves{Unset: rapid.Bool().Draw(t, "unset"), To: rapid.Uint8Range(1, queue.MaxQueueShards).Draw(t, "to"), Last: rapid.Uint32().Draw(t, "last")}
+			s.Moves.Gone = rapid.Bool().Draw(t, "gone")
+		}
 		if s.Deleted = rapid.Bool().Draw(t, "deleted"); s.Version > 0 && !s.Deleted {
 			s.Text = anyText(t, "text")
 			s.Quota.Waiting = rapid.Uint64Range(0, queue.MaxQuota).Draw(t, "waiting")

@@ -35,6 +35,15 @@ type Set struct {
 	Text     string              // of the strategy, canonical, or the description of the group; "" with version 0
 	Quota    queue.Quota         // of the group; zero with version 0. That of a value is in Demand
 	Deleted  bool                // the group: its shard stays known, so what was on its way to it finds it
+	Moves    GroupMoves          // of the group between shards
+}
+
+// GroupMoves are where a group goes, or went, in a queue of several shards.
+type GroupMoves struct {
+	Unset bool   // no one created the group: the row is there for its moves
+	Gone  bool   // the shard does not have the group any more
+	To    uint8  // the number of the shard that it moves to, or went to; 0: it stays
+	Last  uint32 // moves of the group before this shard got it, or lost it: an older one changes nothing
 }
 
 // setVersion is the first byte of a Set as the store keeps it.
@@ -67,9 +76,43 @@ func (s *Set) fields(c *coder) {
 		c.Text(&s.Name)
 		c.Text(&s.Text)
 		quota(c, &s.Quota)
-		c.Yes(&s.Deleted)
+		s.groupFields(c)
 		c.Must(s.Name != "" && (s.Version > 0 && !s.Deleted || s.Text == "" && s.Quota == queue.Quota{}))
 	}
+}
+
+// marksOfGroup are bits that say what is special about a group.
+type marksOfGroup uint8
+
+const (
+	groupDeleted marksOfGroup = 1 << iota
+	groupMoves                // where it goes follows
+	groupUnset
+	groupGone
+)
+
+// groupFields are what is special about a group. Rows that were written before groups could move have a byte 0 or 1
+// here, and read as before. Gone rows keep the limits until the group comes back: after a kill, the new shard gets
+// them from here. A row without anything special has one byte, as most groups never move, and a queue may have many
+// of them.
+func (s *Set) groupFields(c *coder) {
+	var has marksOfGroup
+	for mark, is := range map[marksOfGroup]bool{groupDeleted: s.Deleted, groupMoves: s.Moves != GroupMoves{},
+		groupUnset: s.Moves.Unset, groupGone: s.Moves.Gone} {
+		if is {
+			has |= mark
+		}
+	}
+	coding.Octet(&c.Coder, &has, groupDeleted|groupMoves|groupUnset|groupGone)
+	s.Deleted = has&groupDeleted != 0
+	if has&groupMoves == 0 {
+		c.Must(has&(groupUnset|groupGone) == 0)
+		return
+	}
+	s.Moves.Unset, s.Moves.Gone = has&groupUnset != 0, has&groupGone != 0
+	coding.AtMost(&c.Coder, &s.Moves.To, queue.MaxQueueShards)
+	coding.Unsigned(&c.Coder, &s.Moves.Last)
+	c.Must(s.Version > 0 && s.Moves != GroupMoves{} && (s.Moves.To > 0 || !s.Moves.Gone))
 }
 
 // Target names the value or the key that a Set of the kinds SetValue and SetKey changes.

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,6 +129,10 @@ var settings = []*Setting{
 		Name: "max_shards", Range: numbers(0, MaxQueueShards, "it prepares none"), sparse: true,
 		field:    fieldOf(func(s *Settings) *uint8 { return &s.MaxShards }, 0),
 		Sentence: "The most shards that the queue may have when the server prepares shards by itself",
+	}, {
+		Name: "draining_shards", sparse: true, field: fieldOf(func(s *Settings) *string { return &s.DrainingShards }, ""),
+		Sentence: "The numbers of shards that get no new groups, such as 2,3; their groups move to other shards when nothing of " +
+			"them is open",
 	},
 }
 
@@ -156,7 +162,32 @@ func (d *Field[T]) RowName() string {
 func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).Equal(d.field.usual) }
 
 // Valid checks every setting against its declaration.
-func (s *Settings) Valid() error { return valid(settings, s) }
+func (s *Settings) Valid() error { return errors.Join(valid(settings, s), s.validDraining()) }
+
+// validDraining wants numbers of shards in their order, and one shard that is left for new groups.
+func (s *Settings) validDraining() error {
+	if s.DrainingShards == "" {
+		return nil
+	}
+	last, count := 0, 0
+	for text := range strings.SplitSeq(s.DrainingShards, ",") {
+		number, err := strconv.Atoi(text)
+		if err != nil || number <= last || number > int(s.Shards) || strconv.Itoa(number) != text {
+			return Invalid("/settings/draining_shards", "is %q; numbers of shards of the queue, which has %d, are allowed, each "+
+				"larger than the one before, as in 2,3", clip(s.DrainingShards, 80), s.Shards)
+		}
+		last, count = number, count+1
+	}
+	if count == int(s.Shards) {
+		return Invalid("/settings/draining_shards", "has all shards of the queue; one has to be left for new groups")
+	}
+	return nil
+}
+
+// Drains says that a shard gets no new groups, and that its groups move to others.
+func (s *Settings) Drains(number int) bool {
+	return s.DrainingShards != "" && slices.Contains(strings.Split(s.DrainingShards, ","), strconv.Itoa(number))
+}
 
 // Warnings names settings that have no effect because of other settings.
 func (s *Settings) Warnings() (list []string) {

@@ -12,7 +12,7 @@ func TestSettingsRows(t *testing.T) {
 		Durability: Relaxed, MaxAttempts: 1, MaxExpiries: 2, OnExhausted: Skip, ReservationTimeout: 3 * time.Second, MaxReservation: 4 * time.Hour,
 		RetryBackoff: Backoff{Base: 5 * time.Millisecond, Factor: 1.25, Cap: 6 * time.Minute}, ExpiryBackoff: Backoff{Base: 7 * time.Second, Factor: 8, Cap: 9 * time.Hour},
 		Retention: 10 * 24 * time.Hour, ConsumerGrace: 11 * time.Second, RestartGrace: 12 * time.Millisecond, Draining: true, DeadLetterQueue: "<späte> post", DeadRetention: 13*time.Second + 14*time.Millisecond,
-		SuspectShare: 0.75, Requeue: Tail, Shards: 4, GroupRequired: true, DeadAfter: 15 * time.Second, OnDeadline: DeadLetterThem, GroupMustExist: true, MaxWaitingChunks: 16, MaxOpenSubmissions: 17, MaxOpenBytes: 18, GroupsPerShard: 19, SpareGroups: 20, MaxShards: 5,
+		SuspectShare: 0.75, Requeue: Tail, Shards: 4, GroupRequired: true, DeadAfter: 15 * time.Second, OnDeadline: DeadLetterThem, GroupMustExist: true, MaxWaitingChunks: 16, MaxOpenSubmissions: 17, MaxOpenBytes: 18, GroupsPerShard: 19, SpareGroups: 20, MaxShards: 5, DrainingShards: "2,3",
 	}
 	for _, d := range AllSettings() {
 		if d.LeftOut(&all) {
@@ -36,7 +36,7 @@ func TestSettingsRows(t *testing.T) {
 			`"expiry_backoff":{"kind":"linear","base_ms":1000,"factor":0,"cap_ms":60000,"jitter":"equal"},"retention_ms":0,"consumer_grace_ms":0,"suspect_share":0}`},
 		{all, `{"durability":"relaxed","max_attempts":1,"max_expiries":2,"on_exhausted":"skip","reservation_timeout_ms":3000,"max_reservation_ms":14400000,` +
 			`"retry_backoff":{"base_ms":5,"factor":1.25,"cap_ms":360000},"expiry_backoff":{"base_ms":7000,"factor":8,"cap_ms":32400000},"retention_ms":864000000,` +
-			`"dead_retention_ms":13014,"dead_letter_queue":"\u003cspäte\u003e post","consumer_grace_ms":11000,"restart_grace_ms":12,"draining":true,"suspect_share":0.75,"requeue":"tail","shards":4,"group_required":true,"dead_after_ms":15000,"on_deadline":"dead_letter","group_must_exist":true,"max_waiting_chunks":16,"max_open_submissions":17,"max_open_bytes":18,"groups_per_shard":19,"spare_groups":20,"max_shards":5}`},
+			`"dead_retention_ms":13014,"dead_letter_queue":"\u003cspäte\u003e post","consumer_grace_ms":11000,"restart_grace_ms":12,"draining":true,"suspect_share":0.75,"requeue":"tail","shards":4,"group_required":true,"dead_after_ms":15000,"on_deadline":"dead_letter","group_must_exist":true,"max_waiting_chunks":16,"max_open_submissions":17,"max_open_bytes":18,"groups_per_shard":19,"spare_groups":20,"max_shards":5,"draining_shards":"2,3"}`},
 	} {
 		text := test.settings.Row()
 		if text != test.want {

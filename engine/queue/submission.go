@@ -318,12 +318,13 @@ type Settings struct {
 	OnDeadline         OnDeadline
 	DeadAfter          time.Duration // 0: submissions have no dead_deadline unless they say so
 	GroupMustExist     bool
-	MaxWaitingChunks   int64 // 0: any number
-	MaxOpenSubmissions int64 // 0: any number
-	MaxOpenBytes       int64 // 0: any number
-	GroupsPerShard     int64 // that make a shard full; 0: none is
-	SpareGroups        int64 // 0: no shards are prepared ahead
-	MaxShards          uint8 // up to which shards are prepared ahead; 0: none are
+	MaxWaitingChunks   int64  // 0: any number
+	MaxOpenSubmissions int64  // 0: any number
+	MaxOpenBytes       int64  // 0: any number
+	GroupsPerShard     int64  // that make a shard full; 0: none is
+	SpareGroups        int64  // 0: no shards are prepared ahead
+	DrainingShards     string // their numbers, such as "2,3"; "": none
+	MaxShards          uint8  // up to which shards are prepared ahead; 0: none are
 }
 
 // OnDeadline says what happens to the unfinished chunks of a submission when its dead_deadline passes.

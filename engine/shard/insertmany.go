@@ -229,6 +229,9 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 		}
 		a.ousted = held
 	}
+	if err := c.m.Quotas.Elsewhere(n.Meta.GroupOf()); err != nil {
+		return err
+	}
 	if err := c.refusal(n.Meta); err != nil {
 		return err
 	}

@@ -82,7 +82,8 @@ func (c *Catalogue) open() error {
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue " +
 			"ORDER BY name"},
-		{&c.groups, "SELECT rowid, name, shard, created FROM queue_group WHERE queue = ? AND rowid > ? ORDER BY rowid"},
+		{&c.groups, "SELECT rowid, name, shard, created, came, moved FROM queue_group WHERE queue = ? AND rowid > ? " +
+			"ORDER BY rowid"},
 		{&c.initialRules, "SELECT id, action, match, reason, actor, since, until, inserts, revokes FROM initial_rule " +
 			"ORDER BY id"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
@@ -252,20 +253,31 @@ func (c *Catalogue) secretOf(name string) (key []byte, err error) {
 	return key, err
 }
 
-// The groups of queues of several shards. A row says which shard has a group. It is written once,
-// before the first submission of the group, and never changed: the shard of a group must not depend
-// on what was lost in a crash.
+// The groups of queues of several shards. A row says which shard has a group. It is written before
+// the first submission of the group: the shard of a group must not depend on what was lost in a crash.
+// It changes when the group moves, and then has a new rowid, so that a server that reads on finds it.
 
 // groupTable is version 2 of the catalogue.
 const groupTable = "CREATE TABLE queue_group (queue TEXT NOT NULL, name TEXT NOT NULL, shard INTEGER NOT NULL, " +
 	"created INTEGER NOT NULL, UNIQUE (queue, name)) STRICT"
+
+// groupMoves is version 4: which shard a group came from last, and when; 0: it never moved.
+const groupMoves = "ALTER TABLE queue_group ADD COLUMN came INTEGER NOT NULL DEFAULT 0; " +
+	"ALTER TABLE queue_group ADD COLUMN moved INTEGER NOT NULL DEFAULT 0"
+
+// groupMove is the step of a move.
+const groupMove = "UPDATE queue_group SET rowid = (SELECT max(rowid) + 1 FROM queue_group), came = shard, shard = ?, " +
+	"moved = ? WHERE queue = ? AND name = ? AND shard = ?"
 
 // GroupRow is a group of a queue as the catalogue keeps it.
 type GroupRow struct {
 	Name    string
 	Shard   int // the number of the shard within the queue, from 1
 	Created queue.Time
-	Row     int64 // rises with every group that is stored here; servers that share a catalogue may have other numbers
+	Came    int        // from which shard it came last; 0: it never moved
+	Moved   queue.Time // when it did
+	// Row rises with every group that is stored here; servers that share a catalogue may have other numbers.
+	Row int64
 }
 
 // Groups lists the groups of a queue behind a row, in the order in which they were stored. Row 0: all.
@@ -273,9 +285,16 @@ func Groups(c *Catalogue, queueName string, after int64) (all []GroupRow, err er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all, err = rowsOf(c.groups, func(row sqlitedb.Row) (GroupRow, error) {
-		return GroupRow{row.Text(1), int(row.Int(2)), queue.Time(row.Int(3)), row.Int(0)}, nil
+		return GroupRow{row.Text(1), int(row.Int(2)), queue.Time(row.Int(3)), int(row.Int(4)), queue.Time(row.Int(5)),
+			row.Int(0)}, nil
 	}, queueName, after)
 	return all, wrap("groups", err)
+}
+
+// MoveGroup has another shard have a group, durably. If the row does not say that the group is in the first of the two
+// shards, it stays as it is.
+func MoveGroup(c *Catalogue, queueName, group string, from, to int, now queue.Time) error {
+	return c.change("move group", nil, do("group.move", int64(to), int64(now), queueName, group, int64(from)))
 }
 
 // PutGroups stores new groups of a queue durably, all or none. A group that is there is an error.

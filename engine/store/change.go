@@ -26,6 +26,7 @@ var changeStatements = map[string]string{
 	"leftover.of":      "INSERT OR REPLACE INTO leftover (shard) SELECT shard FROM queue WHERE name = ?",
 	"leftover.drop":    "DELETE FROM leftover WHERE shard = ?",
 	"group.put":        "INSERT INTO queue_group (queue, name, shard, created) VALUES (?, ?, ?, ?)",
+	"group.move":       groupMove,
 	"group.drop":       "DELETE FROM queue_group WHERE queue = ?",
 	"initial.put": "INSERT INTO initial_rule (id, action, match, reason, actor, since, until, inserts, revokes) " +
 		"SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ? FROM initial_rule WHERE true " +

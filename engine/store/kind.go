@@ -20,7 +20,7 @@ var (
 	}
 	CatalogueKind = sqlitedb.Kind{
 		Name: "catalogue", ApplicationID: 0x51756543, Unreleased: 0x51726e43, Schema: catalogueSchema, Shrinks: true,
-		Migrations: []string{groupTable, initialRuleTable},
+		Migrations: []string{groupTable, initialRuleTable, groupMoves},
 	}
 )
 

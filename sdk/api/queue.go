@@ -87,6 +87,8 @@ type QueueSettings struct {
 	// New groups for which open shards should have room; with less, the server prepares another shard. 0: it prepares none
 	SpareGroups int64 `json:"spare_groups"`
 	MaxShards   uint8 `json:"max_shards" limit:"0..MaxQueueShards"` // Up to how many shards the server prepares by itself
+	// Shards that get no new groups, and whose groups move to others, such as 2,3
+	DrainingShards string `json:"draining_shards,omitempty"`
 }
 
 // The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
@@ -154,6 +156,7 @@ type Shard struct {
 type Group struct {
 	Group       string      `json:"group"`                 // Name of the group
 	Shard       int         `json:"shard"`                 // Number of the shard that has it
+	MovingTo    int         `json:"moving_to,omitempty"`   // Number of the shard to which it moves when it has no open submissions
 	Waiting     uint64      `json:"waiting"`               // Chunks that no consumer has, without those that wait for a retry
 	InFlight    uint64      `json:"in_flight"`             // Chunks held by consumers
 	Submissions uint64      `json:"submissions"`           // Open submissions
@@ -171,6 +174,11 @@ type GroupLimits struct {
 	Submissions *uint64 `json:"submissions,omitempty" limit:"1..MaxGroupLimit"` // Most open submissions; null: any number
 	// Most bytes of contents and attachments of open submissions; null: any number
 	Bytes *uint64 `json:"bytes,omitempty" limit:"1..MaxGroupLimit"`
+}
+
+// MoveGroupRequest is the body of POST /v1/queues/{queue}/groups/{group}/move.
+type MoveGroupRequest struct {
+	Shard uint8 `json:"shard" limit:"1..MaxQueueShards"` // Number of the shard to which the group moves; the one that has it: it stays
 }
 
 // PutGroupRequest is the body of PUT /v1/queues/{queue}/groups/{group}. It replaces all that is set.
@@ -220,6 +228,7 @@ type QueueSettingsInput struct {
 	GroupsPerShard       *int64   `json:"groups_per_shard,omitempty"`
 	SpareGroups          *int64   `json:"spare_groups,omitempty"`
 	MaxShards            *uint8   `json:"max_shards,omitempty" limit:"0..MaxQueueShards"`
+	DrainingShards       *string  `json:"draining_shards,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

@@ -121,6 +121,12 @@ func DeleteGroup(ctx context.Context, c *Client, queue, group string, when Condi
 	return c.do(ctx, c.cold, "delete group", when.onto(q), new(reply))
 }
 
+// MoveGroup moves a group to another shard of its queue, as soon as it has no open submissions.
+func MoveGroup(ctx context.Context, c *Client, queue, group string, shard uint8) (*api.Group, error) {
+	q := &request{method: http.MethodPost, path: groupPath(queue, group) + "/move", safe: true}
+	return send[api.Group](ctx, c, "move group", q, api.MoveGroupRequest{Shard: shard})
+}
+
 func groupPath(queue, group string) string { return queuePath(queue, "/groups/"+url.PathEscape(group)) }
 
 // Group reads one group of a queue. api.CodeUnknownGroup: no one created it, and no submission has named it.

@@ -47,6 +47,8 @@ func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
 		return ""
 	case h.r.State != queue.CompletedWithDead:
 		return "is " + h.r.State.String()
+	case h.p.m.Quotas.Elsewhere(h.r.Meta().GroupOf()) != nil:
+		return "is of a group that has moved to another shard; move the group back, then redrive them"
 	case at != 0 && at <= now && h.p.m.Settings.OnDeadline == queue.SkipThem:
 		return "has a dead_deadline that passed"
 	}

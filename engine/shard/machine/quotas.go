@@ -44,6 +44,65 @@ type quotas struct {
 	pending map[scope]queue.Quota
 	parked  map[scope]uint64 // chunks of hidden submissions
 	bytes   openBytes
+	gone    map[string]uint8 // groups that moved to another shard, with its number
+	leaving map[string]uint8 // groups of which it is just decided whether they do
+}
+
+// Went has a group be in another shard; 0: it is in this one.
+func (p *quotas) Went(group string, to uint8) {
+	if to == 0 {
+		delete(p.gone, group)
+		return
+	}
+	delete(p.leaving, group)
+	if p.gone == nil {
+		p.gone = map[string]uint8{}
+	}
+	p.gone[group] = to
+}
+
+// Leaves has the shard open nothing of a group from now on, until it is decided whether the group goes.
+// false: something is open, or a rate still counts what was.
+func (p *quotas) Leaves(group string, to uint8, now queue.Time) bool {
+	if p.Use(group).Submissions > 0 || p.rated(group, now) {
+		return false
+	}
+	if p.leaving == nil {
+		p.leaving = map[string]uint8{}
+	}
+	p.leaving[group] = to
+	return true
+}
+
+// Left says that a group that leaves can go: nothing of it was opened by what was decided before.
+func (p *quotas) Left(group string) bool {
+	return p.leaving[group] > 0 && p.Use(group).Submissions == 0
+}
+
+// Stays ends what Leaves has begun.
+func (p *quotas) Stays(group string) { delete(p.leaving, group) }
+
+// rated says that a MaxRate of the group's key counts earlier work of the group.
+func (p *quotas) rated(group string, now queue.Time) bool {
+	for _, value := range queue.GroupValues(group) {
+		for _, rate := range p.m.Backlog.Values.OfRates(queue.MetaEntry{Key: queue.GroupKey, Value: value}) {
+			if rate.Owes(now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Elsewhere refuses to open something of a group that another shard has, or is about to get.
+func (p *quotas) Elsewhere(group string) error {
+	if len(p.gone)+len(p.leaving) == 0 || group == "" {
+		return nil
+	}
+	if to := max(p.gone[group], p.leaving[group]); to > 0 {
+		return queue.GroupMoved(group, int(to))
+	}
+	return nil
 }
 
 // Set creates a group, or changes its quota.

@@ -133,6 +133,9 @@ func (p *Part) emits(sch *Scheduled) bool {
 	if p.m.Settings.Draining {
 		return false
 	}
+	if p.m.Quotas.Elsewhere(sch.Rhythm.Def.Template.Meta.GroupOf()) != nil {
+		return false
+	}
 	_, covered := p.m.Joined.Rules.Covering(0, sch.Rhythm.Def.Template.Meta)
 	return !covered
 }

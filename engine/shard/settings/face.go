@@ -80,7 +80,7 @@ func (s *Settings) Group(name string) (set journal.Set, created bool) {
 func (s *Settings) Groups() (names []string) {
 	s.Look(func(*machine.Machine) {
 		for name, r := range s.Part().groups {
-			if !r.set.Deleted {
+			if isHere(&r.set) {
 				names = append(names, name)
 			}
 		}

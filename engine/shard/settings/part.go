@@ -54,15 +54,25 @@ func (p *Part) Queue() uint32 {
 
 // Group returns the settings of a group, or none if no one created it or it was deleted.
 func (p *Part) Group(name string) (set journal.Set, created bool) {
-	if r := p.groups[name]; r != nil && !r.set.Deleted {
+	if r := p.groups[name]; r != nil && isHere(&r.set) {
 		return r.set, true
 	}
 	return journal.Set{Kind: journal.SetGroup, Name: name}, false
 }
 
+// isHere says that someone created a group, and that it is here.
+func isHere(set *journal.Set) bool {
+	return set.Version > 0 && !set.Deleted && !set.Moves.Unset && !set.Moves.Gone
+}
+
 // create has the machine go by what is set for a group.
 func (p *Part) create(set *journal.Set) {
-	if set.Version > 0 && !set.Deleted {
+	to := set.Moves.To
+	if !set.Moves.Gone {
+		to = 0
+	}
+	p.m.Quotas.Went(set.Name, to)
+	if isHere(set) {
 		p.m.Quotas.Set(set.Name, set.Quota)
 	} else {
 		p.m.Quotas.Remove(set.Name)

@@ -726,6 +726,15 @@ class Calls:
         """Prometheus metrics."""
         return (self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
 
+    def move_group(self, queue: str, group: str, body: types.MoveGroupRequest) -> types.Group:
+        """Move a group to another shard. The group moves as soon as it has no open submissions; until then it stays, and `moving_to`
+        names the new shard. No work is held back meanwhile. New submissions of the group then go to the new shard, with the
+        limits of the group. To give a move up, send the number of the shard that has the group. The answer is 409 while a
+        schedule inserts into the group. For 24 hours after a move, a group can only move back.
+        """
+        found: types.Group = self._fetch(_request("move group", "POST", path("/v1/queues/{}/groups/{}/move", queue, group), body))
+        return found
+
     def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
         """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. Shards of one queue can be on
         different nodes: the call moves all of them, or the one that `shard` names. A call that comes while the queue moves waits
@@ -1723,6 +1732,15 @@ class AsyncCalls:
     async def metrics(self) -> str:
         """Prometheus metrics."""
         return (await self._bytes(_request("metrics", "GET", path("/metrics"), safe=True))).decode()
+
+    async def move_group(self, queue: str, group: str, body: types.MoveGroupRequest) -> types.Group:
+        """Move a group to another shard. The group moves as soon as it has no open submissions; until then it stays, and `moving_to`
+        names the new shard. No work is held back meanwhile. New submissions of the group then go to the new shard, with the
+        limits of the group. To give a move up, send the number of the shard that has the group. The answer is 409 while a
+        schedule inserts into the group. For 24 hours after a move, a group can only move back.
+        """
+        found: types.Group = await self._fetch(_request("move group", "POST", path("/v1/queues/{}/groups/{}/move", queue, group), body))
+        return found
 
     async def move_queue(self, queue: str, body: types.MoveRequest) -> types.Moved:
         """Move a queue to another node of the cluster. Reservations, limits and tokens stay valid. Shards of one queue can be on

@@ -89,6 +89,7 @@ __all__ = [
     "MetaValue",
     "MissingNode",
     "MissingShard",
+    "MoveGroupRequest",
     "MoveRequest",
     "Moved",
     "NamedStrategy",
@@ -1251,6 +1252,8 @@ class Group(_GroupRequired, total=False):
     etag: str
     #: Its limits
     limits: GroupLimits
+    #: Number of the shard to which it moves when it has no open submissions
+    moving_to: int
 
 
 class GroupLimits(TypedDict, total=False):
@@ -1687,6 +1690,12 @@ class MissingShard(TypedDict):
     detail: str
     #: Name of the shard, such as orders~2
     shard: str
+
+
+class MoveGroupRequest(TypedDict):
+    """MoveGroupRequest: see the server's OpenAPI document."""
+    #: Number of the shard to which the group moves; the one that has it: it stays
+    shard: int
 
 
 class _MoveRequestRequired(TypedDict):
@@ -2901,6 +2910,8 @@ class QueueSettings(_QueueSettingsRequired, total=False):
     """QueueSettings: see the server's OpenAPI document."""
     #: The queue to which dead letters go; without it they stay. It must exist, and have no dead_letter_queue itself
     dead_letter_queue: str
+    #: The numbers of shards that get no new groups, such as 2,3; their groups move to other shards when nothing of them is open
+    draining_shards: str
 
 
 class QueueSettingsInput(TypedDict, total=False):
@@ -2915,6 +2926,8 @@ class QueueSettingsInput(TypedDict, total=False):
     dead_retention_seconds: int
     #: Whether the queue refuses inserts, while consumers finish its work
     draining: bool
+    #: The numbers of shards that get no new groups, such as 2,3; their groups move to other shards when nothing of them is open
+    draining_shards: str
     #: full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments
     durability: Literal["full", "relaxed"]
     #: The pause after an attempt whose deadline passed or whose consumer was lost

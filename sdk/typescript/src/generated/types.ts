@@ -825,6 +825,8 @@ export type Group = {
   in_flight: number
   /** Its limits */
   limits?: GroupLimits
+  /** Number of the shard to which it moves when it has no open submissions */
+  moving_to?: number
   /** Number of the shard that has it */
   shard: number
   /** Open submissions */
@@ -1200,6 +1202,11 @@ export type MissingShard = {
   detail: string
   /** Name of the shard, such as orders~2 */
   shard: string
+}
+
+export type MoveGroupRequest = {
+  /** Number of the shard to which the group moves; the one that has it: it stays */
+  shard: number
 }
 
 export type MoveRequest = {
@@ -2144,6 +2151,8 @@ export type QueueSettings = {
   dead_retention_seconds: number
   /** Whether the queue refuses inserts, while consumers finish its work */
   draining: boolean
+  /** The numbers of shards that get no new groups, such as 2,3; their groups move to other shards when nothing of them is open */
+  draining_shards?: string
   /** full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments */
   durability: "full" | "relaxed"
   /** The pause after an attempt whose deadline passed or whose consumer was lost */
@@ -2201,6 +2210,8 @@ export type QueueSettingsInput = {
   dead_retention_seconds?: number
   /** Whether the queue refuses inserts, while consumers finish its work */
   draining?: boolean
+  /** The numbers of shards that get no new groups, such as 2,3; their groups move to other shards when nothing of them is open */
+  draining_shards?: string
   /** full: the server answers after the change is on disk. relaxed: it answers before, and a power cut can undo the last moments */
   durability?: "full" | "relaxed"
   /** The pause after an attempt whose deadline passed or whose consumer was lost */

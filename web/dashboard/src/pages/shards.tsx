@@ -53,7 +53,7 @@ export function Shards({ of, page }: { of: string; page: string }) {
             columns={[{ name: 'Group' }, { name: 'Shard' }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Waiting', right: true, title: 'chunks that wait for a consumer' }, { name: 'In flight', right: true }]}
             cells={(g) => [
               <td><a href={inQueue(nameOf(g.shard), `keys/group/${encodeURIComponent(valueText(g.group))}`)}><Clamp text={g.group} /></a></td>,
-              <td><a href={inQueue(nameOf(g.shard))}>{g.shard}</a></td>,
+              <td><a href={inQueue(nameOf(g.shard))}>{g.shard}</a>{g.moving_to && <p class="note">goes to {g.moving_to} when it has no open submissions</p>}</td>,
               <td class="r"><Limited n={g.submissions} most={g.limits?.submissions} /></td>,
               <td class="r"><Limited n={g.waiting} most={g.limits?.waiting} /></td>,
               <td class="r">{exact(g.in_flight)}</td>,
