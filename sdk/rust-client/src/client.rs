@@ -7,6 +7,7 @@ use crate::http::{Answer, Request};
 use crate::json::Json;
 use crate::random;
 use crate::scope::Scope;
+use crate::shared::{Shared, Turn, Waiter, Word, LARGE};
 use crate::submission::{visible, NewSubmission, Output, Submission};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ pub struct Client {
     pub(crate) caller: Arc<Caller>,
     /// of calls that no worker makes: it never ends
     scope: Arc<Scope>,
+    shared: Arc<Shared>,
 }
 
 impl Client {
@@ -69,14 +71,60 @@ impl Client {
             idle: Default::default(),
             notices: Default::default(),
         };
-        Ok(Client { caller: Arc::new(caller), scope: Arc::default() })
+        Ok(Client { caller: Arc::new(caller), scope: Arc::default(), shared: Arc::default() })
     }
 
-    /// Inserts a submission. After a lost answer the client repeats it under the same idempotency key.
+    /// Inserts a submission. After a lost answer the client repeats it under the same idempotency key. Inserts of several threads that
+    /// overlap share calls: those that begin during a call go together in the next one, each with its own result.
     pub fn insert(&self, queue: &str, new: &NewSubmission) -> Result<Submission, Error> {
+        let key = new.insert_key()?;
         let mut request = Request::json("insert", format!("/v1/queues/{}/submissions", escape(queue)?), new.body().to_string());
-        request.headers.push(("Idempotency-Key", new.insert_key()?));
-        Submission::of(self.caller.fetch(&request, &self.scope)?)
+        request.headers.push(("Idempotency-Key", key.clone()));
+        let alone = || Submission::of(self.caller.fetch(&request, &self.scope)?);
+        if request.body.len() > LARGE {
+            return alone();
+        }
+        let told = match self.shared.begin(queue, || new.keyed(&key)) {
+            Turn::Own(_under) => return alone(),
+            Turn::Wait(told) => told,
+        };
+        let mut word = told.recv();
+        if let Ok(Word::Lead(call)) = word {
+            let _under = self.shared.under(queue);
+            self.insert_call(queue, &call);
+            word = told.recv();
+        }
+        match word {
+            Ok(Word::Outcome(result)) => *result,
+            _ => alone(), // under the same key it is inserted once, and its refusal is that of a single insert
+        }
+    }
+
+    /// Makes one call for some inserts, and tells each its outcome. A refused submission, and those of a refused call, ask alone.
+    fn insert_call(&self, queue: &str, call: &[Waiter]) {
+        let texts = call.iter().map(|one| &*one.text).collect::<Vec<_>>();
+        let results = self.insert_texts(queue, "insert", &texts);
+        for (at, one) in call.iter().enumerate() {
+            one.tell(match &results {
+                Ok(answer) => match answer.get("results").items()[at].get("submission") {
+                    submission @ Json::Object(_) => Word::Outcome(Box::new(Submission::of(submission.clone()))),
+                    _ => Word::Alone,
+                },
+                Err(Error::Refused(refused)) if refused.status < 500 => Word::Alone,
+                Err(error) => Word::Outcome(Box::new(Err(error.clone()))),
+            });
+        }
+    }
+
+    /// Makes one call for some submissions. The answer has as many results.
+    fn insert_texts(&self, queue: &str, what: &'static str, texts: &[&str]) -> Result<Json, Error> {
+        let body = format!("{{\"submissions\":[{}]}}", texts.join(","));
+        let request = Request::json(what, format!("/v1/queues/{}/submissions:batch", escape(queue)?), body);
+        let answer = self.caller.fetch(&request, &self.scope)?;
+        if answer.get("results").items().len() != texts.len() {
+            return Err(Error::BadAnswer(format!("{what}: the answer does not have {} results", texts.len())));
+        }
+        Ok(answer)
     }
 
     /// Inserts many submissions, up to 1,000 per call and commit. Each has its own result. The error of the whole is that of a call that
@@ -91,12 +139,7 @@ impl Client {
                 size <= CALL_BYTES
             });
             let n = fit.count().max(1);
-            let body = format!("{{\"submissions\":[{}]}}", rest[..n].join(","));
-            let request = Request::json("insert many", format!("/v1/queues/{}/submissions:batch", escape(queue)?), body);
-            let answer = self.caller.fetch(&request, &self.scope)?;
-            if answer.get("results").items().len() != n {
-                return Err(Error::BadAnswer(format!("insert many: the answer does not have {n} results")));
-            }
+            let answer = self.insert_texts(queue, "insert many", &rest[..n].iter().map(|text| &**text).collect::<Vec<_>>())?;
             results.extend(answer.get("results").items().iter().enumerate().map(|(at, result)| one_of_many(at, result)));
             rest = &rest[n..];
         }
@@ -140,6 +183,20 @@ impl Client {
         }
     }
 
+    /// Waits for many submissions, of any queues, in calls of up to 1,000. The iterator yields each once, as it ends. For an id that the
+    /// server does not know it yields the error `unknown_submission`, and continues; any other error ends it.
+    pub fn wait_many<T: AsRef<str>>(&self, submissions: impl IntoIterator<Item = T>) -> Ended<'_> {
+        let mut left: Vec<String> = vec![];
+        let mut seen = std::collections::HashSet::new();
+        for id in submissions {
+            let id = id.as_ref().parse::<u64>().map_or_else(|_| id.as_ref().to_string(), |id| id.to_string());
+            if seen.insert(id.clone()) {
+                left.push(id);
+            }
+        }
+        Ended { client: self, left, ready: Default::default() }
+    }
+
     /// The outputs of a submission's chunks in the order of their indexes, without chunks that have none.
     pub fn outputs(&self, submission: &str) -> Result<Outputs, Error> {
         let request = Request::new("outputs", "GET", format!("/v1/submissions/{}/outputs", escape(submission)?));
@@ -161,6 +218,62 @@ impl Client {
             return Ok(Json::Null);
         }
         read_json("call", &answer)
+    }
+}
+
+/// Submissions as they end; see [`Client::wait_many`].
+pub struct Ended<'a> {
+    client: &'a Client,
+    left: Vec<String>,
+    ready: std::collections::VecDeque<Result<Submission, Error>>,
+}
+
+impl Ended<'_> {
+    /// Asks once, and waits until one of them has ended, or for half a minute.
+    fn ask(&mut self) -> Result<(), Error> {
+        let ids = self.left.iter().take(CALL_COUNT).map(|id| Json::from(&**id)).collect::<Vec<_>>();
+        let body = Json::object([("ids", ids.into()), ("wait_ms", (WAIT_SECONDS as u32 * 1000).into())]);
+        let mut request = Request::json("wait", "/v1/submissions:wait".to_string(), body.to_string());
+        request.wait = Duration::from_secs(WAIT_SECONDS);
+        let answer = self.client.caller.fetch(&request, &self.client.scope)?;
+        let mut over = std::collections::HashSet::new();
+        for one in answer.get("ended").items() {
+            let submission = Submission::of(one.clone())?;
+            over.insert(submission.id.clone());
+            self.ready.push_back(Ok(submission));
+        }
+        for id in answer.get("unknown").items() {
+            over.insert(id.text().to_string());
+            self.ready.push_back(Err(Error::Refused(Box::new(Refused {
+                status: 404,
+                code: "unknown_submission".to_string(),
+                detail: format!("There is no submission {}.", id.text()),
+                problems: vec![],
+                retry_after: Duration::ZERO,
+                request_id: String::new(),
+            }))));
+        }
+        self.left.retain(|id| !over.contains(id));
+        Ok(())
+    }
+}
+
+impl Iterator for Ended<'_> {
+    type Item = Result<Submission, Error>;
+
+    fn next(&mut self) -> Option<Result<Submission, Error>> {
+        while self.ready.is_empty() && !self.left.is_empty() {
+            if let Err(error) = self.ask() {
+                self.left.clear();
+                self.ready.clear();
+                return Some(Err(error));
+            }
+            if self.ready.is_empty() {
+                // A server that does not hold its answers is not asked in a tight loop.
+                self.client.scope.pause(Duration::from_millis(random::below(100)));
+            }
+        }
+        self.ready.pop_front()
     }
 }
 

@@ -77,9 +77,14 @@ impl NewSubmission {
 
     /// The submission as one of many.
     pub(crate) fn one_of_many(&self) -> Result<String, Error> {
+        Ok(self.keyed(&self.insert_key()?))
+    }
+
+    /// The same with a key that was made before.
+    pub(crate) fn keyed(&self, key: &str) -> String {
         let mut body = self.body();
-        body.set("idempotency_key", self.insert_key()?);
-        Ok(body.to_string())
+        body.set("idempotency_key", key);
+        body.to_string()
     }
 
     /// The submission as what follows a chunk, which needs no key: it is inserted with the completion or not at all.

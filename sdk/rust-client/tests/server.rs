@@ -1,9 +1,9 @@
 //! The client against a real server: QUERN_BINARY says which, bin/quern of the repository unless told.
 
-use quern_client::{Client, Error, Failure, Json, NewSubmission, Stop, WorkOptions};
+use quern_client::{Client, Error, Failure, Json, Kinds, NewSubmission, Stop, WorkOptions};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -221,4 +221,154 @@ fn a_second_signal_ends_the_process() {
     std::thread::sleep(Duration::from_millis(1500));
     terminate();
     assert_eq!((lines.count(), working.wait().unwrap().signal()), (0, Some(15)));
+}
+
+/// One worker has a handler for each kind, and takes no others.
+#[test]
+fn kinds_have_handlers_of_their_own() {
+    let server = Server::start("kinds");
+    let client = server.client();
+    let insert = |kind: &str| client.insert("default", &NewSubmission::inline(["a"]).meta("kind", kind)).unwrap().id;
+    let (upper, lower, other) = (insert("upper"), insert("lower"), insert("other"));
+    let stop = Stop::default();
+    let kinds = Kinds::default()
+        .handle("upper", |chunk| Ok(format!("upper {}", chunk.text()?)))
+        .handle("lower", |chunk| Ok(format!("lower {}", chunk.text()?)));
+    std::thread::scope(|threads| {
+        let worker = threads.spawn(|| client.work_kinds(options(&stop, 2), kinds));
+        for (id, want) in [(&upper, "upper a"), (&lower, "lower a")] {
+            assert_eq!(client.wait(id, Some(Duration::from_secs(20))).unwrap().state, "completed");
+            let output = client.outputs(id).unwrap().next().unwrap().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.data), want);
+        }
+        stop.stop();
+        worker.join().unwrap().unwrap();
+    });
+    assert!(matches!(client.wait(&other, Some(Duration::ZERO)), Err(Error::StillOpen(_))));
+}
+
+/// Inserts that overlap share calls, and each gets its own result: also one that is refused, and one whose key came before.
+#[test]
+fn inserts_share_calls() {
+    let server = Server::start("shared");
+    let client = server.client();
+    std::thread::scope(|threads| {
+        for thread in 0..32 {
+            let client = &client;
+            threads.spawn(move || {
+                for n in 0..20 {
+                    let text = format!("{thread} {n}");
+                    let new = NewSubmission::inline([&text]).meta("text", &*text).key(&text.replace(' ', "-"));
+                    let got = client.insert("default", &new).unwrap();
+                    assert_eq!(got.json.get("meta").get("text").text(), text);
+                    assert_eq!(client.insert("default", &new).unwrap().id, got.id);
+                    let refused =
+                        client.insert("default", &new.clone().key(&format!("bad {text}").replace(' ', "-")).field("priority", "x"));
+                    match refused {
+                        Err(Error::Refused(refused)) => assert!(refused.status == 422 && !refused.request_id.is_empty(), "{refused:?}"),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            });
+        }
+    });
+    let stats = client.call("GET", "/v1/queues/default/stats", None).unwrap();
+    assert_eq!(stats.get("submissions_open").int(), Some(32 * 20));
+}
+
+/// Answers the calls of one connection. An insert of one takes a while.
+fn answer_inserts(stream: TcpStream, calls: &Mutex<Vec<usize>>) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let (mut batch, mut length) = (false, 0);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap() == 0 {
+                return;
+            }
+            batch |= line.contains(":batch ");
+            if let Some(n) = line.to_lowercase().strip_prefix("content-length:") {
+                length = n.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let n = String::from_utf8(body).unwrap().matches("idempotency_key").count();
+        let one = r#"{"id":"7","state":"open"}"#;
+        let answer = match batch {
+            true => format!("{{\"results\":[{}]}}", vec![format!("{{\"submission\":{one}}}"); n].join(",")),
+            false => one.to_string(),
+        };
+        calls.lock().unwrap().push(n);
+        if !batch {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        let head = format!("HTTP/1.1 201 Created\r\nContent-Length: {}\r\n\r\n", answer.len());
+        reader.get_mut().write_all((head + &answer).as_bytes()).unwrap();
+    }
+}
+
+/// All inserts that begin during a call go together in the next one.
+#[test]
+fn inserts_that_wait_are_one_call() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let calls: &'static Mutex<Vec<usize>> = Box::leak(Box::default());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || answer_inserts(stream.unwrap(), calls));
+        }
+    });
+    std::thread::scope(|threads| {
+        let insert = || assert_eq!(client.insert("default", &NewSubmission::inline(["a"])).unwrap().id, "7");
+        threads.spawn(insert);
+        while calls.lock().unwrap().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..10 {
+            threads.spawn(insert);
+        }
+    });
+    assert_eq!(*calls.lock().unwrap(), [0, 10]);
+}
+
+/// Each submission comes once, as it ends; an unknown one is an error of its own.
+#[test]
+fn many_submissions_are_waited_for() {
+    let server = Server::start("wait-many");
+    let client = server.client();
+    let ids: Vec<String> = (0..5).map(|_| client.insert("default", &NewSubmission::inline(["a"])).unwrap().id).collect();
+    let end = |id: &String| client.call("POST", &format!("/v1/submissions/{id}/cancel"), None).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for id in &ids {
+                std::thread::sleep(Duration::from_millis(50));
+                end(id);
+            }
+        });
+        let asked = ids.iter().cloned().chain([ids[0].clone(), "72057594037927999".to_string()]);
+        let mut unknown = 0;
+        let mut ended = vec![];
+        for one in client.wait_many(asked) {
+            match one {
+                Ok(submission) => {
+                    assert_eq!(submission.state, "cancelled");
+                    ended.push(submission.id);
+                }
+                Err(error) => {
+                    assert_eq!(error.code(), "unknown_submission");
+                    unknown += 1;
+                }
+            }
+        }
+        ended.sort();
+        let mut want = ids.clone();
+        want.sort();
+        assert_eq!((ended, unknown), (want, 1));
+    });
+    assert!(client.wait_many(Vec::<String>::new()).next().is_none());
+    assert!(matches!(client.wait_many(["no id"]).next(), Some(Err(Error::Refused(_)))));
 }
