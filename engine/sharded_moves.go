@@ -18,6 +18,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -396,5 +398,27 @@ func drainShard(ctx context.Context, s *Sharded, q *Queue, number int) error {
 			l.load[to-1]++
 		}
 	}
+	return err
+}
+
+// DrainShard has a shard get no new groups, and its groups move to others, or no longer.
+func (x *Sharding) DrainShard(ctx context.Context, name string, number int, drains bool) error {
+	_, err := x.of.ChangeQueue(ctx, name, func(settings *queue.Settings) error {
+		if number < 1 || number > int(settings.Shards) {
+			return queue.Invalid("/path/shard", "is %d, and the queue has %d shards", number, settings.Shards)
+		}
+		var list []string
+		for i := 1; i <= int(settings.Shards); i++ {
+			if i == number && drains || i != number && settings.Drains(i) {
+				list = append(list, strconv.Itoa(i))
+			}
+		}
+		if len(list) == int(settings.Shards) {
+			return &queue.Error{Code: queue.CodeConflict, Message: "All other shards of the queue drain: one has to be left for new " +
+				"groups. Add a shard first."}
+		}
+		settings.DrainingShards = strings.Join(list, ",")
+		return nil
+	})
 	return err
 }

@@ -379,7 +379,19 @@ func TestShardDrains(t *testing.T) {
 		}
 	}
 	busy := put1(t, w, queue.NewSubmission{Group: "g3"})
-	if _, err := e.ChangeQueue(t.Context(), shardedName, func(s *queue.Settings) error { s.DrainingShards = "2"; return nil }); err != nil {
+	if err := errors.Join(e.DrainShard(t.Context(), shardedName, 3, true), e.DrainShard(t.Context(), shardedName, 2, true)); err != nil {
+		t.Fatal(err)
+	}
+	if got := shardAt(e, 1).config.Load().DrainingShards; got != "2,3" {
+		t.Errorf("two shards drain: %q", got)
+	}
+	if err := e.DrainShard(t.Context(), shardedName, 1, true); queue.CodeOf(err) != queue.CodeConflict {
+		t.Errorf("the last shard drains: %v", err)
+	}
+	if err := e.DrainShard(t.Context(), shardedName, 4, true); queue.CodeOf(err) != queue.CodeInvalid {
+		t.Errorf("a shard that is not there drains: %v", err)
+	}
+	if err := e.DrainShard(t.Context(), shardedName, 3, false); err != nil {
 		t.Fatal(err)
 	}
 	e.moveGroups(t.Context())

@@ -79,6 +79,8 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	var group api.Group
 	f.as(admin, call{method: "PUT", path: queues + "divided/groups/acme", body: `{}`}).decode(t, &group)
 	do("move-group", "POST", queues+"divided/groups/acme/move", fmt.Sprintf(`{"shard":%d}`, 3-group.Shard), "group.move", "acme")
+	do("drain-shard", "POST", queues+"divided/shards/2/drain", "", "queue.change", "")
+	do("reopen-shard", "DELETE", queues+"divided/shards/2/drain", "", "queue.change", "")
 	do("put-strategy", "PUT", other+"/strategies/nightly", `{"strategy":"OldestFirst"}`, "strategy.create", "strategy nightly")
 	do("delete-strategy", "DELETE", other+"/strategies/nightly", "", "strategy.delete", "strategy nightly")
 	kept.rule = field(do("set-rule", "POST", other+"/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, "rule.create", "rule 1"), "id")

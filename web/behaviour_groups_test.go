@@ -289,3 +289,39 @@ func TestGroupMovesToAnotherShard(t *testing.T) {
 	s.refused("POST", queuePath("orders", "/groups/none/move"), `{"shard":2}`, http.StatusNotFound)
 	s.refused("POST", queuePath("", "/groups/acme/move"), `{"shard":2}`, http.StatusNotFound)
 }
+
+// A shard that drains gets no new groups, and its groups leave it when they are empty.
+func TestShardOfAQueueDrains(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(2)), RestartGraceMS: new(int64(0))})
+	for i := range 8 {
+		s.do("POST", queuePath("orders", "/submissions"), inGroup(fmt.Sprint("g", i), 1), http.StatusCreated, nil)
+	}
+	s.do("POST", queuePath("orders", "/shards/2/drain"), nil, http.StatusNoContent, nil)
+	s.refused("POST", queuePath("orders", "/shards/1/drain"), nil, http.StatusConflict)
+	s.refused("POST", queuePath("orders", "/shards/3/drain"), nil, http.StatusUnprocessableEntity)
+	s.killed(time.Second)
+	s.settle()
+	for i := range 8 {
+		var sub api.Submission
+		if s.do("POST", queuePath("orders", "/submissions"), inGroup(fmt.Sprint("h", i), 1), http.StatusCreated, &sub); sub.Shard != 1 {
+			t.Errorf("a new group is in shard %d, which drains", sub.Shard)
+		}
+	}
+	held := s.reserveAll("orders", "OldestFirst")
+	if len(held) != 16 {
+		t.Fatalf("%d of 16 chunks were handed out", len(held))
+	}
+	s.wantStatuses(s.completing("orders", held...), 16, "ok")
+	list := s.wantShards(api.ShardDraining, api.ShardOpen)
+	for end := time.Now().Add(30 * time.Second); list[1].Groups > 0; list = s.wantShards(api.ShardDraining, api.ShardOpen) {
+		if time.Now().After(end) {
+			t.Fatalf("empty groups stay in a shard that drains: %+v", list)
+		}
+	}
+	s.do("DELETE", queuePath("orders", "/shards/2/drain"), nil, http.StatusNoContent, nil)
+	if list = s.wantShards(api.ShardOpen, api.ShardOpen); list[0].Groups != 16 {
+		t.Errorf("the first shard has %d of 16 groups", list[0].Groups)
+	}
+}

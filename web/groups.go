@@ -50,6 +50,29 @@ func (x groups) routes(r *router) {
 	register(r, operation{id: "move-group", act: act{"group.move", "{group}"}, brings: true, method: "POST",
 		path: "/v1/queues/{queue}/groups/{group}/move", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, summary: "Move a group to another shard", about: moveGroupAbout}, x.move)
+	register(r, operation{id: "drain-shard", act: act{"queue.change", ""}, brings: true, method: "POST",
+		path: "/v1/queues/{queue}/shards/{shard}/drain", scope: scopeAdmin, tag: tagQueues,
+		summary: "Drain a shard", about: "The shard gets no new groups, and its groups move to other " +
+			"shards as soon as they have no open submissions. This changes the setting `draining_shards`."}, x.drain)
+	register(r, operation{id: "reopen-shard", act: act{"queue.change", ""}, brings: true, method: "DELETE",
+		path: "/v1/queues/{queue}/shards/{shard}/drain", scope: scopeAdmin, tag: tagQueues,
+		summary: "Stop draining a shard", about: "The shard gets new groups again."}, x.reopen)
+}
+
+// shardInput names a shard by its number.
+type shardInput struct {
+	QueuePath
+	Shard int `path:"shard" minimum:"1" maximum:"16" doc:"Number of the shard"`
+}
+
+// drain has no answer of its own: what drains is a setting, and the groups move later. The list of shards shows how
+// many groups are left.
+func (x groups) drain(ctx context.Context, in *shardInput) (*struct{}, error) {
+	return nil, x.engine.DrainShard(ctx, in.Queue, in.Shard, true)
+}
+
+func (x groups) reopen(ctx context.Context, in *shardInput) (*struct{}, error) {
+	return nil, x.engine.DrainShard(ctx, in.Queue, in.Shard, false)
 }
 
 const moveGroupAbout = "The group moves as soon as it has no open submissions; until then it stays, and `moving_to` " +

@@ -14,7 +14,7 @@ import (
 
 // inEngine are the operations about a queue that the engine does for all shards by itself.
 var inEngine = []string{"get-queue", "put-queue", "change-queue", "delete-queue", "move-queue", "get-stats", "list-shards",
-	"list-groups", "get-group", "put-group", "delete-group", "move-group", "insert", "insert-batch", "reserve", "complete", "fail", "extend",
+	"list-groups", "get-group", "put-group", "delete-group", "move-group", "drain-shard", "reopen-shard", "insert", "insert-batch", "reserve", "complete", "fail", "extend",
 	"release", "exchange", "attach-consumer", "detach-consumer"}
 
 // Every operation whose path names a queue answers for all shards of it, or refuses: none answers for one shard as if

@@ -19,7 +19,7 @@ import (
 // what holds for the entries of all of them.
 
 // unlogged are the operations that change something and leave no entry in the audit log.
-var unlogged = []string{"dry-run-plugin", "move-queue", "move-group"} // a server that is alone, and queues of one shard, move nothing
+var unlogged = []string{"dry-run-plugin", "move-queue", "move-group", "drain-shard", "reopen-shard"} // a server that is alone, and queues of one shard, move nothing
 
 // acts asks for changes in an order in which each of them changes something. What they are about is this loop's alone.
 type acts struct {

@@ -29,6 +29,8 @@ var refusedActs = []act{
 	{"put-meta-key", "PUT", "/v1/queues/default/meta-keys/mode", `{"limit":3}`},
 	{"put-group", "PUT", "/v1/queues/default/groups/other", `{"limits":{"waiting":3}}`},
 	{"move-group", "POST", "/v1/queues/default/groups/acme/move", `{"shard":1}`},
+	{"drain-shard", "POST", "/v1/queues/default/shards/1/drain", ``},
+	{"reopen-shard", "DELETE", "/v1/queues/default/shards/1/drain", ``},
 	{"put-schedule", "PUT", "/v1/queues/default/schedules/other", `{"spec":"@every 1h","template":{"chunks":{"count":1,"prefix":"a"}}}`},
 	{"trigger-schedule", "POST", "/v1/queues/default/schedules/nightly/trigger", `{}`},
 	{"backfill-schedule", "POST", "/v1/queues/default/schedules/nightly/backfill", `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T03:00:00Z"}`},

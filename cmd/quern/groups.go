@@ -177,5 +177,23 @@ func shardsCommand(a *app) *cobra.Command {
 				"cluster that serves the shard. A full shard has --groups-per-shard groups: new groups go to others."
 		}),
 	}
-	return list.commands(a)[0]
+	shards := list.commands(a)[0]
+	for _, x := range []action[none]{
+		does("drain NUMBER...", "Give shards no new groups, and move their groups to other shards", drains(client.DrainShard)),
+		does("reopen NUMBER...", "Give shards that drain new groups again", drains(client.ReopenShard)),
+	} {
+		shards.AddCommand((&resource[api.Shard]{parent: "shards", word: "NUMBER", ofQueue: true, remove: x}).commands(a)...)
+	}
+	return shards
+}
+
+// drains is what is asked to have a shard drain, or no longer.
+func drains(ask func(context.Context, *client.Client, string, int) error) func(context.Context, call) (none, error) {
+	return func(ctx context.Context, c call) (none, error) {
+		shard, err := strconv.Atoi(c.args[0])
+		if err != nil || shard < 1 || shard > queue.MaxQueueShards {
+			return none{}, usageError{fmt.Errorf("%q is no number of a shard, 1 to %d", c.args[0], queue.MaxQueueShards)}
+		}
+		return none{}, ask(ctx, c.Client, c.queue, shard)
+	}
 }

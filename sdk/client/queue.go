@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -125,6 +126,22 @@ func DeleteGroup(ctx context.Context, c *Client, queue, group string, when Condi
 func MoveGroup(ctx context.Context, c *Client, queue, group string, shard uint8) (*api.Group, error) {
 	q := &request{method: http.MethodPost, path: groupPath(queue, group) + "/move", safe: true}
 	return send[api.Group](ctx, c, "move group", q, api.MoveGroupRequest{Shard: shard})
+}
+
+// DrainShard has a shard of a queue get no new groups, and its groups move to others when they have no open submissions.
+func DrainShard(ctx context.Context, c *Client, queue string, shard int) error {
+	q := &request{method: http.MethodPost, path: drainPath(queue, shard), safe: true}
+	return c.do(ctx, c.cold, "drain shard", q, new(reply))
+}
+
+// ReopenShard has a shard that drains get new groups again.
+func ReopenShard(ctx context.Context, c *Client, queue string, shard int) error {
+	q := &request{method: http.MethodDelete, path: drainPath(queue, shard), safe: true}
+	return c.do(ctx, c.cold, "reopen shard", q, new(reply))
+}
+
+func drainPath(queue string, shard int) string {
+	return queuePath(queue, fmt.Sprintf("/shards/%d/drain", shard))
 }
 
 func groupPath(queue, group string) string { return queuePath(queue, "/groups/"+url.PathEscape(group)) }

@@ -266,6 +266,12 @@ class Calls:
         found: types.Consumer = self._fetch(_request("drain consumer", "POST", path("/v1/queues/{}/consumers/{}/drain", queue, consumer), safe=True))
         return found
 
+    def drain_shard(self, queue: str, shard: str) -> None:
+        """Drain a shard. The shard gets no new groups, and its groups move to other shards as soon as they have no open submissions.
+        This changes the setting `draining_shards`.
+        """
+        self._bytes(_request("drain shard", "POST", path("/v1/queues/{}/shards/{}/drain", queue, shard)))
+
     def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun, *, node: Optional[str] = None) -> types.PluginTried:
         """Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the
         present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the difference to
@@ -887,6 +893,10 @@ class Calls:
         found: types.Released = self._fetch(_request("release consumer", "POST", query(path("/v1/queues/{}/consumers/{}/release", queue, consumer), {"actor": actor, "reason": reason})))
         return found
 
+    def reopen_shard(self, queue: str, shard: str) -> None:
+        """Stop draining a shard. The shard gets new groups again."""
+        self._bytes(_request("reopen shard", "DELETE", path("/v1/queues/{}/shards/{}/drain", queue, shard)))
+
     def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
         """Reserve chunks. Takes up to `max` chunks in the order of the strategy. It takes fewer if their contents, attachments and
         metadata exceed 4 MiB; the next call gets the others. With `wait_ms`, an empty answer waits that long for work that fits
@@ -1272,6 +1282,12 @@ class AsyncCalls:
         """
         found: types.Consumer = await self._fetch(_request("drain consumer", "POST", path("/v1/queues/{}/consumers/{}/drain", queue, consumer), safe=True))
         return found
+
+    async def drain_shard(self, queue: str, shard: str) -> None:
+        """Drain a shard. The shard gets no new groups, and its groups move to other shards as soon as they have no open submissions.
+        This changes the setting `draining_shards`.
+        """
+        await self._bytes(_request("drain shard", "POST", path("/v1/queues/{}/shards/{}/drain", queue, shard)))
 
     async def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun, *, node: Optional[str] = None) -> types.PluginTried:
         """Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the
@@ -1893,6 +1909,10 @@ class AsyncCalls:
         """
         found: types.Released = await self._fetch(_request("release consumer", "POST", query(path("/v1/queues/{}/consumers/{}/release", queue, consumer), {"actor": actor, "reason": reason})))
         return found
+
+    async def reopen_shard(self, queue: str, shard: str) -> None:
+        """Stop draining a shard. The shard gets new groups again."""
+        await self._bytes(_request("reopen shard", "DELETE", path("/v1/queues/{}/shards/{}/drain", queue, shard)))
 
     async def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
         """Reserve chunks. Takes up to `max` chunks in the order of the strategy. It takes fewer if their contents, attachments and

@@ -787,6 +787,16 @@ export class Calls {
     return pages(() => this.connection.json<PageShard>({ what: "list shards", method: "GET", path: `/v1/queues/${part(queue)}/shards`, safe: true, signal: options.signal }))
   }
 
+  /** Stop draining a shard. The shard gets new groups again. Needs the scope admin. */
+  reopenShard(queue: string, shard: string, options: CallOptions = {}): Promise<void> {
+    return this.connection.json<void>({ what: "reopen shard", method: "DELETE", path: `/v1/queues/${part(queue)}/shards/${part(shard)}/drain`, safe: false, signal: options.signal })
+  }
+
+  /** Drain a shard. The shard gets no new groups, and its groups move to other shards as soon as they have no open submissions. This changes the setting `draining_shards`. Needs the scope admin. */
+  drainShard(queue: string, shard: string, options: CallOptions = {}): Promise<void> {
+    return this.connection.json<void>({ what: "drain shard", method: "POST", path: `/v1/queues/${part(queue)}/shards/${part(shard)}/drain`, safe: false, signal: options.signal })
+  }
+
   /** Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any backlog. Totals count from the server's start. Needs the scope read. */
   getStats(queue: string, options: CallOptions = {}): Promise<Stats> {
     return this.connection.json<Stats>({ what: "get stats", method: "GET", path: `/v1/queues/${part(queue)}/stats`, safe: true, signal: options.signal })
