@@ -236,7 +236,7 @@ func (s *scene) groupNow(name string) (g api.Group) {
 }
 
 // A group moves when it has no open submissions, with its limits. Nothing is held back, done twice or lost, over a kill.
-func TestGroupMovesToAnotherShard(t *testing.T) {
+func TestShardsGroupMoves(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(3)), RestartGraceMS: new(int64(0))})
@@ -291,7 +291,7 @@ func TestGroupMovesToAnotherShard(t *testing.T) {
 }
 
 // A shard that drains gets no new groups, and its groups leave it when they are empty.
-func TestShardOfAQueueDrains(t *testing.T) {
+func TestShardsDrain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(2)), RestartGraceMS: new(int64(0))})
