@@ -2,13 +2,16 @@ package web
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -323,5 +326,60 @@ func TestShardsDrain(t *testing.T) {
 	s.do("DELETE", queuePath("orders", "/shards/2/drain"), nil, http.StatusNoContent, nil)
 	if list = s.wantShards(api.ShardOpen, api.ShardOpen); list[0].Groups != 16 {
 		t.Errorf("the first shard has %d of 16 groups", list[0].Groups)
+	}
+}
+
+// A thousand consumers of four shards never have a third chunk of a value in flight, by the key group and, on one node, by another key.
+func TestBehaviour121LimitOverShards(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"group", "user"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(4))})
+			consumersMost := 1000
+			if *nodeCount > 1 {
+				consumersMost = 100
+				if key != queue.GroupKey {
+					s.refused("POST", queuePath("orders", "/reservations"), request(`MaxSimultaneous("user", 2, Random)`, 1), http.StatusUnprocessableEntity)
+					return
+				}
+			}
+			const groups, users, chunks = 20, 5, 3
+			for i := range groups * users {
+				s.do("POST", queuePath("orders", "/submissions"), fmt.Sprintf(`{"group":"g%d","meta":{"user":"u%d"},"chunks":{"count":%d,"prefix":"x/"}}`,
+					i%groups, i/groups, chunks), http.StatusCreated, nil)
+			}
+			var (
+				flying    sync.Map // value to *atomic.Int32
+				left      atomic.Int32
+				consumers sync.WaitGroup
+			)
+			left.Store(groups * users * chunks)
+			consume := func() {
+				for left.Load() > 0 {
+					got := s.reserve("orders", request(fmt.Sprintf("MaxSimultaneous(%q, 2, Random)", key), 1)).Reservations
+					if len(got) == 0 {
+						time.Sleep(time.Duration(100+rand.IntN(400)) * time.Millisecond) // a thousand at once are load enough
+						continue
+					}
+					value := got[0].Meta[key].Text()
+					count, _ := flying.LoadOrStore(value, new(atomic.Int32))
+					if n := count.(*atomic.Int32).Add(1); n > 2 {
+						t.Errorf("%d chunks of %s are in flight", n, value)
+					}
+					count.(*atomic.Int32).Add(-1)
+					left.Add(-1)
+					s.do("POST", queuePath("orders", "/reservations/complete"), api.CompleteRequest{Items: []api.CompleteItem{{Token: got[0].Token}}}, http.StatusOK, nil)
+				}
+			}
+			for range consumersMost {
+				consumers.Go(consume)
+			}
+			consumers.Wait()
+			if n := s.statsOf("orders"); n.Ready+n.Reserved != 0 {
+				t.Errorf("%d chunks are ready and %d reserved at the end", n.Ready, n.Reserved)
+			}
+		})
 	}
 }
