@@ -85,6 +85,8 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("delete-strategy", "DELETE", other+"/strategies/nightly", "", "strategy.delete", "strategy nightly")
 	kept.rule = field(do("set-rule", "POST", other+"/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, "rule.create", "rule 1"), "id")
 	do("lift-rule", "DELETE", other+"/rules/"+kept.rule, "", "rule.lift", "rule 1")
+	do("set-initial-rule", "POST", "/v1/initial-rules", `{"action":"pause","match":{"meta":{"company":7}}}`, "initial_rule.set", "") // the catalogue decides the number
+	do("lift-initial-rule", "DELETE", "/v1/initial-rules/1", "", "initial_rule.lift", "initial rule 1")
 	do("put-schedule", "PUT", other+"/schedules/s", `{"spec":"@yearly","template":{"chunks":{"count":1,"template":"x"}}}`, "schedule.create", "schedule s")
 	do("pause-schedule", "POST", other+"/schedules/s/pause", "", "schedule.pause", "schedule s")
 	do("resume-schedule", "POST", other+"/schedules/s/resume", "", "schedule.resume", "schedule s")

@@ -40,6 +40,7 @@ var refusedActs = []act{
 	{"shadow-plugin", "POST", "/v1/plugins/order/shadow", `{"version":"1.0.0"}`},
 	{"canary-plugin", "POST", "/v1/plugins/order/canary", `{"version":"1.0.0","percent":5}`},
 	{"backup", "POST", "/v1/backup", ``},
+	{"set-initial-rule", "POST", "/v1/initial-rules", `{"action":"pause","match":{"meta":{"customer":1}}}`},
 	{"put-dead-letter-content", "PUT", "/v1/queues/letters/dead-letters/{dead}/1/content", `"better"`},
 	{"put-plugin-settings", "PUT", "/v1/plugins/order/settings", `{"cpu_share":0.5}`},
 }
@@ -59,6 +60,7 @@ var keptActs = []act{
 	{"release-consumer", "POST", "/v1/queues/default/consumers/c/release", ``},
 	{"set-rule", "POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"customer":1}}}`},
 	{"lift-rule", "DELETE", "/v1/queues/default/rules/{rule}", ``},
+	{"lift-initial-rule", "DELETE", "/v1/initial-rules/{initial}", ``},
 	{"change-queue", "PATCH", "/v1/queues/default", `{"settings":{"retention_seconds":60}}`},
 	{"change-submission", "PATCH", "/v1/submissions/{sub}", `{"priority":3}`},
 	{"cancel-chunk", "POST", "/v1/submissions/{sub}/chunks/7/cancel", ``},
@@ -237,6 +239,7 @@ func (o *operator) prepare() {
 		o.must(put.method, put.path, put.body)
 	}
 	o.must("POST", "/v1/queues/default/rules", `{"action":"block","match":{"meta":{"customer":2}},"reason":"unpaid"}`, "rule", "id")
+	o.must("POST", "/v1/initial-rules", `{"action":"pause","match":{"meta":{"customer":3}}}`, "initial", "id")
 	o.must("POST", "/v1/queues/default/submissions", `{"chunks":{"count":1000,"template":"row {index}"}}`, "sub", "id")
 	o.must("POST", "/v1/queues/default/submissions", `{"chunks":{"count":1,"prefix":"a"},"meta":{"customer":9}}`)
 	o.must("POST", "/v1/bulk-operations", `{"action":"reprioritize","queue":"default","priority":1,"filter":{},"rate_per_second":1}`, "bulk", "id")
