@@ -35,7 +35,7 @@ export interface Series {
 export interface KeySeries { key: string; step_seconds: number; ends?: string; values: { value: MetaValue; in_flight: number[] }[] }
 export interface Page<T> { items: T[]; next?: string }
 export interface Node { name: string; url: string; since: string; leaving: boolean; queues: { queue: string; shard: number; epoch: number; lease_ms: number | null }[] }
-export interface Shard { shard: number; queue: string; state: string; reason?: string; groups: number; ready: number; reserved: number; submissions_open: number }
+export interface Shard { shard: number; queue: string; owner?: string; state: string; reason?: string; groups: number; ready: number; reserved: number; submissions_open: number }
 export interface Group { group: string; shard: number; moving_to?: number; waiting: number; in_flight: number; submissions: number; limits?: Quota }
 /** The most that may be open of a group or of a value. */
 export interface Quota { waiting?: number; submissions?: number; bytes?: number }

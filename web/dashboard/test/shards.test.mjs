@@ -74,6 +74,29 @@ test('a queue of several shards shows them and its groups, and each shard has it
   }
 })
 
+test('an operator drains a shard and reopens it', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/drained', { settings: { shards: 2 } })
+  for (const [scheme, width] of looks) {
+    const t = await open(chromium.b, quern.url, { width, scheme })
+    await t.page.goto(`${quern.url}/#/overview?queue=drained`)
+    const shard = t.page.getByRole('region', { name: 'Shards' }).getByRole('row').filter({ hasText: 'shard 2' })
+    await shard.getByRole('button', { name: 'Drain shard 2' }).click()
+    const asked = t.page.getByRole('dialog')
+    await asked.getByText('Each of its groups moves to another shard').waitFor()
+    assert.deepEqual(await t.axe(), [], `${scheme} ${width}: accessibility`)
+    await asked.getByRole('button', { name: 'Drain' }).click()
+    await shard.getByText('draining', { exact: true }).waitFor()
+    const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    assert.ok(over <= 0, `${scheme} ${width}: ${over} px stand out at the right`)
+    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/drain-${scheme}-${width}.png` })
+    await shard.getByRole('button', { name: 'Reopen shard 2' }).click()
+    await shard.getByText('open', { exact: true }).waitFor()
+    assert.equal((await call(quern.url, 'GET', '/v1/queues/drained/shards')).items[1].state, 'open')
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  }
+})
+
 test('a submission, the list of queues and the log name a shard by its queue and its number', async () => {
   await call(quern.url, 'PUT', '/v1/queues/parcels', { settings: { shards: 2, max_attempts: 4 } })
   const of = []

@@ -1,12 +1,14 @@
 import { useEffect, useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueText, type Problem } from '../api'
+import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { exact, queueName } from '../format'
 import { List } from '../list'
-import { useLive } from '../live'
+import { useAction, useLive } from '../live'
 import { Empty, Failed, Mark, MetaChips } from '../parts'
 import { boundTo } from '../session'
-import { inQueue } from '../state'
+import { inQueue, say } from '../state'
 import { beat, divided } from '../stream'
 import { Clamp } from '../text'
 import type { Group, Page, Shard, Submission } from '../types'
@@ -15,6 +17,25 @@ const State = ({ of }: { of: Shard }) => (
   <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'open' ? 'done' : 'waiting'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
 )
 
+/** What an operator can do with a shard. One that is offline has to be repaired first. */
+function Drain({ of, s, done }: { of: string; s: Shard; done: () => void }) {
+  const action = useAction()
+  const run = async (method: string, text: string) => {
+    await call(method, `${queuePath(of)}/shards/${s.shard}/drain`)
+    say(`Shard ${s.shard} ${text}`)
+    done()
+  }
+  if (s.state === 'offline') return null
+  return (
+    <div class="row end">
+      {s.state === 'draining'
+        ? <button disabled={action.busy} aria-label={`Reopen shard ${s.shard}`} onClick={() => void action.run(() => run('DELETE', 'gets groups again'))}>Reopen</button>
+        : <Confirm name="Drain" button="Drain" label={`Drain shard ${s.shard}`} question={`Drain shard ${s.shard} of ${of}?`} run={() => run('POST', 'drains')}>It gets no new groups. Each of its groups moves to another shard as soon as it has no open submissions.</Confirm>}
+      {action.problem && <Failed problem={action.problem} />}
+    </div>
+  )
+}
+
 const Limited = ({ n, most }: { n: number; most?: number }) => <>{exact(n)}{most !== undefined && ` of ${exact(most)}`}</>
 
 /** In the place of a page of a queue with several shards: which shards there are, each with pages of its own, and which groups they have. */
@@ -22,6 +43,7 @@ export function Shards({ of, page }: { of: string; page: string }) {
   const path = queuePath(of)
   const shards = useLive<Page<Shard>>(`${path}/shards`)
   const groups = useLive<Page<Group>>(`${path}/groups?limit=100`)
+  const nodes = shards.data?.items.some((s) => s.owner) ?? false
   const nameOf = (shard: number) => shards.data?.items.find((s) => s.shard === shard)?.queue ?? `${of}~${shard}`
   return (
     <>
@@ -32,14 +54,16 @@ export function Shards({ of, page }: { of: string; page: string }) {
         {!shards.data && !shards.problem && <p class="note">Reading…</p>}
         {shards.data && (
           <List name="Shards" items={shards.data.items} id={(s) => s.queue} scope=""
-            columns={[{ name: 'Shard' }, { name: 'State' }, { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'In flight', right: true, title: 'chunks that consumers hold' }]}
+            columns={[{ name: 'Shard' }, { name: 'State' }, ...(nodes ? [{ name: 'Node', title: 'the server that has the shard' }] : []), { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'In flight', right: true, title: 'chunks that consumers hold' }, { name: 'Actions', hidden: true }]}
             cells={(s) => [
               <td><a href={inQueue(s.queue, page)}>{queueName(s.queue)}</a></td>,
               <td><State of={s} /></td>,
+              ...(nodes ? [<td>{s.owner ? <Clamp text={s.owner} /> : <span class="note">none</span>}</td>] : []),
               <td class="r">{exact(s.groups)}</td>,
               <td class="r">{exact(s.submissions_open)}</td>,
               <td class="r">{exact(s.ready)}</td>,
               <td class="r">{exact(s.reserved)}</td>,
+              <td class="r"><Gate scope="admin"><Drain of={of} s={s} done={shards.again} /></Gate></td>,
             ]} />
         )}
       </section>
