@@ -54,6 +54,9 @@ func (x InitialRules) Set(ctx context.Context, r queue.Rule) (rule queue.Rule, c
 	}
 	x.e.changing.Lock()
 	defer x.e.changing.Unlock()
+	if err := x.e.nodes.CatchUp(); err != nil { // another node may have set it just now
+		return rule, false, err
+	}
 	list, err := x.List()
 	if err != nil {
 		return rule, false, err

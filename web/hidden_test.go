@@ -94,7 +94,7 @@ func (h *hiding) inPath(path, name string) (pairs []pair, known bool) {
 		return []pair{{"company=80001%2Fc", "company=80002%2Fc"}}, true
 	}
 	// What is only refused to such tokens, of whatever name, or is all in a queue whose name was looked at.
-	return nil, slices.Contains([]string{"id", "index", "key", "name", "version", "page", "file", "ledger", "group"}, name)
+	return nil, slices.Contains([]string{"id", "index", "key", "name", "version", "page", "file", "ledger", "group", "shard"}, name)
 }
 
 // seen fills in a parameter with what the token may see.

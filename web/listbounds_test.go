@@ -26,7 +26,7 @@ const mostBounded = maxAnswers
 
 // cutInBytes are the operations whose answer ends when it has enough bytes; what does not fit comes with the next call.
 var cutInBytes = []string{
-	"list-rules", "list-tokens", "list-bulk-operations", "list-dead-letter-groups", "list-views", "list-ledgers", "list-strategies-in-use",
+	"list-rules", "list-initial-rules", "list-tokens", "list-bulk-operations", "list-dead-letter-groups", "list-views", "list-ledgers", "list-strategies-in-use",
 	"list-plugins", "get-plugin-logs", // by pageOf
 	"list-submissions", "list-chunks", "list-queue-outputs", "list-dead-letters", "list-retries", "list-reservations", "list-schedules", "list-strategies", "list-audit",
 	"explain", "get-ledger", // by pageOf, without a next page: they have the first of them
@@ -97,7 +97,7 @@ func boundedByLimits() map[string]bounded {
 		"get-durations":      {api.Durations{}, 64, []int{api.MaxDurationBuckets}, 0},
 		"get-timeseries":     {api.Series{}, 64, []int{4096}, 0},
 		"get-key-timeseries": {api.KeySeries{}, value, []int{2 * engine.FrameValues, engine.HeatCells}, 0},
-		"set-rule":           rule, "get-rule": rule,
+		"set-rule":           rule, "get-rule": rule, "set-initial-rule": rule, "get-initial-rule": rule,
 		"get-lifecycle": {api.Lifecycle{}, queue.MaxErrorBytes, []int{100, 100}, 0},
 		"readyz":        {api.Readiness{}, 1 << 10, []int{2 * queue.MaxQueues}, 0},
 		"config":        {api.ServerOptions{}, 4 << 10, []int{200}, 0},

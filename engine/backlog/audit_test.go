@@ -261,8 +261,12 @@ func (m *model) auditView(v *View) (members int) {
 	for number := range v.gates {
 		g := &v.gates[number]
 		want := !g.empty() && g.isOpen()
-		if v.bands.on && v.bands.topFor(g) == nil { // the largest number is gone: so is the gate, once it is looked at
-			want = want && g.offered && uint32(number) < v.bands.unsettled
+		unsettled := v.bands.on && uint32(number) < v.bands.unsettled
+		switch {
+		case v.bands.on && v.bands.topFor(g) == nil: // the largest number is gone: so is the gate, once it is looked at
+			want = want && g.offered && unsettled
+		case unsettled && !g.offered: // that number is there again, and the gate was not looked at yet
+			want = false
 		}
 		if g.offered != want {
 			m.fatalf("view %s gate %d: offered %v, want %v", v.key, number, g.offered, want)

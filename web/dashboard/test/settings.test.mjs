@@ -36,7 +36,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.locator('label', { hasText: 'times' }).getByRole('alert').getByText('is 0.5').waitFor() // at the part of the back-off that is refused
   await t.page.getByLabel('times').first().fill('3')
   await t.page.getByLabel('at most').first().fill('60000')
-  await t.page.getByLabel('draining').check()
+  await t.page.getByLabel('draining', { exact: true }).check()
   await call(quern.url, 'PATCH', '/v1/queues/default', { settings: { max_expiries: 9 } }) // another client changes a different one meanwhile
   await eventually(async () => assert.equal(await t.page.getByLabel('max_expiries').inputValue(), '9'))
   await t.page.getByRole('button', { name: 'Change 4' }).click()
