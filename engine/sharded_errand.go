@@ -79,7 +79,7 @@ func (in *errand) run(ctx context.Context, s *Sharded) (out errandDone, err erro
 		return out, err
 	}
 	if out.finished, err = in.finish.run(ctx, s); err != nil {
-		return out, err
+		return out, begun(err)
 	}
 	if len(in.takes)+len(in.looks) == 0 {
 		return out, nil
@@ -104,6 +104,17 @@ func (in *errand) run(ctx context.Context, s *Sharded) (out errandDone, err erro
 		out.looked = append(out.looked, l)
 	}
 	return out, nil
+}
+
+// begun is the error of an errand of which a part may be done. It does not say where the shard is by now: the errand would
+// be done again there, and its results would be "already" in the first answer that the client gets.
+func begun(err error) error {
+	if refused, is := errors.AsType[*queue.Error](err); is {
+		plain := *refused
+		plain.Err = nil
+		return &plain
+	}
+	return err
 }
 
 // isHere refuses an errand about shards that are at another node. A take from a shard that no node serves is refused by itself.

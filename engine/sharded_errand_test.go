@@ -337,3 +337,17 @@ func TestErrandsShareAnswer(t *testing.T) {
 		}
 	}
 }
+
+// An errand that fails after it began is not done again elsewhere.
+func TestErrandThatBeganIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	moved := &queue.Error{Code: queue.CodeMoving, Message: "moved", Err: &Elsewhere{Queue: "orders~2", Node: "b", URL: "http://b"}}
+	e := errands{parts: []*errandPart{{at: things{{0}}, err: begun(moved)}}, places: map[int]string{}}
+	if left, refused, failed := e.collect(); refused != nil || queue.CodeOf(failed) != queue.CodeMoving || len(left[0]) > 0 {
+		t.Errorf("%v is left, %v and %v", left[0], refused, failed)
+	}
+	e.parts[0].err = moved
+	if left, refused, failed := e.collect(); refused == nil || failed != nil || len(left[0]) != 1 || e.places[2] != "http://b" {
+		t.Errorf("one that did not begin: %v is left, %v and %v", left[0], refused, failed)
+	}
+}

@@ -71,6 +71,9 @@ func (a *acts) queues() {
 	group := fmt.Sprintf("%s/groups/g-%d", actsQueue, a.round)
 	a.do("put-group", "PUT", group, `{"limits":{"waiting":5}}`, nil)
 	a.do("delete-group", "DELETE", group, "", nil)
+	var rule api.Rule
+	a.do("set-initial-rule", "POST", "/v1/initial-rules", fmt.Sprintf(`{"action":"pause","match":{"meta":{"made":%d}}}`, a.round), &rule)
+	a.do("lift-initial-rule", "DELETE", "/v1/initial-rules/"+rule.ID, "", nil)
 	a.do("put-strategy", "PUT", strategy, `{"strategy":"OldestFirst"}`, nil)
 	a.do("delete-strategy", "DELETE", strategy, "", nil)
 	a.do("retry-lifecycle", "POST", actsQueue+"/lifecycle/retry", "", nil)
@@ -244,10 +247,12 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 	case "dead_letter.change":
 		before = `{"bytes":1,"sha256":"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d","text":"b"}`
 		in = `"text":"better"`
+	case "initial_rule.set":
+		in = `"action":"pause"`
 	case "bulk.start":
 		in = `"action":"reprioritize"`
-	case "plugin.delete_version", "reservation.release":
-		was := map[string]string{"plugin.delete_version": `"version":"2.0.0"`, "reservation.release": `"consumer":"w-`}[e.Action]
+	case "plugin.delete_version", "reservation.release", "initial_rule.lift":
+		was := map[string]string{"initial_rule.lift": `"action":"pause"`, "plugin.delete_version": `"version":"2.0.0"`, "reservation.release": `"consumer":"w-`}[e.Action]
 		if !strings.Contains(string(e.Before), was) || e.After != nil {
 			o.t.Errorf("%s tells of %s and %s, want %s before and nothing after", e.Action, e.Before, e.After, was)
 		}

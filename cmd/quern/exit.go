@@ -164,6 +164,8 @@ var inCommands = strings.NewReplacer(
 	"GET /v1/queues/{queue}/strategies", "'quern strategy list'",
 	"PUT creates one, and", "'quern groups set' creates one, and",
 	"GET /v1/queues/{queue}/shards lists", "'quern shards' lists",
+	"GET /v1/initial-rules lists", "'quern rules list --new-queues' lists",
+	"Lift one with DELETE /v1/initial-rules/{id} first", "Lift one with 'quern rules lift --all-queues' first",
 	"send it as Authorization: Bearer qn_...", "name a file that has it with --token-file, or set QUERN_TOKEN",
 	"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.",
 	"What was given is no access token: it begins with qn_, as 'quern token new' printed it.",

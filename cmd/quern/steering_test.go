@@ -234,7 +234,7 @@ var usageWords = map[string]string{"ID": "7529572615950696448", "SUBMISSION": "7
 
 // wholeLines has the arguments of commands whose usage does not say enough.
 var wholeLines = map[string]string{
-	"bulk run": "retry --all", "keys set": "x x --limit 1", "plugin canary": "x 1.0.0 1", "plugin push": "steering_test.go",
+	"bulk run": "retry --all", "groups move": "x --shard 2", "keys set": "x x --limit 1", "plugin canary": "x 1.0.0 1", "plugin push": "steering_test.go",
 	"plugin recordings": "x", "rules block": "--all", "schedules backfill": "x --from -1h --to -1m", "schedules set": "x --spec @daily --count 1 --prefix x",
 	"submit": "steering_test.go", "token new": "x --scopes operate", "rules pause": "--all", "config show": "--running", "complete": hostileToken, "extend": hostileToken, "fail": hostileToken, "release": hostileToken,
 	"cancel": "7529572615950696448", "dead forward": "7529572615950696448/0 --to x",
@@ -244,7 +244,7 @@ var wholeLines = map[string]string{
 var hostileToken = strings.Repeat("A", 43)
 
 // silent are the commands that print no text from the answer to what they do.
-var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "delete", "durations", "groups delete", "health", "keys unset", "lifecycle retry", "map",
+var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "delete", "durations", "groups delete", "shards drain", "shards reopen", "health", "keys unset", "lifecycle retry", "map",
 	"plugin delete", "plugin replay", "plugin settings", "queue delete", "rules lift", "schedules delete", "schedules trigger", "stats", "strategy delete", "submit",
 	"token revoke"}
 
