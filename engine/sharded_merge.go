@@ -457,8 +457,10 @@ func (m *merging) reason(out ReserveResult) ReserveResult {
 		if sooner(&why, &out) {
 			out.Reason, out.RetryAfter = why.Reason, why.RetryAfter
 		}
-		if room := m.asked.Limited - len(out.Limited); room > 0 {
-			out.Limited = append(out.Limited, why.Limited[:min(room, len(why.Limited))]...)
+		for _, value := range why.Limited { // shards that count together name the same ones
+			if len(out.Limited) < m.asked.Limited && !slices.Contains(out.Limited, value) {
+				out.Limited = append(out.Limited, value)
+			}
 		}
 	}
 	if out.Reservations = m.got; len(m.got) > m.from {

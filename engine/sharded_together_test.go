@@ -58,7 +58,7 @@ func TestLimitsByOtherKeysCountAllShards(t *testing.T) {
 				t.Errorf("%d chunks more were taken", len(more))
 			}
 			got, err := reserveBy(t, w, strategy, 1, 0)
-			if err != nil || got.Reason != queue.AllLimited || len(got.Limited) == 0 || got.Limited[0].InFlight != 3 {
+			if err != nil || got.Reason != queue.AllLimited || len(got.Limited) != 4 || got.Limited[0].InFlight != 3 {
 				t.Errorf("an empty reserve says %v of %+v, %v", got.Reason, got.Limited, err)
 			}
 			if _, err := w.Complete(t.Context(), completes(held[:1]), nil); err != nil {
