@@ -170,7 +170,7 @@ func asksFor(t *testing.T, w Work, strategy string, most int) *ReserveRequest {
 	return &ReserveRequest{Plan: asked.Plan, Max: most, Consumer: "worker"}
 }
 
-// An exchange over shards of three nodes has all results, in order, and as many chunks as it asked for. By Random it costs one errand
+// An exchange over shards of three nodes has all results, in order, and as many chunks as it asked for. By Random it costs two errands
 // for each of the other nodes.
 func TestExchangeOverNodes(t *testing.T) {
 	t.Parallel()
@@ -228,8 +228,8 @@ func (f *fellows) done() int {
 	return f.errands
 }
 
-// cheapest completes chunks one by one, until an exchange finds that the weights of the shards are known. It costs one errand for each
-// of the other nodes then.
+// cheapest completes chunks one by one, until an exchange finds that the weights of the shards are known. It costs two errands for
+// each of the other nodes then.
 func (f *fellows) cheapest(t *testing.T, w Work, asked *ReserveRequest, held []queue.Reservation) {
 	t.Helper()
 	least := 0
@@ -243,8 +243,8 @@ func (f *fellows) cheapest(t *testing.T, w Work, asked *ReserveRequest, held []q
 			least = cost
 		}
 	}
-	if least > 2 {
-		t.Errorf("an exchange cost %d errands at least, want one for each of two nodes", least)
+	if least > 4 {
+		t.Errorf("an exchange cost %d errands at least, want one for the results and one for the chunks, for each of two nodes", least)
 	}
 }
 

@@ -162,7 +162,7 @@ func releases(list []queue.Reservation) []queue.ReleaseItem {
 }
 
 // Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does. With shards on several nodes
-// each node finishes what is in its shards and then gives chunks, all nodes at the same time. That is exact, as one shard
+// each node finishes what is in its shards, all nodes at the same time, and then chunks are taken. That is exact, as one shard
 // has all of a group, and nothing else is counted over several shards.
 func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
 	settings, err := s.settings()
@@ -217,9 +217,9 @@ func reserveBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []que
 	finish := w.asked.finish
 	w.asked = m.errands().asked
 	w.asked.finish = finish
-	if m.randomly() && m.drawn() {
+	if w.asked.finish.Empty() && m.randomly() && m.drawn() {
 		m.addTakes(w, 0)
-	} else {
+	} else { // nothing is taken for a call whose results may still fail: another consumer would find it held by no one
 		w.asked.looks = m.numbers()
 	}
 	return m
