@@ -377,11 +377,15 @@ func (e *errands) do(ctx context.Context) error {
 		}
 		e.carry(ctx)
 		var refused, failed error
-		if left, refused, failed = e.collect(); failed != nil {
-			return failed
+		if left, refused, failed = e.collect(); failed == nil && refused != nil && round == errandRounds {
+			failed = refused
 		}
-		if refused == nil || round == errandRounds {
-			return refused
+		if failed != nil && !e.asked.finish.Empty() { // other parts may be done: this is no refusal of the whole call
+			return &queue.Error{Code: queue.CodeCommitFailed, Message: "A part of the call failed, and others may be done. Send it again: " +
+				"what is done answers \"already\". " + failed.Error(), Err: errors.New(failed.Error())}
+		}
+		if failed != nil || refused == nil {
+			return failed
 		}
 	}
 }

@@ -280,7 +280,7 @@ func TestExchangeWithoutNode(t *testing.T) {
 	f.lose("http://b")
 	x := Exchange{Complete: completes(held), Reserve: asksFor(t, w, "Random", 30)}
 	var out Exchanged
-	if err := w.Exchange(t.Context(), x, &out); queue.CodeOf(err) != queue.CodeMoving {
+	if err := w.Exchange(t.Context(), x, &out); queue.CodeOf(err) != queue.CodeCommitFailed {
 		t.Fatalf("an exchange with a node that does not answer: %v", err)
 	}
 	inFlight := 0
