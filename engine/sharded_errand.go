@@ -4,8 +4,9 @@ package engine
 // chunks, and looks at what is next. So a call about shards of several nodes costs one round trip to each of them, at once:
 //
 //	exchange ─► errands ─┬─► this node: its shards
-//	                     ├─► node B: finish, take ──► results, reservations
-//	                     └─► node C: finish, take ──► results, reservations
+//	                     ├─► node B: finish, look ──► results, what is next
+//	                     └─► node C: finish, look ──► results, what is next
+//	then     ─► errands ─── to the nodes whose turn it is: take ──► reservations
 //
 // A node refuses an errand before it does any of it if one of its shards is elsewhere by now, and says where. The errands
 // are made again then. If a node does not answer, no one knows what it has done, and the call fails. The client sends it
@@ -367,7 +368,8 @@ func (e *errands) shardOf(kind, i int) int {
 // errandRounds is how often a call is divided, because shards were elsewhere by the time that their nodes were asked.
 const errandRounds = 3
 
-// do has the nodes do their parts. After an error, e.done has what was taken all the same.
+// do has the nodes do their parts. It fails with CodeCommitFailed if a part of what is to be finished failed, because others
+// may be done.
 func (e *errands) do(ctx context.Context) error {
 	e.places, e.done, e.number = map[int]string{}, e.asked.room(), numbering{s: e.s}
 	left := e.asked.all()
@@ -381,8 +383,8 @@ func (e *errands) do(ctx context.Context) error {
 			failed = refused
 		}
 		if failed != nil && !e.asked.finish.Empty() { // other parts may be done: this is no refusal of the whole call
-			return &queue.Error{Code: queue.CodeCommitFailed, Message: "A part of the call failed, and others may be done. Send it again: " +
-				"what is done answers \"already\". " + failed.Error(), Err: errors.New(failed.Error())}
+			return &queue.Error{Code: queue.CodeCommitFailed, Message: "A part of the call failed, and others may be done. " +
+				"Send it again: what is done answers \"already\". " + failed.Error()}
 		}
 		if failed != nil || refused == nil {
 			return failed

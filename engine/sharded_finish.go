@@ -170,7 +170,8 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 		return err
 	}
 	now := queue.At(s.e.options.Now())
-	if !s.Spread() || Bring(x.Complete) {
+	w := &errands{s: s, asked: errand{finish: Finishing{Complete: x.Complete, Fail: x.Fail, Extend: x.Extend}}}
+	if w.asked.finish.Empty() || !s.Spread() || Bring(x.Complete) {
 		return exchange(ctx, s, settings, now, x, out)
 	}
 	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
@@ -178,16 +179,8 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 	if err := x.check(settings, now); err != nil {
 		return err
 	}
-	w := &errands{s: s, asked: errand{finish: Finishing{Complete: x.Complete, Fail: x.Fail, Extend: x.Extend}}}
-	m := reserveBeside(ctx, w, x.Reserve, out.Reserve.Reservations)
-	err = w.do(ctx)
-	if m != nil {
-		m.absorb(w)
-	}
-	if err != nil {
-		if m != nil && len(m.got) > 0 {
-			GiveBack(ctx, s, m.got)
-		}
+	m := lookBeside(ctx, w, x.Reserve, out.Reserve.Reservations)
+	if err := w.do(ctx); err != nil {
 		return err
 	}
 	done := &w.done.finished
@@ -195,7 +188,7 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 	out.Fail, out.Extend = append(out.Fail, done.Fail...), append(out.Extend, done.Extend...)
 	switch {
 	case x.Reserve == nil:
-	case m != nil && (m.goOn(len(w.asked.looks) > 0) || x.Reserve.Wait == 0):
+	case m != nil && (m.takeLooked(w) || x.Reserve.Wait == 0):
 		out.Reserve, err = m.result()
 	default:
 		out.Reserve, err = s.reserve(ctx, x.Reserve, out.Reserve.Reservations)
@@ -203,9 +196,9 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 	return err
 }
 
-// reserveBeside begins the reserve of an exchange together with its results, if several shards may give something: by Random it
-// draws, if it knows the weights, and otherwise it looks at the shards. nil: the reserve comes after the results.
-func reserveBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []queue.Reservation) *merging {
+// lookBeside has the errands of an exchange look at what comes next, if several shards may give something. nil: they do not.
+// Nothing is taken yet: if the results fail at one node, another consumer would find chunks held by a call that failed.
+func lookBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []queue.Reservation) *merging {
 	if r == nil || w.s.mergeable(r.Plan) != nil {
 		return nil
 	}
@@ -217,11 +210,7 @@ func reserveBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []que
 	finish := w.asked.finish
 	w.asked = m.errands().asked
 	w.asked.finish = finish
-	if w.asked.finish.Empty() && m.randomly() && m.drawn() {
-		m.addTakes(w, 0)
-	} else { // nothing is taken for a call whose results may still fail: another consumer would find it held by no one
-		w.asked.looks = m.numbers()
-	}
+	w.asked.looks = m.numbers()
 	return m
 }
 

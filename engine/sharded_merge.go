@@ -283,22 +283,10 @@ func (m *merging) absorbTakes(w *errands, err error) (got []int, heads [][]backl
 	return got, heads
 }
 
-// absorb goes on with what errands found and took that were sent beside something else.
-func (m *merging) absorb(w *errands) {
-	if len(w.asked.takes) > 0 {
-		m.absorbTakes(w, nil)
-	} else {
-		m.absorbLooks(w, nil)
-	}
-}
-
-// goOn takes what absorb left to take. It says whether there are chunks, or else the call may have to wait.
-func (m *merging) goOn(looked bool) (some bool) {
-	if looked {
-		m.followAll()
-	} else if m.room() > 0 {
-		m.take()
-	}
+// takeLooked takes by what errands saw that were sent for something else. It says whether there are chunks.
+func (m *merging) takeLooked(w *errands) (some bool) {
+	m.absorbLooks(w, nil)
+	m.followAll()
 	return len(m.got) > m.from
 }
 

@@ -178,7 +178,9 @@ func (f *forwarding) do(c echo.Context, a *away, body []byte, bodies *bodies, re
 	for _, p := range parts {
 		switch {
 		case p.err != nil:
-			return p.failure(f, c)
+			return partly(p.failure(f, c))
+		case p.status == http.StatusServiceUnavailable && len(parts) > 1:
+			return partly(&queue.Error{Code: queue.CodeMoving, Message: p.name() + " cannot do its part."})
 		case p.status != http.StatusOK:
 			return a.refused(p).relay(c)
 		}
@@ -187,7 +189,7 @@ func (f *forwarding) do(c echo.Context, a *away, body []byte, bodies *bodies, re
 		f.ask(c.Request().Context(), c, &own.part)
 		switch {
 		case own.err != nil:
-			return own.failure(f, c)
+			return partly(own.failure(f, c))
 		case own.status != http.StatusOK && own.items() > 0:
 			return a.refused(own).relay(c)
 		case own.status != http.StatusOK: // results of other nodes are facts, and are sent
@@ -202,6 +204,16 @@ func (f *forwarding) do(c echo.Context, a *away, body []byte, bodies *bodies, re
 	}
 	c.Response().Header().Set("Content-Length", strconv.Itoa(len(text))) // as the engine's own answers have it
 	return c.JSONBlob(http.StatusOK, text)
+}
+
+// partly is the error of a divided call of which other parts may be done. CodeMoving would say that nothing was done,
+// and clients repeat a call after that by themselves.
+func partly(err error) error {
+	if queue.CodeOf(err) != queue.CodeMoving {
+		return err
+	}
+	return &queue.Error{Code: queue.CodeCommitFailed, Message: "A part of this call failed, and others may be done: " +
+		err.Error()}
 }
 
 // askShared asks the other nodes for their parts, at once, and takes this node's part out of them. That one is asked

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -294,5 +295,16 @@ func TestCrewWaitsInOtherShards(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A divided call that failed in part does not say that nothing was done. A refusal stays what it is.
+func TestSharedCallThatFailedInPart(t *testing.T) {
+	t.Parallel()
+	if err := partly(&queue.Error{Code: queue.CodeMoving}); queue.CodeOf(err) != queue.CodeCommitFailed {
+		t.Errorf("a part that moves is %v", err)
+	}
+	if err := partly(&queue.Error{Code: queue.CodeInvalid}); queue.CodeOf(err) != queue.CodeInvalid {
+		t.Errorf("a part that is refused is %v", err)
 	}
 }
