@@ -260,6 +260,10 @@ func (o *operators) check() {
 				continue
 			}
 			all = append(all, e)
+			if begins(&e) {
+				entries[e.RequestID]--
+				continue
+			}
 			if _, seen := last[e.Queue+" "+e.Target]; !seen {
 				last[e.Queue+" "+e.Target] = e
 			}
@@ -282,6 +286,12 @@ func (o *operators) check() {
 	for path := range o.values {
 		o.checkState(last, path)
 	}
+}
+
+// begins says that an entry is about a rule with which a queue was created. A server that is killed between an initial rule and its lifting
+// keeps it, and the queues that are created later begin with it.
+func begins(e *api.AuditEntry) bool {
+	return e.Action == "rule.create" && strings.HasPrefix(e.RequestID, "put-queue-") && strings.Contains(string(e.After), `"match":"made=`)
 }
 
 // checkRules sees that each rule that stands was set by the last entry about it, and each other was lifted by it.
