@@ -57,6 +57,7 @@ type Sharded struct {
 	groups  *groups
 	heads   remembered
 	counts  *together
+	shares  sharePlans
 
 	deleting  atomic.Bool
 	preparing atomic.Int32 // the number of the shard that is just being made; 0: none is

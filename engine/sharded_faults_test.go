@@ -195,7 +195,7 @@ func TestRefusedWhileOneShardServes(t *testing.T) {
 	e, w = openSharded(t, dir, 2)
 	defer closed(t, e)
 	for _, strategy := range []string{
-		`Fair("group", Random)`, `MaxRate("company", 2, "1s", Random)`,
+		`Fair("group", Random)`, `MaxRate("company", 2, "1s", missing=one, Random)`,
 		fmt.Sprintf(`SelectAny("group", [%q, %q], Fair("company", Random))`, groups[true], groups[false]),
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid {
@@ -206,8 +206,11 @@ func TestRefusedWhileOneShardServes(t *testing.T) {
 	if got, err := reserveBy(t, w, alone, 1, 0); err != nil || len(got.Reservations) != 1 {
 		t.Errorf("%s gives %d chunks, %v", alone, len(got.Reservations), err)
 	}
-	put1(t, w, queue.NewSubmission{Group: groups[false]})
-	if got := takenBy(t, w, "OldestFirst", 100); len(got) == 0 {
-		t.Error("the shard that serves gave nothing")
+	for _, strategy := range []string{"OldestFirst", `MaxRate("group", 2, "1s", Random)`, `MaxRate("company", 2, "1s", Random)`,
+		`MaxSimultaneous("group", "20%", Random)`} {
+		put1(t, w, queue.NewSubmission{Group: groups[false]})
+		if got := takenBy(t, w, strategy, 100); len(got) == 0 {
+			t.Errorf("by %s the shard that serves gave nothing", strategy)
+		}
 	}
 }

@@ -199,7 +199,7 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 // lookBeside has the errands of an exchange look at what comes next, if several shards may give something. nil: they do not.
 // Nothing is taken yet: if the results fail at one node, another consumer would find chunks held by a call that failed.
 func lookBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []queue.Reservation) *merging {
-	if r == nil || w.s.mergeable(r.Plan) != nil {
+	if r == nil || r.Plan.Percents() || w.s.mergeable(r.Plan) != nil {
 		return nil
 	}
 	of := w.s.serving(r.Plan)

@@ -38,8 +38,8 @@ type merging struct {
 	mute  []bool           // a shard failed, or gave nothing although it was its turn
 	turns []merge.Turn
 
-	keys  []queue.MetaKey // that the shards count together for this call
-	grace queue.Time      // until then a shard may not know all that consumers hold; 0: all do
+	cross crossing   // what the shards count together for this call
+	grace queue.Time // until then a shard may not know all that consumers hold; 0: all do
 
 	pause time.Duration   // before the next try after one that got nothing of what there was
 	more  <-chan struct{} // ends the wait: the groups that the plan names may be in other shards
@@ -77,12 +77,12 @@ func (m *merging) take() {
 // counting calls fn, while the shards count together if the plan limits what several of them have. It does not if that is
 // impossible (m.err), or a shard may not know all that consumers hold (m.grace).
 func (m *merging) counting(fn func()) (did bool) {
-	if len(m.keys) == 0 {
+	if !m.cross.any() {
 		fn()
 		return true
 	}
 	var err error
-	m.grace, err = m.of.counts.during(m.keys, func() { fn(); did = true })
+	m.grace, err = m.of.counts.during(&m.cross, func() { fn(); did = true })
 	if err != nil {
 		m.err = err
 	}
@@ -252,7 +252,7 @@ func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 		request := m.request(m.plans[b], t.Most)
 		request.Turn = &t.Turn
 		_, heads[i] = m.takeFrom(t.Shard, b, request)
-		if got[i] = len(m.got) - before; got[i] > 0 && len(m.keys) > 0 {
+		if got[i] = len(m.got) - before; got[i] > 0 && m.cross.any() {
 			m.of.counts.hearOf(numberOf(m.shards[t.Shard]))
 		}
 	}

@@ -43,8 +43,12 @@ func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Re
 		if len(of.shards) == 0 {
 			return ReserveResult{Reservations: dst}, of.refused
 		}
-		out, err := s.reserveFrom(ctx, r, of, wait, more, dst)
-		if err != nil || wait == 0 || len(out.Reservations) > len(dst) || !of.partly {
+		asked, most := r, wait
+		if r.Plan.Percents() { // the number changes with what is in flight
+			asked, most = numbered(s, r), min(wait, machine.RetryScored)
+		}
+		out, err := s.reserveFrom(ctx, asked, of, most, more, dst)
+		if err != nil || wait == 0 || len(out.Reservations) > len(dst) || !of.partly && asked == r {
 			return out, err
 		}
 	}
@@ -56,9 +60,11 @@ const partlyMost = time.Second
 // reserveFrom reserves from the shards that serve. If a plan names groups, it also returns when more groups come.
 func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *serving, wait time.Duration, more <-chan struct{},
 	dst []queue.Reservation) (ReserveResult, error) {
-	keys := crossKeys(r.Plan)
+	cross := crossingOf(r.Plan)
 	switch {
-	case len(keys) > 0: // the shards count together, even if the call is about one of them
+	case r.Plan.Percents(): // over several nodes
+		return ReserveResult{Reservations: dst}, s.mergeable(r.Plan)
+	case cross.any(): // the shards count together, even if the call is about one of them
 	case of.whole:
 		asked := *r
 		if asked.Wait = wait; of.partly {
@@ -78,11 +84,15 @@ func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *servin
 		return ReserveResult{Reservations: dst}, err
 	}
 	m := newMerging(ctx, s, of.shards, r, dst)
-	if m.keys = keys; len(keys) > 0 && wait > 0 {
+	if m.cross = cross; cross.any() && wait > 0 {
 		defer s.counts.wait()()
 	}
 	if of.partly || of.none {
 		m.more = more
+	}
+	if wait > 0 {
+		s.shares.waiting.Add(int64(r.Max))
+		defer s.shares.waiting.Add(-int64(r.Max))
 	}
 	var over <-chan time.Time
 	for {
@@ -270,11 +280,12 @@ func countsInOne(plan *strategy.Plan, together bool) (err error) {
 			for _, l := range leaf.Limits {
 				_, lacking := queue.LackedBy(l.Key)
 				switch {
-				case l.Percent > 0:
-					err = queue.Invalid("/strategy", "has a limit of %s, a share of the chunks in flight in a queue that "+
-						"has several shards, which count apart; give a number", l.String())
-				case l.Key == queue.GroupKey || together && l.Of == strategy.Simultaneous && !lacking:
-				case lacking || l.Of != strategy.Simultaneous:
+				case l.Percent > 0 && !together:
+					err = queue.Invalid("/strategy", "has a limit of %s, a share of the chunks in flight in all shards of the "+
+						"queue. That is possible if the call names the whole queue, and all its shards are on one node. "+
+						"Otherwise give a number", l.String())
+				case l.Key == queue.GroupKey || together && !lacking:
+				case lacking:
 					err = notMerged("%s counts chunks that several shards have", l.String())
 				default:
 					err = notTogether(l.String())

@@ -177,10 +177,8 @@ func TestWhatShardsCannotDo(t *testing.T) {
 	defer closed(t, e)
 	put1(t, w, queue.NewSubmission{Group: "a", Meta: queue.Meta{number("company", 7)}})
 	for _, strategy := range []string{
-		`MaxRate("company", 5, "1s", Random)`, `MaxRate(5, "1s", Random)`, `MaxSimultaneous("company", 2, missing=one, Random)`,
+		`MaxSimultaneous("company", 2, missing=one, Random)`, `MaxRate("company", 5, "1s", missing=one, Random)`,
 		`Fair("company", Random)`, `Fair("group", Random)`, `OrElse(OldestFirst, Fair("group", Random))`,
-		`SelectOnly("group", "a", MaxRate("company", 2, "1s", Random))`, `MaxSimultaneous("group", "20%", Random)`,
-		`SelectOnly("group", "a", MaxSimultaneous("group", "20%", Random))`,
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid || !strings.Contains(err.Error(), "several shards") {
 			t.Errorf("%s answers %v", strategy, err)
@@ -195,8 +193,11 @@ func TestWhatShardsCannotDo(t *testing.T) {
 		}
 	}
 	one := queueAt(e, queue.ShardName(shardedName, 1))
-	if _, err := reserveBy(t, one, `MaxSimultaneous("company", 2, Random)`, 1, 0); queue.CodeOf(err) != queue.CodeInvalid {
-		t.Errorf("a limit that one shard alone cannot keep answers %v", err)
+	for _, strategy := range []string{`MaxSimultaneous("company", 2, Random)`, `MaxRate("company", 2, "1s", Random)`, `MaxRate(2, "1s", Random)`,
+		`MaxSimultaneous("group", "20%", Random)`} {
+		if _, err := reserveBy(t, one, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid {
+			t.Errorf("%s, which one shard alone cannot keep, answers %v", strategy, err)
+		}
 	}
 	if _, _, err := one.Values.Put(t.Context(), number("company", 7), limited(1), nil); queue.CodeOf(err) != queue.CodeInvalid {
 		t.Errorf("a limit of a value that several shards have answers %v", err)

@@ -18,11 +18,17 @@ const shardedName = "orders"
 // openSharded opens an engine whose draws are by a seed, and the queue "orders" of so many shards in it.
 func openSharded(t *testing.T, dir string, shards uint8) (*Engine, Work) {
 	t.Helper()
+	return openShardedAt(t, dir, shards, time.Now)
+}
+
+// openShardedAt is openSharded with a clock.
+func openShardedAt(t *testing.T, dir string, shards uint8, now func() time.Time) (*Engine, Work) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 39))
-	e, err := Open(t.Context(), Options{Dir: dir, Now: time.Now, BallastBytes: -1, Seed: func() uint64 {
+	e, err := Open(t.Context(), Options{Dir: dir, Now: now, BallastBytes: -1, Seed: func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return rnd.Uint64()

@@ -9,6 +9,8 @@ package engine
 // next of them is asked. Other reserves and results need no lock: what they take or finish is found when the next reserve
 // begins. So no limit is exceeded, and a finished chunk may count for a moment longer.
 //
+// Rates by such a key are kept in the same way (sharded_rates.go).
+//
 // All shards have to be on this node. A shard that does not serve keeps its last counts, so that limits hold without it.
 
 import (
@@ -29,11 +31,13 @@ type together struct {
 
 	mu     sync.Mutex // held by a reserve that counts so
 	keys   []queue.MetaKey
+	rates  []keptRate
 	total  map[queue.MetaEntry]uint32
 	shards [queue.MaxQueueShards]counted
 
 	waits   sync.Mutex
 	waiting int  // calls that wait for less to be in flight; guarded by waits
+	paced   bool // rates are kept; guarded by waits
 	hearing bool // keepHearing runs; guarded by waits
 }
 
@@ -41,33 +45,52 @@ type together struct {
 type counted struct {
 	own   map[queue.MetaEntry]uint32   // what it has in flight
 	stale map[queue.MetaEntry]struct{} // counts of the others that it does not know yet
+	taken []backlog.Takes              // reservations of the others that it does not know yet
+	lost  bool                         // not all of its own reservations are known
+	began []strategy.Limit             // rates that it has not kept with the others so far
+
+	missed bool // it did not serve, and no one kept what it would have heard
 }
 
-// crossKeys are the keys other than the group that a plan counts chunks by, in order.
-func crossKeys(plan *strategy.Plan) (keys []queue.MetaKey) {
+// crossing is what a plan counts by other keys than the group.
+type crossing struct {
+	keys  []queue.MetaKey // whose chunks in flight are counted, in order
+	rates []strategy.Limit
+}
+
+func (c *crossing) any() bool { return len(c.keys)+len(c.rates) > 0 }
+
+// crossingOf is what a plan counts by other keys than the group.
+func crossingOf(plan *strategy.Plan) (c crossing) {
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
-				if l.Key != queue.GroupKey {
-					keys = append(keys, l.Key)
+				switch {
+				case l.Key == queue.GroupKey:
+				case l.Of == strategy.Rate:
+					c.rates = append(c.rates, l)
+				default:
+					c.keys = append(c.keys, l.Key)
 				}
 			}
 			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey {
-				keys = append(keys, leaf.Fewest)
+				c.keys = append(c.keys, leaf.Fewest)
 			}
 			return true
 		})
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	slices.Sort(c.keys)
+	c.keys = slices.Compact(c.keys)
+	return c
 }
 
 // during has all shards know all counts, and calls fn with the lock held. It does not if a shard may not know all that
 // consumers hold until some moment (grace).
-func (x *together) during(keys []queue.MetaKey, fn func()) (grace queue.Time, err error) {
+func (x *together) during(by *crossing, fn func()) (grace queue.Time, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, key := range keys {
+	x.keep(by.rates)
+	for _, key := range by.keys {
 		if !slices.Contains(x.keys, key) { // from now on it is counted so, which costs the shards little
 			x.keys = slices.Sorted(slices.Values(append(slices.Clone(x.keys), key)))
 		}
@@ -86,6 +109,7 @@ func (x *together) hear() (grace queue.Time, err error) {
 	}
 	for i, q := range all {
 		if q == nil {
+			x.shards[i].taken, x.shards[i].missed = nil, true
 			continue
 		}
 		until, err := x.listen(i, q)
@@ -93,6 +117,9 @@ func (x *together) hear() (grace queue.Time, err error) {
 			return 0, err
 		}
 		grace = max(grace, until)
+	}
+	if err := x.beginRates(all); err != nil {
+		return 0, err
 	}
 	for i, q := range all {
 		if q != nil {
@@ -122,10 +149,11 @@ func (x *together) hearOf(number int) {
 // listen learns what a shard has counted.
 func (x *together) listen(i int, q *Queue) (grace queue.Time, err error) {
 	c := &x.shards[i]
-	now, err := shard.CountTogether(q.shard, x.id, x.keys)
+	now, err := shard.CountTogether(q.shard, x.id, backlog.Together{Keys: x.keys, Rates: x.limits()})
 	if err != nil {
 		return 0, err
 	}
+	x.noteTaken(i, &now)
 	if now.Fresh {
 		known := map[queue.MetaEntry]struct{}{}
 		for _, n := range now.Own {
@@ -179,7 +207,7 @@ func (x *together) note(i int, n backlog.OwnCount) {
 // tell has a shard know what the others have in flight.
 func (x *together) tell(i int, q *Queue) error {
 	c := &x.shards[i]
-	if len(c.stale) == 0 {
+	if len(c.stale)+len(c.taken) == 0 {
 		return nil
 	}
 	counts := make([]backlog.OwnCount, 0, len(c.stale))
@@ -187,7 +215,9 @@ func (x *together) tell(i int, q *Queue) error {
 		counts = append(counts, backlog.OwnCount{MetaEntry: entry, InFlight: x.total[entry] - c.own[entry]})
 	}
 	clear(c.stale)
-	return shard.CountOthers(q.shard, counts)
+	taken := c.taken
+	c.taken = nil
+	return shard.CountOthers(q.shard, shard.Elsewhere{InFlight: counts, Taken: taken})
 }
 
 // hearEvery is how soon a call that waits learns that another shard has less in flight.
@@ -195,33 +225,44 @@ const hearEvery = 10 * time.Millisecond
 
 // wait has the shards hear of each other while a call waits. The caller calls the result when its wait is over.
 func (x *together) wait() (over func()) {
+	x.listening(func() { x.waiting++ })
+	return func() { x.listening(func() { x.waiting-- }) }
+}
+
+// listening changes why the shards hear of each other without a call.
+func (x *together) listening(change func()) {
 	x.waits.Lock()
 	defer x.waits.Unlock()
-	if x.waiting++; !x.hearing {
+	if change(); x.waiting > 0 && !x.hearing || x.paced && !x.hearing {
 		x.hearing = true
 		go x.keepHearing()
 	}
-	return func() {
-		x.waits.Lock()
-		defer x.waits.Unlock()
-		x.waiting--
-	}
 }
 
-// keepHearing ends soon after the last call that waits.
+// keepHearing ends soon after the last call that waits, and when no rate is kept any more.
 func (x *together) keepHearing() {
 	tick := time.NewTicker(hearEvery)
 	defer tick.Stop()
 	for x.hears() {
-		_, _ = x.during(nil, func() {}) // a shard that does not serve is found by the call itself
+		x.hearAlone()
 		<-tick.C
 	}
 }
 
-// hears says whether calls wait, and notes that no one hears any more if none does.
+// hearAlone has the shards hear of each other without a call. Without a shard that serves no rate is kept any more.
+func (x *together) hearAlone() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.letGo()
+	if _, err := x.hear(); err != nil { // a call finds that by itself
+		x.listening(func() { x.paced = false })
+	}
+}
+
+// hears says whether there is a reason to hear, and notes that no one hears any more if there is none.
 func (x *together) hears() bool {
 	x.waits.Lock()
 	defer x.waits.Unlock()
-	x.hearing = x.waiting > 0
+	x.hearing = x.waiting > 0 || x.paced
 	return x.hearing
 }

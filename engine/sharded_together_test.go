@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -184,8 +185,8 @@ func TestLimitByOtherKeyWakes(t *testing.T) {
 func TestLimitByOtherKeyAfterRestart(t *testing.T) {
 	t.Parallel()
 	const strategy = `MaxSimultaneous("user", 2, Random)`
-	for _, killed := range []bool{false, true} {
-		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) {
+	for _, killed := range []string{"none", "one", "all"} {
+		t.Run(killed, func(t *testing.T) {
 			t.Parallel()
 			dir, copied := t.TempDir(), t.TempDir()
 			e, w := openSharded(t, dir, 4)
@@ -199,19 +200,29 @@ func TestLimitByOtherKeyAfterRestart(t *testing.T) {
 			if len(held) != 4 {
 				t.Fatalf("%d chunks were taken", len(held))
 			}
-			want := queue.AllLimited
-			if killed {
-				want = queue.RestartGrace
-				if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // what a kill leaves
-					t.Fatal(err)
-				}
-				dir = copied
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // what a kill leaves
+				t.Fatal(err)
 			}
 			closed(t, e)
+			want := queue.RestartGrace
+			switch killed {
+			case "none":
+				want = queue.AllLimited
+			case "one":
+				shard := filepath.Join("shards", fmt.Sprintf("%04d", held[0].Token.Submission.Shard()))
+				if err := os.RemoveAll(filepath.Join(dir, shard)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.CopyFS(filepath.Join(dir, shard), os.DirFS(filepath.Join(copied, shard))); err != nil {
+					t.Fatal(err)
+				}
+			case "all":
+				dir = copied
+			}
 			e, w = reopened(t, dir)
 			defer closed(t, e)
 			got, err := reserveBy(t, w, strategy, 10, 0)
-			if err != nil || len(got.Reservations) != 0 || got.Reason != want || killed && got.RetryAfter <= 0 {
+			if err != nil || len(got.Reservations) != 0 || got.Reason != want || want == queue.RestartGrace && got.RetryAfter <= 0 {
 				t.Errorf("%d chunks were taken, or %v with %v, %v", len(got.Reservations), got.Reason, got.RetryAfter, err)
 			}
 			if free := takenBy(t, w, `Random`, 1); len(free) != 1 {

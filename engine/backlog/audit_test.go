@@ -467,6 +467,7 @@ func (m *model) leaveNothing() {
 	m.audit()
 	m.rates.now += int64(time.Hour)
 	m.b.Values.Rates.Advance(m.rates.now)
+	m.alone()
 	if count, values := m.b.Values.Rates.Known(); count+values != 0 {
 		m.fatalf("%d rates and %d values of them are remembered for ever", count, values)
 	}

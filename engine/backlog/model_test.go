@@ -165,7 +165,7 @@ func (m *model) of(s *Submission) *modelSub {
 func newModel(t *testing.T, seed uint64, branches []strategy.Branch) *model {
 	m := &model{
 		t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 10)), rnd: rand.New(rand.NewPCG(seed, 11)),
-		b: New(), branches: branches, asleep: map[*View]bool{}, rates: modelRates{now: 1e18, began: never, of: map[strategy.Limit]map[queue.MetaValue]int64{}},
+		b: New(), branches: branches, asleep: map[*View]bool{}, rates: modelRates{now: 1e18, began: never, of: map[strategy.Limit]map[queue.MetaValue]int64{}, since: map[*rate]int64{}},
 	}
 	m.b.Values.Rates.Advance(m.rates.now)
 	return m
@@ -473,11 +473,13 @@ func (m *model) again(x *modelSub, into *Backlog) {
 func (m *model) restart() {
 	into := New()
 	m.rates.began, m.rates.of = m.rates.now, map[strategy.Limit]map[queue.MetaValue]int64{}
+	clear(m.rates.since)
+	m.alone()
 	into.Values.Rates.Begin(m.rates.now)
 	for _, x := range m.subs {
 		m.again(x, into)
 	}
-	if m.b.Len() != 0 || len(m.b.Values.keys) != 0 && len(m.b.Views.byKey)+len(m.b.Views.dropped) == 0 {
+	if m.b.Len() != 0 || len(m.b.Values.keys) != 0 && len(m.b.Views.byKey)+len(m.b.Views.dropped)+m.b.Values.Rates.count == 0 {
 		m.fatalf("an empty backlog holds %d submissions and %d keys", m.b.Len(), len(m.b.Values.keys))
 	}
 	for entry, s := range m.b.Values.settings {

@@ -1,7 +1,6 @@
 package backlog
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -45,6 +44,8 @@ type rate struct {
 	slot  strategy.Measure // by which tallies name it
 	uses  int              // limits of frames
 	paces map[*term]*pace
+
+	together bool // other backlogs hear of its reservations
 
 	since   int64 // what it knows nothing of counts as if it had used its burst at this moment; never: as if it had not
 	sweepAt int   // with this many paces it looks for values to forget
@@ -200,10 +201,7 @@ func (rs *rates) Admit(p *strategy.Plan) error {
 		return nil
 	}
 	rs.refused++
-	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
-		"This queue knows %d rates already, and at most %d are allowed: one for every MaxRate with another key, max, "+
-			"per or burst. A rate that no strategy uses any more is forgotten when its time is over. Use one of the "+
-			"rates in use.", rs.count, MostRates)}
+	return tooManyRates(rs.count)
 }
 
 // released is for a rate that one limit less uses.
@@ -356,7 +354,9 @@ func (v *values) paced(s *Submission, x *trail) {
 
 func (v *values) pacedValue(t *term, x *trail) {
 	var crowded *rate
+	heard := false
 	for _, r := range t.key.rates {
+		heard = heard || r.together
 		p := tally{t, r.slot}.pace()
 		x.notePace(p)
 		now := v.Rates.now
@@ -369,6 +369,9 @@ func (v *values) pacedValue(t *term, x *trail) {
 		if len(r.paces) > r.sweepAt {
 			crowded = r
 		}
+	}
+	if heard && x.depth == 0 {
+		v.together.noteTaken(t)
 	}
 	if crowded != nil && x.depth == 0 { // a lookahead is to find the paces that it has noted
 		v.forgetUnused(crowded)

@@ -13,6 +13,7 @@ import (
 // without gates and heaps.
 type modelRates struct {
 	now, began int64
+	since      map[*rate]int64 // of rates about which something is unknown: since then it counts
 	of         map[strategy.Limit]map[queue.MetaValue]int64
 }
 
@@ -60,11 +61,15 @@ func (m *model) at(l strategy.Limit, value queue.MetaValue) int64 {
 	if at, known := m.rates.of[l][value]; known {
 		return at
 	}
-	if m.rates.began == never {
+	since, known := m.rates.since[m.b.Values.Rates.find(l)]
+	if !known {
+		since = m.rates.began
+	}
+	if since == never {
 		return never
 	}
 	apart, slack, _ := m.pace(l, value)
-	return m.rates.began + apart + slack
+	return since + apart + slack
 }
 
 // admits says whether a rate lets a value be taken now.
@@ -111,6 +116,7 @@ func (m *model) retempo(change func()) {
 
 // taken counts a reservation by all rates that the backlog knows.
 func (m *model) taken(x *modelSub) {
+	m.beside.reservedHere(x)
 	for _, r := range m.b.Values.Rates.list {
 		if r == nil {
 			continue
@@ -158,6 +164,9 @@ func (m *model) back(by int64) {
 	}
 	if m.rates.began != never {
 		m.rates.began -= by
+	}
+	for r := range m.rates.since {
+		m.rates.since[r] -= by
 	}
 	m.rates.now -= by
 	m.b.Values.Rates.Advance(m.rates.now)

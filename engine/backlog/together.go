@@ -23,6 +23,10 @@ type together struct {
 	others  map[queue.MetaEntry]uint32
 	changed map[queue.MetaEntry]struct{}
 	lost    bool // there were too many changes to remember
+
+	rates     []*rate                    // that are kept together, too (together_rates.go)
+	taken     map[queue.MetaEntry]uint32 // reservations here
+	lostTaken bool                       // of too many values to remember
 }
 
 // changedMost is how many changed values are remembered. If no one asks for them for long, the next answer has all.
@@ -34,34 +38,57 @@ type OwnCount struct {
 	InFlight uint32
 }
 
-// CountTogether has the keys counted together with the backlogs that have the same id. fresh says that this begins
-// now: OwnCounts has all counts, and nothing is known of the others.
-func (v *values) CountTogether(id uint64, keys []queue.MetaKey) (fresh bool) {
-	if x := v.together; x != nil && x.id == id && !x.lost && slices.Equal(x.keys, keys) {
-		return false
+// Together is what several backlogs count together.
+type Together struct {
+	Keys  []queue.MetaKey  // whose chunks in flight they count
+	Rates []strategy.Limit // that they keep
+}
+
+// CountTogether counts together with the backlogs that have the same id. fresh says that the counts begin now:
+// OwnCounts has all of them, and nothing is known of the others. began are the rates that begin now.
+func (v *values) CountTogether(id uint64, what Together) (fresh bool, began []strategy.Limit, err error) {
+	if v.together != nil && v.together.id != id {
+		v.countAlone()
 	}
-	v.countAlone()
-	v.together = &together{id: id, keys: slices.Clone(keys), others: map[queue.MetaEntry]uint32{},
-		changed: map[queue.MetaEntry]struct{}{}}
+	if x := v.together; x == nil || x.lost || !slices.Equal(x.keys, what.Keys) {
+		v.countFromNow(id, what.Keys)
+		fresh = true
+	}
+	began, err = v.holdRates(v.together, what.Rates)
+	return fresh, began, err
+}
+
+// countFromNow begins to count the chunks in flight of these keys.
+func (v *values) countFromNow(id uint64, keys []queue.MetaKey) {
+	if v.together == nil {
+		v.together = &together{id: id, taken: map[queue.MetaEntry]uint32{}}
+	}
+	v.forgetOthers()
+	x := v.together
+	x.keys, x.others, x.changed, x.lost = slices.Clone(keys), map[queue.MetaEntry]uint32{},
+		map[queue.MetaEntry]struct{}{}, false
 	for _, name := range keys {
 		if key := v.keys[name]; key != nil {
 			for _, t := range key.terms {
 				if t.inFlight() > 0 {
-					v.together.changed[queue.MetaEntry{Key: name, Value: t.value}] = struct{}{}
+					x.changed[queue.MetaEntry{Key: name, Value: t.value}] = struct{}{}
 				}
 			}
 		}
 	}
-	return true
+}
+
+func (v *values) forgetOthers() {
+	for _, entry := range slices.Collect(maps.Keys(v.together.others)) {
+		v.CountOthers(OwnCount{entry, 0})
+	}
 }
 
 // countAlone is the inverse of CountTogether.
 func (v *values) countAlone() {
-	if v.together == nil {
-		return
-	}
-	for _, entry := range slices.Collect(maps.Keys(v.together.others)) {
-		v.CountOthers(OwnCount{entry, 0})
+	v.forgetOthers()
+	for _, r := range slices.Clone(v.together.rates) {
+		v.letRateGo(v.together, r)
 	}
 	v.together = nil
 }

@@ -1,7 +1,10 @@
 package backlog
 
 import (
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -11,12 +14,22 @@ import (
 type modelTogether struct {
 	others map[queue.MetaEntry]uint32
 	said   map[queue.MetaEntry]uint32
+	rates  []strategy.Limit           // that are kept together with the other backlogs
+	taken  map[queue.MetaEntry]uint32 // here, that has not been said; nil: none is kept
 }
 
 // together has two keys counted together with other backlogs, whose counts change at random.
 func (m *model) together() {
 	x := &m.beside
-	if m.b.Values.CountTogether(7, []queue.MetaKey{"a", "b"}) {
+	if m.r.IntN(8) == 0 || x.taken == nil {
+		m.rate()
+	}
+	m.rateElsewhere()
+	fresh, _, err := m.b.Values.CountTogether(7, Together{[]queue.MetaKey{"a", "b"}, x.rates})
+	if err != nil {
+		m.fatalf("counting together: %v", err)
+	}
+	if fresh {
 		x.others, x.said = map[queue.MetaEntry]uint32{}, map[queue.MetaEntry]uint32{}
 	}
 	if x.others == nil {
@@ -41,11 +54,127 @@ func (m *model) together() {
 	}
 }
 
+// alone ends the counting together.
+func (m *model) alone() {
+	if m.b.Values.together != nil {
+		m.b.Values.countAlone()
+	}
+	m.beside = modelTogether{}
+}
+
+// rate has more rates kept together. None is let go: the caller does that only when it owes nothing any more.
+func (m *model) rate() {
+	m.b.Values.Rates.Advance(m.rates.now)
+	x := &m.beside
+	m.sayTaken()
+	x.taken = map[queue.MetaEntry]uint32{}
+	for _, l := range []strategy.Limit{rateOf("a", 1, time.Second, 1), rateOf("b", 2, time.Second, 2), rateOf("", 5, time.Second, 2)} {
+		if m.r.IntN(2) == 0 && !slices.Contains(x.rates, l) {
+			x.rates = append(x.rates, l)
+		}
+	}
+	fresh, began, err := m.b.Values.CountTogether(7, Together{[]queue.MetaKey{"a", "b"}, x.rates})
+	if fresh {
+		x.others, x.said = map[queue.MetaEntry]uint32{}, map[queue.MetaEntry]uint32{}
+	}
+	if err != nil {
+		m.fatalf("counting together: %v", err)
+	}
+	for _, l := range began {
+		unknown, list := m.r.IntN(2) == 0, []Owed(nil)
+		for value := range int64(3) {
+			list = append(list, Owed{queue.IntValue(value), m.rates.now + m.r.Int64N(int64(time.Second)) - int64(time.Second)/2})
+		}
+		m.owe(l, list, unknown)
+		m.b.Values.Owes(l, list, unknown)
+	}
+}
+
+// owe has the model know what other backlogs know of a rate.
+func (m *model) owe(l strategy.Limit, list []Owed, unknown bool) {
+	if m.rates.of[l] == nil {
+		m.rates.of[l] = map[queue.MetaValue]int64{}
+	}
+	values := m.rates.of[l]
+	if unknown {
+		r := m.b.Values.Rates.find(l)
+		for t := range r.paces {
+			values[t.value] = m.at(l, t.value)
+		}
+		m.rates.since[r] = m.rates.now
+		for value, at := range values {
+			apart, slack, _ := m.pace(l, value)
+			values[value] = max(at, m.rates.now+apart+slack)
+		}
+	}
+	for _, x := range list {
+		if x.At > m.rates.now {
+			values[x.Value] = max(m.at(l, x.Value), x.At)
+		}
+	}
+}
+
+// rateElsewhere has other backlogs reserve.
+func (m *model) rateElsewhere() {
+	entry := queue.MetaEntry{Key: []string{"a", "b", ""}[m.r.IntN(3)]}
+	if entry.Key != "" {
+		entry.Value = queue.IntValue(int64(m.r.IntN(5)))
+	}
+	x := Takes{entry, 1 + uint32(m.r.IntN(3))}
+	for _, l := range m.beside.rates {
+		if l.Key != entry.Key {
+			continue
+		}
+		if m.rates.of[l] == nil {
+			m.rates.of[l] = map[queue.MetaValue]int64{}
+		}
+		for range x.Count {
+			before := m.at(l, entry.Value)
+			apart, _, most := m.pace(l, entry.Value)
+			m.rates.of[l][entry.Value] = min(max(before, m.rates.now)+apart, max(before, m.rates.now+most))
+		}
+	}
+	m.b.Values.TakenElsewhere([]Takes{x})
+	m.sayTaken()
+}
+
+// sayTaken compares what was reserved here with what this backlog says.
+func (m *model) sayTaken() {
+	list, lost := m.b.Values.OwnTaken(nil)
+	said := map[queue.MetaEntry]uint32{}
+	for _, x := range list {
+		said[x.MetaEntry] += x.Count
+	}
+	if lost || !maps.Equal(said, m.beside.taken) {
+		m.fatalf("reserved here is said to be %v, want %v", said, m.beside.taken)
+	}
+	if m.beside.taken != nil {
+		clear(m.beside.taken)
+	}
+}
+
+// reservedHere counts a reservation of which other backlogs are to hear.
+func (x *modelTogether) reservedHere(sub *modelSub) {
+	counted := map[string]bool{}
+	for _, l := range x.rates {
+		value, has := sub.find(l.Key)
+		if counted[l.Key] || !has && l.Key != "" {
+			continue
+		}
+		counted[l.Key] = true
+		x.taken[queue.MetaEntry{Key: l.Key, Value: value}]++
+	}
+}
+
 // All counts are said again, if there were more changes than are remembered, or a backlog of another whole asks.
 func TestCountsAreSaidAgain(t *testing.T) {
 	t.Parallel()
 	b := New()
-	if !b.Values.CountTogether(1, []queue.MetaKey{"k"}) || b.Values.CountTogether(1, []queue.MetaKey{"k"}) {
+	together := func(id uint64) (fresh bool) {
+		fresh, _, err := b.Values.CountTogether(id, Together{Keys: []queue.MetaKey{"k"}})
+		return fresh && err == nil
+	}
+	if !together(1) || together(1) {
 		t.Fatal("the first call is to begin it, and the second is not")
 	}
 	for i := range changedMost + 2 {
@@ -58,14 +187,14 @@ func TestCountsAreSaidAgain(t *testing.T) {
 	if n := len(b.Values.OwnCounts(nil)); n != 0 {
 		t.Errorf("%d counts are said, although more changed than are remembered", n)
 	}
-	if !b.Values.CountTogether(1, []queue.MetaKey{"k"}) {
+	if !together(1) {
 		t.Error("it does not begin again after too many changes")
 	}
 	if n := len(b.Values.OwnCounts(nil)); n != changedMost+2 {
 		t.Errorf("%d counts are said, want all", n)
 	}
 	b.Values.CountOthers(OwnCount{queue.MetaEntry{Key: "k", Value: queue.IntValue(1)}, 5})
-	if !b.Values.CountTogether(2, []queue.MetaKey{"k"}) {
+	if !together(2) {
 		t.Error("another whole does not begin again")
 	}
 	if n := b.Values.Counts("k", queue.IntValue(1))[strategy.Simultaneous]; n != 1 {

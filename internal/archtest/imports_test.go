@@ -150,6 +150,7 @@ var mayImport = map[string][]string{
 		"engine/shard/ends",
 		"engine/shard/inspect",
 		"engine/shard/machine",
+		"engine/shard/percents",
 		"engine/shard/recount",
 		"engine/shard/rules",
 		"engine/shard/schedules",

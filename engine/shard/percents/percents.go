@@ -14,10 +14,40 @@ import (
 // Percents has the plans with numbers.
 type Percents struct {
 	shell.Shell
-	Waiting func() int // for how many chunks the calls that wait ask; the mutex is held
+	Waiting func() int // for how many chunks the calls ask that wait in this shard alone; the mutex is held
 
-	plans map[key]*strategy.Plan // guarded by the mutex
+	plans Plans // guarded by the mutex
 }
+
+// PlanNow is a plan with a number in place of each percentage, for a call for so many chunks. The number is of the
+// chunks that are in flight or that someone asks for: calls that wait count, too. Without these, a fleet that waits for
+// work of one value would never get more of it than a call asks for.
+func (p *Percents) PlanNow(plan *strategy.Plan, asked int) (now *strategy.Plan) {
+	if !plan.Percents() {
+		return plan
+	}
+	var chunks int
+	p.Look(func(m *machine.Machine) {
+		chunks = p.asked(m) + asked
+		now = p.plans.Find(plan, chunks)
+	})
+	if now == nil {
+		now = plan.Now(chunks) // without the mutex: a large plan takes long to compile
+		p.Look(func(*machine.Machine) { now = p.plans.Keep(plan, chunks, now) })
+	}
+	return now
+}
+
+// Asked is how many chunks are in flight or asked for by calls that wait in this shard alone.
+func (p *Percents) Asked() (chunks int) {
+	p.Look(func(m *machine.Machine) { chunks = p.asked(m) })
+	return chunks
+}
+
+func (p *Percents) asked(m *machine.Machine) int { return int(m.InFlight()) + p.Waiting() }
+
+// Plans are plans with numbers that were used lately. It has no lock.
+type Plans struct{ of map[key]*strategy.Plan }
 
 // key is a plan with what stands in place of its percentages.
 type key struct {
@@ -28,35 +58,20 @@ type key struct {
 // mostPlans bounds the plans that are kept. A fleet of a steady size needs a few for each strategy.
 const mostPlans = 64
 
-// PlanNow is a plan with a number in place of each percentage, for a call for so many chunks. The number is of the
-// chunks that are in flight or that someone asks for: calls that wait count, too. Without these, a fleet that waits for
-// work of one value would never get more of it than a call asks for.
-func (p *Percents) PlanNow(plan *strategy.Plan, asked int) (now *strategy.Plan) {
-	if !plan.Percents() {
-		return plan
-	}
-	var chunks int
-	var k key
-	p.Look(func(m *machine.Machine) {
-		chunks = int(m.InFlight()) + p.Waiting() + asked
-		k = key{plan, plan.NumbersAt(chunks)}
-		now = p.plans[k]
-	})
-	if now == nil {
-		now = plan.Now(chunks) // without the mutex: a large plan takes long to compile
-		p.Look(func(*machine.Machine) { now = p.keep(k, now) })
-	}
-	return now
+// Find finds a plan as it is for so many chunks; nil: it is not kept.
+func (p *Plans) Find(plan *strategy.Plan, chunks int) *strategy.Plan {
+	return p.of[key{plan, plan.NumbersAt(chunks)}]
 }
 
-// keep keeps a plan, and gives the one that another call kept meanwhile. The mutex is held.
-func (p *Percents) keep(k key, now *strategy.Plan) *strategy.Plan {
-	if kept := p.plans[k]; kept != nil {
+// Keep keeps a plan as it is for so many chunks, and gives the one that another call kept meanwhile.
+func (p *Plans) Keep(plan *strategy.Plan, chunks int, now *strategy.Plan) *strategy.Plan {
+	k := key{plan, plan.NumbersAt(chunks)}
+	if kept := p.of[k]; kept != nil {
 		return kept
 	}
-	if p.plans == nil || len(p.plans) >= mostPlans {
-		p.plans = map[key]*strategy.Plan{}
+	if p.of == nil || len(p.of) >= mostPlans {
+		p.of = map[key]*strategy.Plan{}
 	}
-	p.plans[k] = now
+	p.of[k] = now
 	return now
 }

@@ -13,17 +13,17 @@ func TestPlansAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Percents{}
+	var p Plans
 	of := func(chunks int) *strategy.Plan {
-		return p.keep(key{s.Plan(), s.Plan().NumbersAt(chunks)}, s.Plan().Now(chunks))
+		return p.Keep(s.Plan(), chunks, s.Plan().Now(chunks))
 	}
 	for chunks := range 10_000 {
 		now := of(chunks)
-		if again := of(chunks); again != now {
+		if again := of(chunks); again != now || p.Find(s.Plan(), chunks) != now {
 			t.Fatalf("%d chunks: kept twice", chunks)
 		}
-		if len(p.plans) > mostPlans {
-			t.Fatalf("%d plans are kept, want at most %d", len(p.plans), mostPlans)
+		if len(p.of) > mostPlans {
+			t.Fatalf("%d plans are kept, want at most %d", len(p.of), mostPlans)
 		}
 	}
 	if of(4096) != of(4097) {

@@ -61,8 +61,15 @@ func New(machine func() *machine.Machine, stale func(q *machine.Request) error, 
 	return &Waiters{machine: machine, stale: stale, seed: seed, rates: rates, all: map[*Waiter]struct{}{}}
 }
 
-// Asked is for how many chunks those who wait ask together. The mutex is held.
+// Asked is for how many chunks those ask together who wait in this shard alone. The mutex is held.
 func (w *Waiters) Asked() int { return w.asked }
+
+func askedBy(q *machine.Request) int {
+	if q.Asks { // it waits in other shards, too
+		return 0
+	}
+	return q.Max
+}
 
 // Len is how many wait.
 func (w *Waiters) Len() int { return len(w.all) }
@@ -78,7 +85,7 @@ func (w *Waiters) ParkAt(q *machine.Request, served chan []machine.Pick) *Waiter
 	x := &Waiter{Request: *q, Served: served}
 	m := w.machine()
 	w.all[x] = struct{}{}
-	w.asked += q.Max
+	w.asked += askedBy(q)
 	machine.EachStanding(q.Plan, func(br *strategy.Branch) {
 		v := m.Backlog.Views.Of(br)
 		l, _ := v.Data.(*line)
@@ -103,7 +110,7 @@ func (w *Waiters) unpark(x *Waiter, walked *line) {
 	}
 	x.over = true
 	delete(w.all, x)
-	w.asked -= x.Request.Max
+	w.asked -= askedBy(&x.Request)
 	m := w.machine()
 	machine.EachStanding(x.Request.Plan, func(br *strategy.Branch) {
 		v := m.Backlog.Views.Of(br)

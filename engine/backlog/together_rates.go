@@ -1,0 +1,178 @@
+package backlog
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Rates that several backlogs of one queue keep together. Each backlog counts the reservations of all of them, so gates
+// and answers need not know about it.
+//
+//	here: a reservation ─► Takes ─► the caller, which knows all backlogs ─► there: TakenElsewhere
+//
+// A backlog keeps such a rate as long as the caller says so, because it counts what others take also while no frame of
+// its own limits by it. When rates begin to be kept together, the caller has all backlogs say what their values owe
+// (Owed), and tells them the sum or the most of it (Owes).
+
+// Takes are reservations of a value.
+//
+// They have no time: a backlog counts them as if they were made when it hears of them. So it may wait for longer than
+// it has to, by the time that this took. With the times it could wait too short. A value that owes nothing any more is
+// forgotten, and a reservation of before that would begin at nothing.
+type Takes struct {
+	queue.MetaEntry
+	Count uint32
+}
+
+// Owed is what one value of a rate owes: its theoretical arrival time, in nanoseconds. It is in the future.
+type Owed struct {
+	Value queue.MetaValue
+	At    int64
+}
+
+// takenMost is of how many values reservations are remembered. If no one asks for them for long, OwnTaken says so.
+const takenMost = 50_000
+
+// holdRates keeps these rates from now on, and no others. began are those that it did not keep before.
+func (v *values) holdRates(x *together, limits []strategy.Limit) (began []strategy.Limit, err error) {
+	for _, r := range slices.Clone(x.rates) {
+		if !slices.Contains(limits, r.limit) {
+			v.letRateGo(x, r)
+		}
+	}
+	for _, l := range limits {
+		if slices.ContainsFunc(x.rates, func(r *rate) bool { return r.limit == l }) {
+			continue
+		}
+		if v.Rates.find(l) == nil && v.Rates.count >= MostRates {
+			v.Rates.refused++
+			return began, tooManyRates(v.Rates.count)
+		}
+		r := v.acquire(l)
+		r.together = true
+		x.rates, began = append(x.rates, r), append(began, l)
+	}
+	return began, nil
+}
+
+func tooManyRates(known int) error {
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
+		"This queue knows %d rates already, and at most %d are allowed: one for every MaxRate with another key, max, "+
+			"per or burst. A rate that no strategy uses any more is forgotten when its time is over. Use one of the "+
+			"rates in use.", known, MostRates)}
+}
+
+// letRateGo goes on counting as for any rate: what a value owes is forgotten only when it owes nothing any more.
+func (v *values) letRateGo(x *together, r *rate) {
+	x.rates = slices.DeleteFunc(x.rates, func(held *rate) bool { return held == r })
+	r.together = false
+	v.released(r)
+}
+
+// noteTaken remembers a reservation of a value with such a rate.
+func (x *together) noteTaken(t *term) {
+	if len(x.taken) >= takenMost {
+		clear(x.taken)
+		x.lostTaken = true
+	}
+	x.taken[queue.MetaEntry{Key: t.key.name, Value: t.value}]++
+}
+
+// OwnTaken appends the reservations since the last call to dst. lost: there were more than are remembered.
+func (v *values) OwnTaken(dst []Takes) (list []Takes, lost bool) {
+	x := v.together
+	if x == nil {
+		return dst, false
+	}
+	for entry, n := range x.taken {
+		dst = append(dst, Takes{entry, n})
+	}
+	clear(x.taken)
+	lost, x.lostTaken = x.lostTaken, false
+	return dst, lost
+}
+
+// TakenElsewhere counts reservations that other backlogs made.
+func (v *values) TakenElsewhere(list []Takes) {
+	if v.together == nil { // it is a new backlog, which CountTogether is about to find
+		return
+	}
+	for i := range list {
+		// A value may have no term here, as no submission here has it. It counts all the same: one may come.
+		for _, r := range v.together.rates {
+			if r.limit.Key == list[i].Key {
+				r.takenElsewhere(&list[i])
+			}
+		}
+	}
+}
+
+func (r *rate) takenElsewhere(x *Takes) {
+	of, was := r.stands(x.Value)
+	at := r.key.values.Rates.now
+	count := min(int64(x.Count), of.most/of.apart+1) // a value owes no more than that
+	r.owe(x.Value, min(max(was, at)+count*of.apart, max(was, at+of.most)))
+}
+
+// stands is the tempo of a value and its theoretical arrival time.
+func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
+	if t := r.key.byValue[value]; t != nil {
+		if p := r.paces[t]; p != nil {
+			return p.tempo, p.at
+		}
+	}
+	of = r.tempoFor(value)
+	return of, r.first(of)
+}
+
+// owe has a value owe so much at least.
+func (r *rate) owe(value queue.MetaValue, at int64) {
+	v := r.key.values
+	if _, was := r.stands(value); at <= was || at <= v.Rates.now {
+		return // what is in the past is as good as nothing
+	}
+	t := v.intern(r.key.name, value)
+	p := tally{t, r.slot}.pace()
+	if p.at = at; p.place == asleep {
+		v.wake(p)
+	} else {
+		v.settle(p)
+	}
+}
+
+// Owed is what the values of a rate owe that is kept together with other backlogs.
+func (v *values) Owed(l strategy.Limit) (list []Owed) {
+	r := v.Rates.find(l)
+	if r == nil {
+		return nil
+	}
+	for t, p := range r.paces {
+		if p.place != asleep {
+			list = append(list, Owed{t.value, p.at})
+		}
+	}
+	return list
+}
+
+// Owes has values owe at least this by a rate. With unknown, others may have used their burst just now.
+//
+// It never lowers what a value owes here. So it may be told again, and after a failure in between.
+func (v *values) Owes(l strategy.Limit, list []Owed, unknown bool) {
+	r := v.Rates.find(l)
+	if r == nil {
+		return
+	}
+	if unknown {
+		r.since = max(r.since, v.Rates.now)
+		for t := range r.paces {
+			of, _ := r.stands(t.value)
+			r.owe(t.value, r.first(of))
+		}
+	}
+	for _, x := range list {
+		r.owe(x.Value, x.At)
+	}
+}

@@ -1,0 +1,167 @@
+package engine
+
+// Rates by a key that is not the group, over all shards of a queue. Each shard keeps such a rate as if it had made all
+// reservations itself, and hears of those of the others (package backlog, together_rates.go).
+//
+//	a reserve by the rate ─► all shards know all ─► take ─► the others hear of it ─► the next reserve
+//	other reserves        ─► the others hear of them before the next reserve by the rate, or after hearEvery
+//
+// So no rate is exceeded. A shard counts the reservations of the others when it hears of them, so it may hold a value back
+// for a moment longer: by hearEvery at most.
+//
+// A shard that restarts knows nothing of what happened before. Its values count as if they had used their burst, in all
+// shards, as on a queue of one shard.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// keptRate is a rate that the shards keep together.
+type keptRate struct {
+	limit strategy.Limit
+	used  time.Time // by a call
+}
+
+// keptFor is how long a rate is kept at least after the last call that used it.
+const keptFor = time.Minute
+
+// keep has the shards keep the rates of a call. x.mu is held.
+func (x *together) keep(limits []strategy.Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	now := x.s.e.options.Now()
+	for _, l := range limits {
+		if i := slices.IndexFunc(x.rates, func(r keptRate) bool { return r.limit == l }); i >= 0 {
+			x.rates[i].used = now
+		} else {
+			x.rates = append(x.rates, keptRate{l, now})
+		}
+	}
+	x.listening(func() { x.paced = true })
+}
+
+// letGo has the shards forget rates that no call has used for so long that nothing counts any more. x.mu is held.
+func (x *together) letGo() {
+	now := x.s.e.options.Now()
+	x.rates = slices.DeleteFunc(x.rates, func(r keptRate) bool {
+		_, slack := r.limit.Pace()
+		return now.Sub(r.used).Abs() > max(keptFor, 2*(r.limit.Per+slack))
+	})
+	if len(x.rates) == 0 {
+		x.listening(func() { x.paced = false })
+	}
+}
+
+// limits are the rates. x.mu is held.
+func (x *together) limits() (list []strategy.Limit) {
+	for i := range x.rates {
+		list = append(list, x.rates[i].limit)
+	}
+	return list
+}
+
+// noteTaken keeps what a shard has said of reservations and rates. x.mu is held.
+func (x *together) noteTaken(i int, now *shard.Counted) {
+	c := &x.shards[i]
+	c.lost = c.lost || now.Lost
+	c.began = append(c.began, now.Began...)
+	if len(now.Taken) == 0 {
+		return
+	}
+	for k := range int(x.s.count.Load()) {
+		if k == i {
+			continue
+		}
+		other := &x.shards[k]
+		if len(other.taken)+len(now.Taken) > takenMost {
+			other.taken, c.lost = nil, true
+		} else {
+			other.taken = append(other.taken, now.Taken...)
+		}
+	}
+}
+
+// takenMost is how many reservations are kept for a shard that does not serve.
+const takenMost = 50_000
+
+// beginRates has rates begin that some shards have not kept so far. x.mu is held.
+//
+// If all shards begin one, a value owes what it owes in all of them together. If only some do, these have restarted:
+// the most that a shard knows is true, and what the restarted ones gave lately is unknown.
+func (x *together) beginRates(all []*Queue) error {
+	lost := false
+	for i, q := range all {
+		lost = lost || q != nil && (x.shards[i].lost || x.shards[i].missed)
+	}
+	for _, l := range x.limits() {
+		began, present := 0, 0
+		for i, q := range all {
+			if q == nil {
+				continue
+			}
+			present++
+			if slices.Contains(x.shards[i].began, l) {
+				began++
+			}
+		}
+		if began == 0 && !lost {
+			continue
+		}
+		if err := x.beginRate(all, l, lost || began < present); err != nil {
+			return err
+		}
+	}
+	for i, q := range all {
+		c := &x.shards[i]
+		if q == nil {
+			continue
+		}
+		if len(c.began) > 0 {
+			c.taken = nil // it has just heard what the others have counted
+		}
+		c.lost, c.missed, c.began = false, false, nil
+	}
+	return nil
+}
+
+// beginRate has all shards know what the values of a rate owe. unknown: some have reservations that no one knows of.
+func (x *together) beginRate(all []*Queue, l strategy.Limit, unknown bool) error {
+	owed := map[queue.MetaValue]int64{}
+	now := x.s.e.options.Now().UnixNano()
+	for _, q := range all {
+		if q == nil {
+			continue
+		}
+		list, err := shard.Owed(q.shard, l)
+		if err != nil {
+			return err
+		}
+		for _, o := range list {
+			if at, is := owed[o.Value]; is && !unknown {
+				owed[o.Value] = at + max(0, o.At-now)
+			} else {
+				owed[o.Value] = max(at, o.At)
+			}
+		}
+	}
+	list := make([]backlog.Owed, 0, len(owed))
+	for value, at := range owed {
+		list = append(list, backlog.Owed{Value: value, At: at})
+	}
+	for _, q := range all {
+		if q == nil {
+			continue
+		}
+		if err := shard.Owes(q.shard, l, list, unknown); err != nil {
+			return err
+		}
+	}
+	return nil
+}
