@@ -46,7 +46,7 @@ func validInsertions(list []queue.Insertion) error {
 // insertMany inserts what is checked, and belongs here.
 func (q *Queue) insertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
 	if many := q.many.Load(); many != nil {
-		answerRepeated(ctx, many, list)
+		answerRepeated(ctx, many, many.number(q), list)
 	}
 	share := shareOf(ctx, q)
 	for i := range list {

@@ -70,6 +70,9 @@ func (g *groups) read(s *Sharded, after int64) error {
 		if g.row = row.Row; row.Came > 0 {
 			g.came[row.Name] = cameFrom{row.Came, row.Moved}
 		}
+		if row.Name == "" { // says only when the queue was divided
+			continue
+		}
 		switch now := g.byName[row.Name]; {
 		case now == row.Shard:
 			continue
@@ -253,7 +256,27 @@ func (s *Sharded) adopt(ctx context.Context, first *Queue) error {
 	if err != nil {
 		return err
 	}
-	return s.place(names, 1)
+	if err := s.place(names, 1); err != nil || first.shard.Stats().Keys == 0 {
+		return err
+	}
+	return noteDivision(s)
+}
+
+// noteDivision writes down that the only shard knows idempotency keys of groups that other shards may get: those that have no open work
+// now. A row of the group without a name says so, as if that had moved from the first shard to itself.
+func noteDivision(s *Sharded) error {
+	now := queue.At(s.e.options.Now())
+	if rows, err := store.Groups(s.e.catalogue, s.name, 0); err != nil {
+		return err
+	} else if !slices.ContainsFunc(rows, func(row store.GroupRow) bool { return row.Name == "" }) {
+		if err := store.PutGroups(s.e.catalogue, s.name, []store.GroupRow{{Shard: 1, Created: now}}); err != nil {
+			return err
+		}
+	}
+	if err := store.MoveGroup(s.e.catalogue, s.name, "", 1, 1, now); err != nil {
+		return err
+	}
+	return s.follow()
 }
 
 // belongs checks that what is inserted into one shard directly belongs there. A new group goes there.

@@ -176,3 +176,85 @@ func TestGroupsOfTheFirstShardStay(t *testing.T) {
 		t.Errorf("a schedule of another shard's group answers %v", err)
 	}
 }
+
+// An insert with a key that the only shard knew is not made again when the queue is divided, though its group has no open work then and
+// gets another shard. A group that moves on takes the first shard's knowledge along.
+func TestDivisionForgetsNoKeys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e, w := openSharded(t, dir, 1)
+	const groups = 12
+	insert := func(n int) queue.NewSubmission {
+		return queue.NewSubmission{Group: fmt.Sprint("g", n), IdempotencyKey: fmt.Sprint("key", n)}
+	}
+	var known []queue.SubmissionID
+	for n := range groups {
+		known = append(known, put1(t, w, insert(n)).ID)
+	}
+	workOff(t, w, "OldestFirst")
+	settings := queue.DefaultSettings()
+	settings.Shards = 4
+	if _, _, err := e.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Fatal(err)
+	}
+	for n := range groups { // without a key, so that each group has a shard
+		put1(t, workAt(t, e), queue.NewSubmission{Group: fmt.Sprint("g", n)})
+	}
+	if n := workOff(t, workAt(t, e), "OldestFirst"); n != groups {
+		t.Fatalf("%d chunks were done", n)
+	}
+	repeated := func(when string) {
+		t.Helper()
+		for n := range groups {
+			if again := put1(t, workAt(t, e), insert(n)); again.ID != known[n] {
+				t.Errorf("%s, the insert %d is made twice", when, n)
+			}
+		}
+	}
+	repeated("behind the division")
+	s := workAt(t, e).(*Sharded)
+	elsewhere := 0
+	for n := range groups {
+		if at := s.groups.of(fmt.Sprint("g", n)); at != 1 {
+			elsewhere++
+			if info, err := e.MoveGroup(t.Context(), shardedName, fmt.Sprint("g", n), 2+(at-1)%3); err != nil || info.Shard == at {
+				t.Errorf("a move from %d: %+v, %v", at, info, err)
+			}
+		}
+	}
+	if elsewhere == 0 {
+		t.Fatal("all groups are in the first shard")
+	}
+	repeated("after moves")
+	closed(t, e)
+	e, _ = reopened(t, dir)
+	defer closed(t, e)
+	repeated("after a restart")
+	s = workAt(t, e).(*Sharded)
+	if s.groups.of("") != 1 || s.groups.number() != groups {
+		t.Errorf("there are %d groups", s.groups.number())
+	}
+	reused := insert(1)
+	reused.Fingerprint[0]++
+	reused.OperationsPerChunk, reused.Chunks = 1, queue.Chunks{Count: 1, Prefix: "x/"}
+	list := []queue.Insertion{{New: &reused}}
+	if err := workAt(t, e).InsertMany(t.Context(), list, false); err != nil || queue.CodeOf(list[0].Err) != queue.CodeIdempotencyReuse {
+		t.Errorf("another insert with the same key: %v, %v", err, list[0].Err)
+	}
+}
+
+// A queue that has several shards from the start does not ask the first about keys, so that it need not serve.
+func TestNewShardsAskNoOther(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 2)
+	defer closed(t, e)
+	put1(t, w, queue.NewSubmission{Group: "g", IdempotencyKey: "key"})
+	settings := queue.DefaultSettings()
+	settings.Shards = 3
+	if _, _, err := e.PutQueue(t.Context(), shardedName, settings); err != nil {
+		t.Fatal(err)
+	}
+	if number := cameLately(w.(*Sharded), ""); number != 0 {
+		t.Errorf("keys are looked up in shard %d", number)
+	}
+}

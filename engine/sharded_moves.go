@@ -65,7 +65,8 @@ func awaitMove(ctx context.Context, s *Sharded) {
 	}
 }
 
-// cameLately is the shard that a group came from, as long as that knows idempotency keys of it; 0: none does.
+// cameLately is the shard that a group came from, as long as that knows idempotency keys of it; 0: none does. For "" it is the first
+// shard, as long as that knows keys from before the queue was divided.
 func cameLately(s *Sharded, group string) int {
 	s.groups.mu.RLock()
 	defer s.groups.mu.RUnlock()
@@ -76,34 +77,42 @@ func cameLately(s *Sharded, group string) int {
 	return came.shard
 }
 
-// answerRepeated answers inserts that were made in the shard that their group came from. If that does not answer, they are refused: they
-// could be made twice.
-func answerRepeated(ctx context.Context, s *Sharded, list []queue.Insertion) {
+// answerRepeated answers inserts into a shard that were made in another one: in that from which their group came, or in the first when
+// that was the only one. If that does not answer, they are refused: they could be made twice.
+func answerRepeated(ctx context.Context, s *Sharded, number int, list []queue.Insertion) {
+	divided := cameLately(s, "")
 	for i := range list {
 		in := &list[i]
 		if in.Decided() || in.New.IdempotencyKey == "" {
 			continue
 		}
-		number := cameLately(s, in.New.Meta.GroupOf())
-		if number == 0 {
-			continue
+		came := cameLately(s, in.New.Meta.GroupOf())
+		if came > 0 {
+			askRepeated(ctx, s, came, in)
 		}
-		var known knownInsert
-		q, err := s.shard(number)
-		asked := knownAsked{number, in.New.Meta.GroupOf(), in.New.IdempotencyKey, in.New.Fingerprint}
-		if at := s.farAt(number); err != nil && at != nil {
-			err = s.askJSON(ctx, farMost, at.URL, askKnown, &asked, &known)
-		} else if err == nil {
-			known = insertedIn(ctx, q, &asked)
+		if divided > 0 && number != divided && came != divided && !in.Decided() {
+			askRepeated(ctx, s, divided, in)
 		}
-		switch {
-		case err != nil:
-			in.Err = err
-		case known.Refused != nil:
-			in.Err = known.Refused
-		case known.Known:
-			in.Submission, in.Replayed = known.Submission, true
-		}
+	}
+}
+
+// askRepeated answers an insert that was made in another shard.
+func askRepeated(ctx context.Context, s *Sharded, number int, in *queue.Insertion) {
+	var known knownInsert
+	q, err := s.shard(number)
+	asked := knownAsked{number, in.New.Meta.GroupOf(), in.New.IdempotencyKey, in.New.Fingerprint}
+	if at := s.farAt(number); err != nil && at != nil {
+		err = s.askJSON(ctx, farMost, at.URL, askKnown, &asked, &known)
+	} else if err == nil {
+		known = insertedIn(ctx, q, &asked)
+	}
+	switch {
+	case err != nil:
+		in.Err = err
+	case known.Refused != nil:
+		in.Err = known.Refused
+	case known.Known:
+		in.Submission, in.Replayed = known.Submission, true
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -55,18 +56,31 @@ func TestKillNineLosesStores(t *testing.T) {
 // killNine kills a server with these options again and again. killed is called after each kill.
 func killNine(t *testing.T, rounds uint64, killed func(o *oracle, dir string), options ...string) {
 	t.Helper()
+	newOracle(t).kills(rounds, killed, options...)
+}
+
+// newOracle is an oracle of a queue with one shard. QUERN_CRASH_SEED repeats its choices.
+func newOracle(t *testing.T) *oracle {
+	t.Helper()
 	seed := envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
+	return &oracle{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), held: map[string]hold{}, chunks: map[string]*crashChunk{}, pending: map[string][]byte{},
+		byCompany: map[int]int{}, keyOf: map[string]string{}, strategies: crashStrategies}
+}
+
+// kills is killNine.
+func (o *oracle) kills(rounds uint64, killed func(o *oracle, dir string), options ...string) {
+	t := o.t
+	t.Helper()
 	if testing.Short() {
-		rounds = 10
+		rounds = min(rounds, 10)
 	}
-	t.Logf("rounds %d, seed %d", rounds, seed)
+	t.Logf("rounds %d, seed %d", rounds, o.seed)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program = quernLink(t, program)
 	dir := t.TempDir()
-	o := &oracle{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), held: map[string]hold{}, chunks: map[string]*crashChunk{}, pending: map[string][]byte{}, byCompany: map[int]int{}, keyOf: map[string]string{}}
 	for round := range rounds {
 		s, err := startServer(program, os.Environ(), dir, append([]string{"--fold-bytes", "64KiB", "--ballast-bytes", "1MiB"}, options...)...)
 		if err != nil {
@@ -75,6 +89,10 @@ func killNine(t *testing.T, rounds uint64, killed func(o *oracle, dir string), o
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		o.epoch(s.url)
+		if o.groups != nil {
+			o.groups.check(ctx)
+			o.groups.operate(ctx, &group)
+		}
 		for range 2 {
 			group.Go(func() { o.produce(ctx) })
 		}
@@ -84,17 +102,22 @@ func killNine(t *testing.T, rounds uint64, killed func(o *oracle, dir string), o
 		if o.draw(4) > 0 { // other kills come while the server still begins
 			o.works(ctx)
 		}
+		if o.groups != nil && round%5 == 3 { // the server looks once a second for groups of a shard that drains
+			o.groups.awaitMoves(ctx)
+		}
 		time.Sleep(time.Duration(10+o.draw(150)) * time.Millisecond)
 		_ = s.end(syscall.SIGKILL) // the exit status is "killed"
 		cancel()
 		group.Wait()
 		if t.Failed() {
-			t.Fatalf("seed %d, round %d", seed, round)
+			t.Fatalf("seed %d, round %d", o.seed, round)
 		}
 		killed(o, dir)
 	}
 	o.settle(program, dir, options...)
-	if rounds > 5 && o.large == 0 {
+	if o.groups != nil {
+		o.groups.tell()
+	} else if rounds > 5 && o.large == 0 {
 		t.Error("no large content was reserved: they are not tested")
 	}
 	t.Logf("%d inserts and %d completions acknowledged, %d late completions accepted, %d large contents read, none lost", o.inserts, o.completions,
@@ -131,24 +154,30 @@ const largeContent = 90_000
 
 // oracle knows what was acknowledged.
 type oracle struct {
-	t   *testing.T
-	mu  sync.Mutex
-	rnd *rand.Rand
-	url string
+	t          *testing.T
+	mu         sync.Mutex
+	seed       uint64
+	rnd        *rand.Rand
+	url        string
+	strategies []string
+	groups     *crashGroups // nil: the queue has one shard, and its submissions have no group
 
 	pending   map[string][]byte      // inserts without an answer, by idempotency key
 	chunks    map[string]*crashChunk // of acknowledged inserts, by submission/index
 	held      map[string]hold        // in this life of the server
-	old       []string               // tokens of earlier lives
+	old       []oldToken             // of earlier lives
 	byCompany map[int]int
 	keyOf     map[string]string // the key that contents of a submission tell of
 
 	keys, inserts, completions, late, large int
 }
 
+type oldToken struct{ token, chunk string }
+
 type hold struct {
 	token   string
 	company int
+	group   string
 }
 
 type crashChunk struct {
@@ -161,13 +190,16 @@ func (o *oracle) epoch(url string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.url = url
-	for _, h := range o.held {
+	for name, h := range o.held {
 		if len(o.old) < 200 {
-			o.old = append(o.old, h.token)
+			o.old = append(o.old, oldToken{h.token, name})
 		}
 	}
 	clear(o.held)
 	clear(o.byCompany)
+	if o.groups != nil {
+		clear(o.groups.flying)
+	}
 }
 
 // works returns when the server has acknowledged an act of this life. A node of a cluster first waits until the dead one has lost its queues.
@@ -191,12 +223,19 @@ func (o *oracle) draw(n int) int {
 // produce inserts, first again what had no answer.
 func (o *oracle) produce(ctx context.Context) {
 	for ctx.Err() == nil {
+		if o.groups != nil {
+			o.groups.pause(ctx)
+		}
 		key, body := o.nextInsert()
 		var answer struct {
 			ID     string `json:"id"`
 			Chunks int    `json:"chunks"`
 		}
-		if err := o.post(ctx, "/submissions", key, body, &answer); err != nil {
+		err := o.post(ctx, "/submissions", key, body, &answer)
+		if errors.Is(err, errLimitReached) {
+			continue // it stays to be sent again
+		}
+		if err != nil {
 			return
 		}
 		o.inserted(key, answer.ID, answer.Chunks)
@@ -208,6 +247,9 @@ func (o *oracle) nextInsert() (key string, body []byte) {
 	defer o.mu.Unlock()
 	for key, body := range o.pending {
 		return key, body
+	}
+	if o.groups != nil {
+		return o.groups.nextInsert()
 	}
 	o.keys++
 	key = "key-" + strconv.Itoa(o.keys)
@@ -231,6 +273,9 @@ func (o *oracle) nextInsert() (key string, body []byte) {
 func (o *oracle) inserted(key, id string, chunks int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.groups != nil {
+		o.groups.inserted(key, id, chunks)
+	}
 	if _, asked := o.pending[key]; !asked {
 		return // two producers repeated the same insert: the other one noted it
 	}
@@ -260,7 +305,8 @@ type crashReserved struct {
 			Text string `json:"text"`
 		} `json:"content"`
 		Meta struct {
-			Company int `json:"company"`
+			Company int    `json:"company"`
+			Group   string `json:"group"`
 		} `json:"meta"`
 	} `json:"reservations"`
 }
@@ -271,18 +317,18 @@ func (o *oracle) consume(ctx context.Context, consumer int) {
 		if o.draw(4) == 0 && !o.completeOld(ctx) {
 			return
 		}
-		request := fmt.Appendf(nil, `{"max":%d,"strategy":%q,"consumer":"c%d","wait_ms":20}`, 1+o.draw(4), crashStrategies[o.draw(len(crashStrategies))], consumer)
+		request := fmt.Appendf(nil, `{"max":%d,"strategy":%q,"consumer":"c%d","wait_ms":20}`, 1+o.draw(4), o.strategies[o.draw(len(o.strategies))], consumer)
 		var got crashReserved
 		if err := o.post(ctx, "/reservations", "", request, &got); err != nil {
 			return
 		}
 		o.reserved(&got)
 		for _, r := range got.Reservations {
-			h := hold{r.Token, r.Meta.Company}
+			h := hold{r.Token, r.Meta.Company, r.Meta.Group}
 			name := r.Submission + "/" + strconv.Itoa(r.Index)
-			switch o.draw(10) {
-			case 0: // the token is kept: the chunk stays held until the server dies
-			case 1:
+			switch kind := o.draw(10); {
+			case kind == 0 && (o.groups == nil || o.groups.mayKeep()): // the token is kept: the chunk stays held until the server dies
+			case kind == 1:
 				o.release(ctx, name, h)
 			default:
 				o.complete(ctx, name, h)
@@ -308,10 +354,13 @@ func (o *oracle) reserved(got *crashReserved) {
 			o.t.Errorf("chunk %s was handed out although its completion is acknowledged", name)
 		}
 		o.checkContent(name, r.Submission, r.Content.Text)
-		o.held[name] = hold{r.Token, r.Meta.Company}
+		o.held[name] = hold{r.Token, r.Meta.Company, r.Meta.Group}
 		o.byCompany[r.Meta.Company]++
 		if n := o.byCompany[r.Meta.Company]; n > crashLimit {
 			o.t.Errorf("%d chunks of company %d are in flight, the limit is %d", n, r.Meta.Company, crashLimit)
+		}
+		if o.groups != nil {
+			o.groups.reserved(r.Submission, r.Meta.Group)
 		}
 	}
 }
@@ -345,6 +394,9 @@ func (o *oracle) letGo(name string, h hold, completes bool) {
 	if o.held[name] == h {
 		delete(o.held, name)
 		o.byCompany[h.company]--
+		if o.groups != nil {
+			o.groups.flying[h.group]--
+		}
 	}
 }
 
@@ -352,7 +404,7 @@ func (o *oracle) complete(ctx context.Context, name string, h hold) {
 	o.letGo(name, h, true)
 	status, err := o.finish(ctx, "/reservations/complete", fmt.Appendf(nil, `{"items":[{"token":%q,"output":%q}]}`, h.token, name))
 	if err != nil {
-		o.keep(h.token)
+		o.keep(oldToken{h.token, name})
 		return
 	}
 	if status != "ok" {
@@ -398,10 +450,10 @@ func (o *oracle) release(ctx context.Context, name string, h hold) {
 	}
 }
 
-func (o *oracle) keep(token string) {
+func (o *oracle) keep(old oldToken) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.old = append(o.old, token)
+	o.old = append(o.old, old)
 }
 
 // completeOld finishes with a token of an earlier life. Unless another consumer has the chunk that counts.
@@ -411,18 +463,20 @@ func (o *oracle) completeOld(ctx context.Context) bool {
 		o.mu.Unlock()
 		return true
 	}
-	token := o.old[len(o.old)-1]
+	old := o.old[len(o.old)-1]
 	o.old = o.old[:len(o.old)-1]
+	o.chunks[old.chunk].sent = true
 	o.mu.Unlock()
-	status, err := o.finish(ctx, "/reservations/complete", fmt.Appendf(nil, `{"items":[{"token":%q}]}`, token))
+	status, err := o.finish(ctx, "/reservations/complete", fmt.Appendf(nil, `{"items":[{"token":%q}]}`, old.token))
 	if err != nil {
-		o.keep(token)
+		o.keep(old)
 		return false
 	}
 	switch status {
 	case "ok", "already":
 		o.mu.Lock()
 		o.late++
+		o.chunks[old.chunk].done = true
 		o.mu.Unlock()
 	case "lost":
 	default:
@@ -479,6 +533,9 @@ func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer
 	if response.StatusCode == http.StatusServiceUnavailable && bytes.Contains(text, []byte(`"code":"moving"`)) {
 		return o.post(ctx, path, key, body, answer) // nothing was done: no node has taken the queue over yet
 	}
+	if o.groups != nil && response.StatusCode == http.StatusTooManyRequests {
+		return o.groups.refused(body, text)
+	}
 	if response.StatusCode/100 != 2 {
 		o.t.Errorf("%s %s gave %s: %s", path, body, response.Status, text)
 		return errors.New(response.Status)
@@ -495,16 +552,45 @@ func (o *oracle) settle(program, dir string, options ...string) {
 	defer func() { _ = s.end(syscall.SIGKILL) }()
 	o.epoch(s.url)
 	ctx := o.t.Context()
-	for key, body := range o.pending {
+	if o.groups != nil {
+		o.groups.check(ctx)
+	}
+	for len(o.pending) > 0 {
+		o.repeatPending(ctx)
+		o.finishLeft(ctx)
+	}
+	o.finishLeft(ctx)
+	for name, chunk := range o.chunks {
+		if !chunk.done && !chunk.sent {
+			o.t.Errorf("chunk %s was neither completed nor offered: it is lost", name)
+		}
+	}
+	if o.groups != nil {
+		o.groups.check(ctx)
+	}
+	o.account(ctx)
+}
+
+// repeatPending inserts again what had no answer. What a limit refuses is left.
+func (o *oracle) repeatPending(ctx context.Context) {
+	for key, body := range maps.Clone(o.pending) {
 		var answer struct {
 			ID     string `json:"id"`
 			Chunks int    `json:"chunks"`
 		}
-		if err := o.post(ctx, "/submissions", key, body, &answer); err != nil {
+		err := o.post(ctx, "/submissions", key, body, &answer)
+		if errors.Is(err, errLimitReached) {
+			continue
+		}
+		if err != nil {
 			o.t.Fatal(err)
 		}
 		o.inserted(key, answer.ID, answer.Chunks)
 	}
+}
+
+// finishLeft completes all chunks that are left.
+func (o *oracle) finishLeft(ctx context.Context) {
 	for {
 		var got crashReserved
 		if err := o.post(ctx, "/reservations", "", []byte(`{"max":1000}`), &got); err != nil {
@@ -522,12 +608,6 @@ func (o *oracle) settle(program, dir string, options ...string) {
 		}
 		o.completeAll(ctx, &got)
 	}
-	for name, chunk := range o.chunks {
-		if !chunk.done && !chunk.sent && o.late == 0 {
-			o.t.Errorf("chunk %s was neither completed nor offered: it is lost", name)
-		}
-	}
-	o.account(ctx)
 }
 
 // account compares the states of all submissions with what must be: all completed, each with its chunks.
