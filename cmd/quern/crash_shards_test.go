@@ -327,6 +327,8 @@ func pagesOf[T any](ctx context.Context, g *crashGroups, path string) (list []T)
 // not held any more. The server may still be moving groups.
 func (g *crashGroups) check(ctx context.Context) {
 	g.o.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // a group whose move never ends would answer nothing else than that it moves
+	defer cancel()
 	g.o.repeatPending(ctx)
 	var info api.Queue
 	g.must(ctx, "", &info)
