@@ -50,12 +50,12 @@ var errLimitReached = errors.New("limit_reached")
 
 // crashGroups are what the oracle knows of groups. What is not for one goroutine alone is guarded by the oracle's mutex.
 type crashGroups struct {
-	o           *oracle
-	newest      int                // producers use the groups before and after this one
-	submissions map[string]grouped // of acknowledged inserts, by id
-	acknowledged   []acknowledged     // some of them, to repeat
-	flying      map[string]int     // chunks in flight by group, in this life
-	at          map[string]int     // the shard of each group, as of the last check
+	o            *oracle
+	newest       int                // producers use the groups before and after this one
+	submissions  map[string]grouped // of acknowledged inserts, by id
+	acknowledged []acknowledged     // some of them, to repeat
+	flying       map[string]int     // chunks in flight by group, in this life
+	at           map[string]int     // the shard of each group, as of the last check
 
 	chunks   int    // of all submissions
 	shards   int    // that the operator was told of
