@@ -25,7 +25,7 @@ import (
 func TestKillNineShards(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)
-	o.groups = &crashGroups{o: o, submissions: map[string]grouped{}, flying: map[string]int{}, at: map[string]int{}}
+	o.groups = newCrashGroups(o)
 	o.strategies = []string{
 		`MaxSimultaneous("company", 3, MaxSimultaneous("group", 2, Random))`,
 		`MaxSimultaneous("company", 3, MaxSimultaneous("group", 2, OldestFirst))`,
@@ -33,6 +33,10 @@ func TestKillNineShards(t *testing.T) {
 		`MaxSimultaneous("group", 2, MaxSimultaneous("company", 3, OrElse(SelectOnly("company", 1, CustomPriority), Random)))`,
 	}
 	o.kills(envNumber(t, "QUERN_CRASH_ROUNDS", 25), func(*oracle, string) {})
+}
+
+func newCrashGroups(o *oracle) *crashGroups {
+	return &crashGroups{o: o, submissions: map[string]grouped{}, flying: map[string]int{}, at: map[string]int{}}
 }
 
 const (
@@ -58,6 +62,7 @@ type crashGroups struct {
 	at           map[string]int     // the shard of each group, as of the last check
 
 	chunks   int    // of all submissions
+	held     int    // chunks of a submission or group that may still be held after a start
 	shards   int    // that the operator was told of
 	draining string // what the setting was when the operator had an answer
 	maybe    string // what it is if a change without an answer was made
@@ -190,9 +195,9 @@ func (g *crashGroups) operate(ctx context.Context, all *sync.WaitGroup) {
 			}
 		}
 	})
-	for range 2 {
+	for i := range 2 {
 		all.Go(func() {
-			for ctx.Err() == nil && g.moveOne(ctx) {
+			for ctx.Err() == nil && g.moveOne(ctx, i) {
 				continue
 			}
 		})
@@ -227,12 +232,13 @@ func (g *crashGroups) drainOne(ctx context.Context) bool {
 	return true
 }
 
-// moveOne asks for a move of a group. false: the server is dead.
-func (g *crashGroups) moveOne(ctx context.Context) bool {
+// moveOne asks for a move of a group. One of two callers moves those with an odd number, so that none is moved by both. false: the server
+// is dead.
+func (g *crashGroups) moveOne(ctx context.Context, odd int) bool {
 	g.o.mu.Lock()
 	name, to := limitedGroup, 1+g.o.rnd.IntN(crashShards)
-	if len(g.submissions) > 0 && g.o.rnd.IntN(10) > 0 {
-		name = "g" + strconv.Itoa(g.o.rnd.IntN(g.newest+4))
+	if odd == 1 || g.o.rnd.IntN(10) > 0 {
+		name = "g" + strconv.Itoa(2*g.o.rnd.IntN(g.newest/2+2)+odd)
 	}
 	g.o.mu.Unlock()
 	var moved api.Group
@@ -278,7 +284,7 @@ func (r refusal) Error() string { return strconv.Itoa(r.status) + " " + r.text }
 
 // ask asks the server about the queue. An error that is no refusal says that no whole answer came.
 func (g *crashGroups) ask(ctx context.Context, method, path, body string, answer any) error {
-	q, err := http.NewRequestWithContext(ctx, method, g.o.url+"/v1/queues/default"+path, strings.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, method, g.o.at()+"/v1/queues/default"+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -292,8 +298,11 @@ func (g *crashGroups) ask(ctx context.Context, method, path, body string, answer
 	if err != nil {
 		return err
 	}
-	if r.StatusCode == http.StatusServiceUnavailable && bytes.Contains(text, []byte(`"code":"moving"`)) {
-		return g.ask(ctx, method, path, body, answer) // a group is on its way, and nothing was done
+	if nothingDone(r.StatusCode, text) {
+		return g.ask(ctx, method, path, body, answer)
+	}
+	if r.StatusCode == http.StatusServiceUnavailable && g.o.dying.Load() {
+		return errors.New(r.Status)
 	}
 	if r.StatusCode/100 != 2 {
 		return refusal{r.StatusCode, string(text)}
@@ -323,7 +332,7 @@ func pagesOf[T any](ctx context.Context, g *crashGroups, path string) (list []T)
 	return list
 }
 
-// check holds the server's numbers against what producers and consumers know. Nobody works meanwhile: what was held in an earlier life is
+// check holds the server's numbers against what producers and consumers know. No client works meanwhile: what was held in an earlier life is
 // not held any more. The server may still be moving groups.
 func (g *crashGroups) check(ctx context.Context) {
 	g.o.t.Helper()
@@ -394,7 +403,7 @@ func (g *crashGroups) checkSubmissions(ctx context.Context) map[string]*openWork
 		seen[s.ID] = true
 		done := int(s.Done)
 		if s.Group != known.group || int(s.Chunks) != known.chunks || done < least[s.ID] || done > most[s.ID] ||
-			s.Reserved > 0 || (s.State == "completed") != (done == known.chunks) {
+			int(s.Reserved) > g.held || (s.State == "completed") != (done == known.chunks) {
 			g.o.t.Errorf("submission %+v was inserted as %+v, and %d to %d of its chunks are done", s, known, least[s.ID], most[s.ID])
 		}
 		if s.State != "open" {
@@ -423,7 +432,7 @@ func (g *crashGroups) checkGroups(list []api.Group, perShard map[int][]api.Group
 		if g.shards == 1 {
 			work.shards = map[int]bool{group.Shard: true}
 		}
-		if seen[group.Group] || group.Submissions != work.submissions || group.Waiting != work.chunks || group.InFlight > 0 ||
+		if seen[group.Group] || group.Submissions != work.submissions || group.Waiting+group.InFlight != work.chunks || group.InFlight > uint64(g.held) ||
 			len(work.shards) != 1 || !work.shards[group.Shard] {
 			g.o.t.Errorf("the group is %+v, listed before %v, and %+v of it is open", group, seen[group.Group], *work)
 		}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func newOracle(t *testing.T) *oracle {
 	t.Helper()
 	seed := envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
 	return &oracle{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), held: map[string]hold{}, chunks: map[string]*crashChunk{}, pending: map[string][]byte{},
-		byCompany: map[int]int{}, keyOf: map[string]string{}, strategies: crashStrategies}
+		byCompany: map[int]int{}, keyOf: map[string]string{}, strategies: crashStrategies, limit: crashLimit}
 }
 
 // kills is killNine.
@@ -160,6 +161,9 @@ type oracle struct {
 	rnd        *rand.Rand
 	url        string
 	strategies []string
+	limit      int          // chunks in flight per company; 0: any
+	nodes      []string     // addresses of all nodes, if there are several
+	dying      atomic.Bool  // a node is being killed: what concerns its shards is refused, or done in part
 	groups     *crashGroups // nil: the queue has one shard, and its submissions have no group
 
 	pending   map[string][]byte      // inserts without an answer, by idempotency key
@@ -356,8 +360,8 @@ func (o *oracle) reserved(got *crashReserved) {
 		o.checkContent(name, r.Submission, r.Content.Text)
 		o.held[name] = hold{r.Token, r.Meta.Company, r.Meta.Group}
 		o.byCompany[r.Meta.Company]++
-		if n := o.byCompany[r.Meta.Company]; n > crashLimit {
-			o.t.Errorf("%d chunks of company %d are in flight, the limit is %d", n, r.Meta.Company, crashLimit)
+		if n := o.byCompany[r.Meta.Company]; o.limit > 0 && n > o.limit {
+			o.t.Errorf("%d chunks of company %d are in flight, the limit is %d", n, r.Meta.Company, o.limit)
 		}
 		if o.groups != nil {
 			o.groups.reserved(r.Submission, r.Meta.Group)
@@ -511,9 +515,24 @@ func (o *oracle) finishAll(ctx context.Context, path string, body []byte, items 
 	return answer.Results, nil
 }
 
+// at is the address of the server, or of any node.
+func (o *oracle) at() string {
+	if len(o.nodes) == 0 {
+		return o.url
+	}
+	return o.nodes[o.draw(len(o.nodes))]
+}
+
+// nothingDone reads of an answer that a call is to be sent again: no node has taken the queue over yet, a group is on its way, or another
+// node got its shard while the call came.
+func nothingDone(status int, answer []byte) bool {
+	return status == http.StatusServiceUnavailable && bytes.Contains(answer, []byte(`"code":"moving"`)) ||
+		status == http.StatusMisdirectedRequest && bytes.Contains(answer, []byte(`"code":"elsewhere"`))
+}
+
 // post asks the server. Only a whole, good answer is no error; a refusal fails the test.
 func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.url+"/v1/queues/default"+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.at()+"/v1/queues/default"+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -530,8 +549,11 @@ func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer
 	if err != nil {
 		return err
 	}
-	if response.StatusCode == http.StatusServiceUnavailable && bytes.Contains(text, []byte(`"code":"moving"`)) {
-		return o.post(ctx, path, key, body, answer) // nothing was done: no node has taken the queue over yet
+	if nothingDone(response.StatusCode, text) {
+		return o.post(ctx, path, key, body, answer)
+	}
+	if response.StatusCode == http.StatusServiceUnavailable && o.dying.Load() {
+		return errors.New(response.Status)
 	}
 	if o.groups != nil && response.StatusCode == http.StatusTooManyRequests {
 		return o.groups.refused(body, text)

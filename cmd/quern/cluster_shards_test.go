@@ -1,0 +1,169 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Two nodes have two shards each, and groups move between all four while producers and consumers ask both nodes. A node is killed in the
+// middle of this, again and again: at times it has the shard that a group leaves, and at times the one that takes it. The other one takes
+// over. What TestKillNineShards finds of one server holds here too, for the limit by the group.
+func TestClusterMovesGroupsThroughKills(t *testing.T) {
+	t.Parallel()
+	o := newOracle(t)
+	o.groups, o.limit = newCrashGroups(o), 0
+	o.groups.held = crashGroupLimit + 4 // what a consumer of the other node holds, or was handed in an answer that did not come
+	o.strategies = []string{`MaxSimultaneous("group", 2, Random)`, `MaxSimultaneous("group", 2, OldestFirst)`}
+	c := &crashCluster{oracle: o, database: pgtest.Begin(t), nodes: map[string]*launched{}, urls: map[string]string{}}
+	for _, name := range []string{"a", "b"} {
+		c.start(name)
+	}
+	ctx := t.Context()
+	if err := o.groups.ask(ctx, "PATCH", "", fmt.Sprintf(`{"settings":{"shards":%d}}`, crashShards), nil); err != nil {
+		t.Fatal(err)
+	}
+	o.groups.shards = crashShards
+	rounds := envNumber(t, "QUERN_CRASH_ROUNDS", 4)
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
+		c.spread()
+		c.round([]string{"a", "b"}[round%2], round%2 == 0)
+		if t.Failed() {
+			t.Fatalf("seed %d, round %d", o.seed, round)
+		}
+	}
+	c.again() // what was handed out in answers that did not come is not held any more
+	for len(o.pending) > 0 {
+		o.repeatPending(ctx)
+		c.finishAll()
+	}
+	c.finishAll()
+	o.groups.held = 0
+	o.groups.check(ctx)
+	o.account(ctx)
+	o.groups.tell()
+	t.Logf("%d inserts and %d completions acknowledged, %d late completions accepted", o.inserts, o.completions, o.late)
+}
+
+// crashCluster are the nodes that an oracle asks.
+type crashCluster struct {
+	*oracle
+	database *pgtest.Server
+	nodes    map[string]*launched
+	urls     map[string]string
+}
+
+// start starts a node, and waits until it answers for all shards.
+func (c *crashCluster) start(name string) {
+	c.t.Helper()
+	c.nodes[name] = node(c.t, c.database, name, "127.0.0.1:0")
+	c.urls[name] = c.nodes[name].url()
+	c.asksAll()
+	c.whole()
+}
+
+// asksAll has clients ask all nodes that live.
+func (c *crashCluster) asksAll() {
+	c.oracle.nodes = nil
+	for _, url := range c.urls {
+		c.oracle.nodes = append(c.oracle.nodes, url)
+	}
+	slices.Sort(c.oracle.nodes)
+	c.epoch(c.oracle.nodes[0])
+}
+
+// whole waits until each node says that all shards are served.
+func (c *crashCluster) whole() {
+	c.t.Helper()
+	for _, url := range c.urls {
+		for served := false; !served; {
+			var list api.Page[api.Shard]
+			c.oracle.nodes = []string{url}
+			err := c.groups.ask(c.t.Context(), "GET", "/shards", "", &list)
+			served = err == nil && !slices.ContainsFunc(list.Items, func(s api.Shard) bool { return s.State == api.ShardOffline })
+		}
+	}
+	c.asksAll()
+}
+
+// spread has each node serve two shards. Where they are already that changes nothing.
+func (c *crashCluster) spread() {
+	c.t.Helper()
+	for number := range crashShards {
+		to := []string{"a", "b"}[number%2]
+		if err := c.groups.ask(c.t.Context(), "POST", "~"+strconv.Itoa(number+1)+"/move", fmt.Sprintf(`{"node":%q}`, to), nil); err != nil {
+			c.t.Fatalf("shard %d to node %s: %v", number+1, to, err)
+		}
+	}
+	c.whole()
+}
+
+// round has all work until some groups have moved, kills a node, and holds the numbers against each other when the other one has taken
+// over. Then the node comes again, under its name and without its disk.
+func (c *crashCluster) round(victim string, finishes bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var all sync.WaitGroup
+	c.groups.operate(ctx, &all)
+	for range 2 {
+		all.Go(func() { c.produce(ctx) })
+	}
+	for i := range 6 {
+		all.Go(func() { c.consume(ctx, i) })
+	}
+	c.works(ctx)
+	c.groups.awaitMoves(ctx)
+	time.Sleep(time.Duration(c.draw(150)) * time.Millisecond)
+	c.dying.Store(true)
+	c.nodes[victim].tell(syscall.SIGKILL)
+	cancel()
+	all.Wait()
+	_ = c.nodes[victim].Wait()
+	c.dying.Store(false)
+	delete(c.urls, victim)
+	c.asksAll()
+	c.whole()
+	if finishes { // else they are what the next consumers find
+		for len(c.old) > 0 && c.completeOld(c.t.Context()) {
+			continue
+		}
+	}
+	c.groups.check(c.t.Context())
+	c.start(victim)
+	c.groups.check(c.t.Context())
+}
+
+// again kills all nodes, and starts them anew.
+func (c *crashCluster) again() {
+	c.t.Helper()
+	for name, n := range c.nodes {
+		n.tell(syscall.SIGKILL)
+		_ = n.Wait()
+		delete(c.urls, name)
+	}
+	for _, name := range []string{"a", "b"} {
+		c.start(name)
+	}
+}
+
+// finishAll completes what can be reserved, and waits for nothing.
+func (c *crashCluster) finishAll() {
+	c.t.Helper()
+	for len(c.old) > 0 && c.completeOld(c.t.Context()) {
+		continue
+	}
+	c.finishLeft(c.t.Context())
+}
