@@ -146,7 +146,7 @@ func (c *crashCluster) round(victim string, finishes bool) {
 	c.groups.check(c.t.Context())
 }
 
-// again kills all nodes, and starts them anew.
+// again kills all nodes, and starts them again.
 func (c *crashCluster) again() {
 	c.t.Helper()
 	for name, n := range c.nodes {
