@@ -43,7 +43,7 @@ type rate struct {
 	key   *metaKey
 	slot  strategy.Measure // by which tallies name it
 	uses  int              // limits of frames
-	paces map[*term]*pace
+	paces paces
 
 	together bool // other backlogs hear of its reservations
 
@@ -58,15 +58,67 @@ type tempo struct{ apart, slack, most int64 }
 
 // pace is what a rate knows of a value.
 type pace struct {
+	// The fields that every reservation of the value reads come first: they share a cache line.
 	counter // 1 while the value has to wait
 	*tempo
-	gates []gateRef
-	shut  uint32
-
-	rate  *rate
-	term  *term
 	at    int64 // the theoretical arrival time
 	place int   // in rates.due; asleep: at is past
+	term  *term
+	rate  *rate
+
+	gates []gateRef
+	shut  uint32
+}
+
+// paces are those of a rate, at the places that their terms have in the key. A reservation finds the pace of its value
+// in a dense list: a map of as many values would not stay in the cache.
+type paces struct {
+	list  []*pace // nil where nothing is known of the value
+	known int
+}
+
+// of is the pace of a term; nil: nothing is known of it. The term may be one that is gone.
+func (ps *paces) of(t *term) *pace {
+	if int(t.place) < len(ps.list) {
+		if p := ps.list[t.place]; p != nil && p.term == t {
+			return p
+		}
+	}
+	return nil
+}
+
+func (ps *paces) add(p *pace) {
+	if missing := int(p.term.place) + 1 - len(ps.list); missing > 0 {
+		ps.list = append(ps.list, make([]*pace, missing)...)
+	}
+	ps.list[p.term.place] = p
+	ps.known++
+}
+
+// drop forgets the pace of a term, if there is one.
+func (ps *paces) drop(t *term) {
+	if ps.of(t) != nil {
+		ps.list[t.place] = nil
+		ps.known--
+	}
+}
+
+// moved is for the last term of the key, which takes the place of one that goes and has no pace.
+func (ps *paces) moved(last *term, to uint32) {
+	if int(last.place) >= len(ps.list) {
+		return
+	}
+	ps.list[to], ps.list[last.place] = ps.list[last.place], nil
+	ps.list = trimmed(ps.list[:last.place])
+}
+
+// each goes through the paces that there are.
+func (ps *paces) each(yield func(*pace) bool) {
+	for _, p := range ps.list {
+		if p != nil && !yield(p) {
+			return
+		}
+	}
 }
 
 const (
@@ -147,8 +199,7 @@ func (v *values) acquire(l strategy.Limit) *rate {
 	key := v.internKey(l.Key)
 	r := v.Rates.find(l)
 	if r == nil {
-		r = &rate{limit: l, key: key, paces: map[*term]*pace{}, since: v.Rates.began, sweepAt: 2 * mostRemembered,
-			tempo: tempoOf(l)}
+		r = &rate{limit: l, key: key, since: v.Rates.began, sweepAt: 2 * mostRemembered, tempo: tempoOf(l)}
 		v.Rates.add(r)
 		key.rates = append(key.rates, r)
 		if l.Key == "" && v.Rates.all == nil {
@@ -212,7 +263,7 @@ func (v *values) released(r *rate) {
 
 // retire forgets a rate that nothing uses and that remembers nothing.
 func (v *values) retire(r *rate) {
-	if r.uses > 0 || len(r.paces) > 0 || v.Rates.list[r.slot-strategy.Measures] != r {
+	if r.uses > 0 || r.paces.known > 0 || v.Rates.list[r.slot-strategy.Measures] != r {
 		return
 	}
 	v.Rates.list[r.slot-strategy.Measures] = nil
@@ -241,14 +292,18 @@ func (t tally) rate() *rate {
 
 // pace is that of a tally; made when there is none.
 func (t tally) pace() *pace {
-	r := t.rate()
-	if p := r.paces[t.term]; p != nil {
+	return t.rate().pace(t.term)
+}
+
+// pace is that of a term; made when there is none.
+func (r *rate) pace(t *term) *pace {
+	if p := r.paces.of(t); p != nil {
 		return p
 	}
 	of := r.tempoFor(t.value)
-	p := &pace{tempo: of, rate: r, term: t.term, at: r.first(of), place: asleep}
+	p := &pace{tempo: of, rate: r, term: t, at: r.first(of), place: asleep}
 	p.limit, p.shuts = queue.NoLimit, none
-	r.paces[t.term] = p
+	r.paces.add(p)
 	t.key.values.wake(p)
 	return p
 }
@@ -256,7 +311,7 @@ func (t tally) pace() *pace {
 // behind says whether the value has to wait, without making a pace.
 func (t tally) behind() bool {
 	r := t.rate()
-	if p := r.paces[t.term]; p != nil {
+	if p := r.paces.of(t.term); p != nil {
 		return p.count > 0
 	}
 	now := t.key.values.Rates.now
@@ -272,8 +327,8 @@ func (v *values) wake(p *pace) {
 	}
 }
 
-// settle opens or shuts the gates of a value by the time.
-func (v *values) settle(p *pace) {
+// settle opens or shuts the gates of a value by the time, and says whether it opened them.
+func (v *values) settle(p *pace) (opened bool) {
 	now := v.Rates.now
 	switch waits := p.waits(now); {
 	case waits && p.count == 0:
@@ -281,13 +336,14 @@ func (v *values) settle(p *pace) {
 			v.shutGates(p.term, p.rate.slot)
 		}
 	case !waits && p.count > 0:
+		opened = true
 		if p.lower(1) {
 			v.openGates(p.term, p.rate.slot)
 		}
 	}
 	if p.at > now {
 		heapFix(byNext{}, v.Rates.due, p.place)
-		return
+		return opened
 	}
 	v.Rates.due = trimmed(heapRemove(byNext{}, v.Rates.due, p.place))
 	p.place = asleep
@@ -297,12 +353,13 @@ func (v *values) settle(p *pace) {
 	if v.list[p.term.number] == p.term { // not the one of all chunks, which goes with the last rate
 		v.release(p.term)
 	}
+	return opened
 }
 
 // repace is for a value whose rate an operator may have changed.
 func (v *values) repace(t *term) {
 	for _, r := range slices.Clone(t.key.rates) {
-		p := r.paces[t]
+		p := r.paces.of(t)
 		if p == nil {
 			continue
 		}
@@ -330,7 +387,7 @@ func inTempo(owed, was, is int64) int64 {
 // forgetIdle forgets a pace that remembers nothing and that no gate asks for.
 func (p *pace) forgetIdle() {
 	if p.place == asleep && len(p.gates) == 0 {
-		delete(p.rate.paces, p.term)
+		p.rate.paces.drop(p.term)
 	}
 }
 
@@ -357,7 +414,7 @@ func (v *values) pacedValue(t *term, x *trail) {
 	heard := false
 	for _, r := range t.key.rates {
 		heard = heard || r.together
-		p := tally{t, r.slot}.pace()
+		p := r.pace(t)
 		x.notePace(p)
 		now := v.Rates.now
 		p.at = min(max(p.at, now)+p.apart, max(p.at, now+p.most))
@@ -366,7 +423,7 @@ func (v *values) pacedValue(t *term, x *trail) {
 		} else {
 			v.settle(p)
 		}
-		if len(r.paces) > r.sweepAt {
+		if r.paces.known > r.sweepAt {
 			crowded = r
 		}
 	}
@@ -385,21 +442,19 @@ func (v *values) pacedValue(t *term, x *trail) {
 // open its gates again.
 func (v *values) forgetUnused(r *rate) {
 	var idle []*term
-	for t := range r.paces {
-		if t.all == 0 && t.uses == t.remembered() {
+	for p := range r.paces.each {
+		if t := p.term; t.all == 0 && t.uses == t.remembered() {
 			idle = append(idle, t)
 		}
 	}
 	if len(idle) > mostRemembered {
-		// a map has no order, and the same calls must do the same
-		slices.SortFunc(idle, func(a, b *term) int { return int(a.number) - int(b.number) })
 		v.Rates.forgotten += uint64(len(idle))
 		for _, of := range r.key.rates {
 			of.since = v.Rates.now
 		}
 		for _, t := range idle {
 			for _, of := range r.key.rates {
-				if p := of.paces[t]; p != nil && p.place != asleep {
+				if p := of.paces.of(t); p != nil && p.place != asleep {
 					v.Rates.due = heapRemove(byNext{}, v.Rates.due, p.place)
 					p.place = asleep
 					t.uses--
@@ -408,13 +463,13 @@ func (v *values) forgetUnused(r *rate) {
 			v.release(t)
 		}
 	}
-	r.sweepAt = 2*mostRemembered + 2*len(r.paces)
+	r.sweepAt = 2*mostRemembered + 2*r.paces.known
 }
 
 // remembered is how many rates keep the term because it waits or owes something.
 func (t *term) remembered() (n uint32) {
 	for _, r := range t.key.rates {
-		if p := r.paces[t]; p != nil && p.place != asleep {
+		if p := r.paces.of(t); p != nil && p.place != asleep {
 			n++
 		}
 	}
@@ -424,11 +479,11 @@ func (t *term) remembered() (n uint32) {
 // dropPaces gives up the gates of a term that goes, and what rates know of it: nothing that matters any more.
 func (v *values) dropPaces(t *term) {
 	for _, r := range slices.Clone(t.key.rates) {
-		if p := r.paces[t]; p != nil {
+		if p := r.paces.of(t); p != nil {
 			for _, ref := range p.gates {
 				v.frames.list[ref.frame].dropRef(ref.gate)
 			}
-			delete(r.paces, t)
+			r.paces.drop(t)
 			v.retire(r)
 		}
 	}
@@ -470,8 +525,7 @@ func (rs *rates) Advance(now int64) (opened bool) {
 		rs.now = now
 	}
 	for n := 0; n < advanceMost && len(rs.due) > 0 && rs.due[0].next() <= rs.now; n++ {
-		opened = true
-		rs.values.settle(rs.due[0])
+		opened = rs.values.settle(rs.due[0]) || opened
 	}
 	return opened
 }
@@ -485,7 +539,7 @@ func (rs *rates) rewind(now int64) {
 		if r.since != never {
 			r.since += now - rs.now
 		}
-		for _, p := range r.paces {
+		for p := range r.paces.each {
 			if p.place == asleep {
 				p.at = never
 			} else {
@@ -547,7 +601,7 @@ func (v *values) OfRates(entry queue.MetaEntry) (list []RateState) {
 		of := r.tempoFor(entry.Value)
 		s := RateState{r, of, r.holds(entry.Value), r.first(of), v.Rates.now}
 		if t := key.byValue[entry.Value]; t != nil {
-			if p := r.paces[t]; p != nil {
+			if p := r.paces.of(t); p != nil {
 				s.at = p.at
 			}
 		}

@@ -52,7 +52,8 @@ func TestRatesForgetValuesAndOfferThemAgain(t *testing.T) {
 		}
 	}
 	now += int64(2 * time.Hour)
-	for b.Values.Rates.Advance(now) {
+	for at, there := b.Values.Rates.Next(); there && at <= now; at, there = b.Values.Rates.Next() {
+		b.Values.Rates.Advance(now)
 	}
 	for n := range 3 {
 		if _, _, ok := b.Take(both, rnd); !ok {

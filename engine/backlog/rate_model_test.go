@@ -92,7 +92,8 @@ func (m *model) retempo(change func()) {
 		if r == nil {
 			continue
 		}
-		for t := range r.paces {
+		for p := range r.paces.each {
+			t := p.term
 			apart, _, _ := m.pace(r.limit, t.value)
 			list = append(list, owing{r.limit, t.value, m.at(r.limit, t.value), apart})
 		}
@@ -195,10 +196,15 @@ func (m *model) auditRates() {
 		if r == nil {
 			continue
 		}
-		if !slices.Contains(r.key.rates, r) || r.uses == 0 && len(r.paces) == 0 {
-			m.fatalf("the rate %s of slot %d has %d uses and %d values", r.limit, r.slot, r.uses, len(r.paces))
+		if !slices.Contains(r.key.rates, r) || r.uses == 0 && r.paces.known == 0 {
+			m.fatalf("the rate %s of slot %d has %d uses and %d values", r.limit, r.slot, r.uses, r.paces.known)
 		}
-		for t, p := range r.paces {
+		known := 0
+		for p := range r.paces.each {
+			t := p.term
+			if known++; r.paces.of(t) != p {
+				m.fatalf("the pace of %s of %v is not at the place %d of its term", r.limit, t.value, t.place)
+			}
 			if want := m.at(r.limit, t.value); p.at != want && max(p.at, want) > m.rates.now {
 				m.fatalf("%s of %v is at %d, want %d; it is %d", r.limit, t.value, p.at, want, m.rates.now)
 			}
@@ -212,6 +218,9 @@ func (m *model) auditRates() {
 				m.fatalf("%s of %v counts %d, has %d gates and the place %d", r.limit, t.value, p.count, len(p.gates), p.place)
 			}
 			m.auditTally(tally{t, r.slot})
+		}
+		if known != r.paces.known || len(r.paces.list) > len(r.key.terms) {
+			m.fatalf("%s has %d of %d paces in a list of %d for %d values", r.limit, known, r.paces.known, len(r.paces.list), len(r.key.terms))
 		}
 	}
 	if awake != len(rs.due) {

@@ -97,7 +97,7 @@ func (c *cells) opens(g *gate, moment int64, looked *int) int64 {
 					continue
 				}
 				t := c.values[x].tally()
-				if p := t.rate().paces[t.term]; p != nil && p.count > 0 {
+				if p := t.rate().paces.of(t.term); p != nil && p.count > 0 {
 					at = max(at, p.next())
 				}
 			}

@@ -132,6 +132,9 @@ func (v *values) release(t *term) {
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
 	t.key.terms[t.place] = last
+	for _, r := range t.key.rates {
+		r.paces.moved(last, t.place)
+	}
 	last.place = t.place
 	t.key.left++
 	t.key.terms[len(t.key.terms)-1] = nil
