@@ -202,9 +202,9 @@ func (q *Queue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Rese
 	from, started := len(dst), q.e.options.Now()
 	got, err := q.shard.Reserve(ctx, machine.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
 		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited),
-		Now: queue.At(started)}, dst)
+		Came: started}, dst)
 	if err == nil {
-		q.counts.reserve.Observe((q.e.options.Now().Sub(started) - got.Waited).Seconds())
+		q.counts.reserve.Observe((q.e.options.Now().Sub(started) - got.Waited).Seconds(), 1)
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)
 		q.inUse.add(r.Plan, r.Consumer, len(got.Reservations)-from)
 		if len(got.Reservations) == from {

@@ -18,16 +18,16 @@ type metrics struct {
 	seconds    *prometheus.HistogramVec
 	ops        *prometheus.HistogramVec
 	bytes      *prometheus.HistogramVec
-	reserve    *prometheus.HistogramVec
 	described  []described
 	descs      []*prometheus.Desc // those of the following
 
-	lifecycle                                               lifecycleMetrics
-	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
-	ledgers, tenants, lag, mostLag                          *prometheus.Desc
-	keyInFlight, keyBacklog, keyValues, keyOldest           *prometheus.Desc
-	quarantined, overrun                                    *prometheus.Desc
-	planBytes, planLimit                                    *prometheus.Desc // of the server
+	lifecycle                                     lifecycleMetrics
+	reserve, waited, held                         *prometheus.Desc
+	reserved, empty, examined, skipped, ended     *prometheus.Desc
+	ledgers, tenants, lag, mostLag                *prometheus.Desc
+	keyInFlight, keyBacklog, keyValues, keyOldest *prometheus.Desc
+	quarantined, overrun                          *prometheus.Desc
+	planBytes, planLimit                          *prometheus.Desc // of the server
 }
 
 // described is a metric with one value, or one for each of some fixed words, that is in the numbers of a queue.
@@ -40,9 +40,8 @@ type described struct {
 
 // counts are what is measured of one queue.
 type counts struct {
-	reserve      prometheus.Observer
-	waited, held *measure.Histogram
-	strategies   strategyCounts
+	reserve, waited, held *measure.Histogram
+	strategies            strategyCounts
 }
 
 // The classic buckets, beside the native ones.
@@ -62,8 +61,6 @@ func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 		"Number of operations in a journal commit.", prometheus.ExponentialBuckets(1, 2, 14))
 	m.bytes = histogram("quern_writer_batch_bytes",
 		"Size of a journal commit in bytes.", prometheus.ExponentialBuckets(64, 4, 10))
-	m.reserve = histogram("quern_reserve_seconds",
-		"Duration of a reserve in seconds, without its wait for work.", secondsBuckets())
 	m.describe()
 	m.lifecycle = newLifecycleMetrics()
 	if registerer == nil {
@@ -80,8 +77,8 @@ func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
 }
 
 // newCounts makes what is measured of a queue that is being opened.
-func (m *metrics) newCounts(queueName string) *counts {
-	return &counts{reserve: m.reserve.WithLabelValues(queueName), waited: measure.New(longBuckets()), held: measure.New(longBuckets())}
+func newCounts() *counts {
+	return &counts{reserve: measure.New(secondsBuckets()), waited: measure.New(longBuckets()), held: measure.New(longBuckets())}
 }
 
 // forget drops what is measured of a queue that is deleted.
@@ -92,7 +89,7 @@ func (m *metrics) forget(queueName string) {
 }
 
 func (m *metrics) vectors() []*prometheus.HistogramVec {
-	return []*prometheus.HistogramVec{m.seconds, m.ops, m.bytes, m.reserve}
+	return []*prometheus.HistogramVec{m.seconds, m.ops, m.bytes}
 }
 
 // committed is the observer of one queue's commits.
@@ -163,6 +160,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *Queue, now queue.Time)
 	if _, number := queue.CutShard(q.name); number == 0 { // the first shard tells it for the queue
 		one(m.overrun, prometheus.GaugeValue, overruns(q))
 	}
+	ch <- newHistogram(m.reserve, q.counts.reserve, q.name)
 	ch <- newHistogram(m.waited, q.counts.waited, q.name)
 	ch <- newHistogram(m.held, q.counts.held, q.name)
 	m.lifecycle.collect(one, q)

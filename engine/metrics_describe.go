@@ -19,6 +19,7 @@ func (m *metrics) describe() {
 		"Maximum memory of compiled strategies, in bytes. Above it, the server drops all of them, and compiles each "+
 			"one again when it is used.", nil, nil)
 	m.descs = append(m.descs, m.planBytes, m.planLimit)
+	m.reserve = desc("quern_reserve_seconds", "Duration of a reserve in seconds, without its wait for work.")
 	m.waited = desc("quern_wait_seconds",
 		"Time from the insert of a chunk, or its run_at, to its first reservation in seconds.")
 	m.held = desc("quern_run_seconds", "Time from a reservation to its completion or failure in seconds.")

@@ -128,7 +128,7 @@ func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name),
+	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: newCounts(),
 		durations: new(durations.Kept)}
 	q.config.Store(&row.Settings)
 	var err error

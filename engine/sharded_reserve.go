@@ -150,7 +150,7 @@ func (o ownShard) take(ctx context.Context, asked *ReserveRequest, _ int, reques
 	if err != nil {
 		return got, nil, err
 	}
-	q.counts.reserve.Observe(q.e.options.Now().Sub(started).Seconds())
+	q.counts.reserve.Observe(q.e.options.Now().Sub(started).Seconds(), 1)
 	q.counts.strategies.add(asked.Strategy, len(got.Reservations)-len(dst))
 	q.inUse.add(asked.Plan, asked.Consumer, len(got.Reservations)-len(dst))
 	return got, nil, nil

@@ -149,6 +149,17 @@ func (vs *views) touch(v *View) {
 	v.used = vs.uses
 }
 
+// Stand says whether views that were built are still those of their branches, and if so counts a use of each.
+func (vs *views) Stand(list []*View) bool {
+	for _, v := range list {
+		if v.state == dropped {
+			return false
+		}
+		vs.touch(v)
+	}
+	return true
+}
+
 // stir has the view told of by Stirred.
 func (v *View) stir() {
 	if v.Watch && !v.stirred && v.state != dropped {

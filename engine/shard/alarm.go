@@ -19,11 +19,20 @@ type alarm struct {
 	at    int64       // when it rings, in nanoseconds since the epoch; 0: it does not
 }
 
-// advance says whether something may be taken again. It reads the clock to the nanosecond: at 10,000
-// chunks a second milliseconds are too coarse.
+// advance reads the clock and says whether something may be taken again.
 func (a *alarm) advance() (opened bool) {
+	return a.machine().Backlog.Values.Rates.Any() && a.advanceFrom(a.now())
+}
+
+// advanceFrom is advance for a caller that read the clock a moment ago, before it had the mutex. The clock is read again
+// if others came first: an old reading must not look like a clock that was set back. It is one to the nanosecond: at
+// 10,000 chunks a second milliseconds are too coarse.
+func (a *alarm) advanceFrom(moment time.Time) (opened bool) {
 	rates := &a.machine().Backlog.Values.Rates
-	return rates.Any() && rates.Advance(a.now().UnixNano())
+	if rates.Any() && moment.UnixNano() < rates.Now() {
+		moment = a.now()
+	}
+	return rates.Any() && rates.Advance(moment.UnixNano())
 }
 
 // arm has the alarm ring when the next gate may open, if someone waits.

@@ -40,7 +40,7 @@ func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Rese
 	for {
 		q.Plan, q.Restrained = asked, false
 		if s.special.Load() {
-			q.Now = 0 // it may wait
+			q.Came = time.Time{} // it may wait
 			if answer, over := s.restrict(&q, asked); over {
 				answer.Reservations, answer.Waited = dst, q.Waited
 				return answer, nil
@@ -102,9 +102,9 @@ type picked struct {
 // pick takes the next slice of picks, in one hold of the mutex. With an error those that
 // were taken before are given back.
 func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) (err error) {
-	now, seed := q.LookAt(s.now), s.options.Seed()
+	moment, seed := q.LookAt(s.options.Now), s.options.Seed()
 	s.mu.held(func() {
-		if err = s.pickHeld(ctx, q, got, p, now, seed); err != nil {
+		if err = s.pickHeld(ctx, q, got, p, moment, seed); err != nil {
 			s.m.Undo(*got)
 		}
 	})
@@ -112,22 +112,23 @@ func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pic
 }
 
 // pickHeld is pick with the mutex held.
-func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked, now queue.Time,
-	seed uint64) error {
+func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked,
+	moment time.Time, seed uint64) error {
+	now := queue.At(moment)
 	if err := s.handsOut(now); err != nil {
 		return err
 	}
 	if err := s.stale(q); err != nil {
 		return err
 	}
-	if err := s.m.Backlog.Views.Admit(q.Plan); err != nil {
+	views, unbuilt, err := s.m.Admitted(q.Plan)
+	if err != nil {
 		return err
 	}
-	views, unbuilt := s.m.Views(q.Plan, s.views[:0])
-	if s.views = views; unbuilt != nil {
+	if unbuilt != nil {
 		return s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
-	if s.alarm.advance() {
+	if s.alarm.advanceFrom(moment) && s.waiters.Len() > 0 {
 		s.waiters.Serve(now) // they came first
 	}
 	s.m.Seed(seed)
@@ -153,7 +154,7 @@ func (p *picked) nothing(s *Shard, q *machine.Request, now queue.Time) {
 
 // pickScored is pick for a plan that has scored branches: all that can be had.
 func (s *Shard) pickScored(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) error {
-	q.Now, p.all = 0, true
+	q.Came, p.all = time.Time{}, true
 	err := s.Scoring.Pick(ctx, q, got)
 	if err == nil && len(*got) == 0 {
 		now := s.now()
@@ -287,11 +288,11 @@ func look(ctx context.Context, s *Shard, plan *strategy.Plan) (heads []backlog.H
 	if err := s.handsOut(now); err != nil {
 		return nil, false, err
 	}
-	if err := s.m.Backlog.Views.Admit(plan); err != nil {
+	views, unbuilt, err := s.m.Admitted(plan)
+	if err != nil {
 		return nil, false, err
 	}
-	views, unbuilt := s.m.Views(plan, s.views[:0])
-	if s.views = views; unbuilt != nil {
+	if unbuilt != nil {
 		return nil, true, s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
 	if s.alarm.advance() {

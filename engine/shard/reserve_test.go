@@ -2,8 +2,10 @@ package shard
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
@@ -33,4 +35,37 @@ func TestReserveMeasuresWaits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Submissions of one prefix share its memory, as they are inserted and after a restart.
+func TestPrefixesShareTheirMemory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var ids []queue.SubmissionID
+	one := func(s *Shard) {
+		var first *byte
+		s.mu.held(func() {
+			for _, id := range ids {
+				r := s.m.Live(id)
+				if first == nil {
+					first = unsafe.StringData(r.Prefix)
+				}
+				if r.Prefix != "bucket/" || unsafe.StringData(r.Prefix) != first {
+					t.Errorf("submission %s has the prefix %q, in memory of its own: %t", id, r.Prefix, unsafe.StringData(r.Prefix) != first)
+				}
+			}
+		})
+	}
+	withShard(t, dir, func(s *Shard) {
+		for range 3 {
+			n := &queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: strings.Clone("bucket/")}}
+			sub, _, err := s.Insert(context.Background(), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, sub.ID)
+		}
+		one(s)
+	})
+	withShard(t, dir, one)
 }

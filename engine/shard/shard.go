@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/blobs"
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/durations"
@@ -144,7 +143,6 @@ type Shard struct {
 	mu      holdLock // guards everything below, and the machine
 	m       *machine.Machine
 	parts   parts
-	views   []*backlog.View // of the plan being followed
 	alarm   alarm
 	live    int64 // submissions that LiveLimit was told to be open
 	closed  bool

@@ -82,6 +82,7 @@ func specOf(s *journal.Insert) backlog.Spec {
 // NextSeq and LastID only grow, whatever order ops come in: a number that was given out must never be again.
 func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	r.Sub, sub.Data = sub, r
+	m.sharePrefix(r)
 	m.Quotas.opened(r)
 	m.NextSeq = max(m.NextSeq, r.Seq)
 	m.Asides.Changed(AsideSeq, 0)
@@ -100,6 +101,15 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 		return
 	}
 	m.show(r)
+}
+
+// sharePrefix has a submission keep its prefix in the memory of the one before, which as a rule has the same: a reserve
+// reads it, and one copy for all is in the cache.
+func (m *Machine) sharePrefix(r *Record) {
+	if r.Prefix != m.lastPrefix {
+		m.lastPrefix = r.Prefix
+	}
+	r.Prefix = m.lastPrefix
 }
 
 // parks hides a submission until its run_at, while it waits for others, and while its chunks die in slices.

@@ -26,24 +26,26 @@ type Machine struct {
 	Epoch    uint32
 	Settings queue.Settings
 
-	Backlog *backlog.Backlog
-	Holds   *reserver.Reserver
-	charges charges
-	Keys    keys
+	Backlog  *backlog.Backlog
+	Holds    *reserver.Reserver
+	charges  charges
+	followed followed
+	Keys     keys
 
 	Rows  uint64    // history rows written since the start
 	Order *Ordered  // live submissions and ended ones without their history row, by id
 	Dirty []*Record // changed since their last row
 	Loose Loosened
 
-	Batch     *Batch           // the open one
-	AppliedAt journal.Position // the last one applied
-	Now       queue.Time       // the time of the batch being applied
-	Replay    bool
-	NextSeq   uint32
-	LastID    queue.SubmissionID
-	source    rand.PCG
-	Rnd       *rand.Rand
+	Batch      *Batch           // the open one
+	AppliedAt  journal.Position // the last one applied
+	Now        queue.Time       // the time of the batch being applied
+	Replay     bool
+	NextSeq    uint32
+	LastID     queue.SubmissionID
+	lastPrefix string // of the submission that was adopted last
+	source     rand.PCG
+	Rnd        *rand.Rand
 
 	Storage Storage
 	brought brought

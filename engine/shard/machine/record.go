@@ -43,7 +43,7 @@ type Record struct {
 	Known    queue.Meta // the submission's, once someone reserved from it
 	Priority int64
 	Dead     uint32 // not those given up
-	Skips    uint32 // given up
+	Begun    Begun  // when its first reservation was made
 
 	// What most submissions never need.
 	Ended        *ending
@@ -56,7 +56,7 @@ type Record struct {
 	Lent         uint32 // suspects that are offered or held
 	Ready        uint32 // of them, those that no one holds
 	Dying        uint32 // chunks whose end is on its way to the disk
-	Begun        Begun  // when its first reservation was made
+	Skips        uint32 // chunks given up
 	Checkpointed bool   // has its history row, or is about to get it
 	Reopened     bool   // the history may still have it
 	met          bool   // what Try.met is when a recount has met it, and while there is none

@@ -28,7 +28,7 @@ type Request struct {
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
-	Now      queue.Time    // when the call came, for its first look at what there is; 0: the shard reads its clock
+	Came     time.Time     // when the call came, for its first look at what there is; zero: the shard reads its clock
 
 	Answered int   // bytes that the answer has already, from other shards of the queue
 	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
@@ -42,13 +42,13 @@ type Request struct {
 
 // LookAt is the time of the call's next look: when the call came, which its caller has just
 // read, and after that the present.
-func (q *Request) LookAt(present func() queue.Time) queue.Time {
-	now := q.Now
-	q.Now = 0
-	if now == 0 {
+func (q *Request) LookAt(present func() time.Time) time.Time {
+	came := q.Came
+	q.Came = time.Time{}
+	if came.IsZero() {
 		return present()
 	}
-	return now
+	return came
 }
 
 // Rechecks says that a call that waits is not handed work, but told to ask again, and asks from time to time: scores
@@ -89,6 +89,28 @@ type Pick struct {
 // Waited is how long the chunk waited for its first reservation, if this is it: from its insert, or from its run_at.
 func (p *Pick) Waited() time.Duration {
 	return p.At.Sub(max(p.R.ID.Time(), p.R.Details().RunAt))
+}
+
+// followed is the plan that was followed last, with its views: as a rule the next call has the same.
+type followed struct {
+	plan  *strategy.Plan // nil: not all of its views are built
+	views []*backlog.View
+}
+
+// Admitted are the Views of a plan that may have all the views that it needs. They are valid until the next call.
+func (m *Machine) Admitted(plan *strategy.Plan) (views []*backlog.View, unbuilt *backlog.View, err error) {
+	f, all := &m.followed, &m.Backlog.Views
+	if f.plan == plan && all.Stand(f.views) {
+		return f.views, nil, nil
+	}
+	f.plan = nil
+	if err := all.Admit(plan); err != nil {
+		return nil, nil, err
+	}
+	if f.views, unbuilt = m.Views(plan, f.views[:0]); unbuilt == nil {
+		f.plan = plan
+	}
+	return f.views, unbuilt, nil
 }
 
 // Views finds the standing views of a plan's branches; unbuilt is the first one that has
