@@ -120,7 +120,7 @@ func (r *rate) takenElsewhere(x *Takes) {
 // stands is the tempo of a value and its theoretical arrival time.
 func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
 	if t := r.key.byValue[value]; t != nil {
-		if p := r.paces[t]; p != nil {
+		if p := r.paces.of(t); p != nil {
 			return p.tempo, p.at
 		}
 	}
@@ -135,7 +135,7 @@ func (r *rate) owe(value queue.MetaValue, at int64) {
 		return // what is in the past is as good as nothing
 	}
 	t := v.intern(r.key.name, value)
-	p := tally{t, r.slot}.pace()
+	p := r.pace(t)
 	if p.at = at; p.place == asleep {
 		v.wake(p)
 	} else {
@@ -149,9 +149,9 @@ func (v *values) Owed(l strategy.Limit) (list []Owed) {
 	if r == nil {
 		return nil
 	}
-	for t, p := range r.paces {
+	for p := range r.paces.each {
 		if p.place != asleep {
-			list = append(list, Owed{t.value, p.at})
+			list = append(list, Owed{p.term.value, p.at})
 		}
 	}
 	return list
@@ -167,9 +167,8 @@ func (v *values) Owes(l strategy.Limit, list []Owed, unknown bool) {
 	}
 	if unknown {
 		r.since = max(r.since, v.Rates.now)
-		for t := range r.paces {
-			of, _ := r.stands(t.value)
-			r.owe(t.value, r.first(of))
+		for p := range r.paces.each {
+			r.owe(p.term.value, r.first(p.tempo))
 		}
 	}
 	for _, x := range list {

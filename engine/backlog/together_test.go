@@ -98,8 +98,8 @@ func (m *model) owe(l strategy.Limit, list []Owed, unknown bool) {
 	values := m.rates.of[l]
 	if unknown {
 		r := m.b.Values.Rates.find(l)
-		for t := range r.paces {
-			values[t.value] = m.at(l, t.value)
+		for p := range r.paces.each {
+			values[p.term.value] = m.at(l, p.term.value)
 		}
 		m.rates.since[r] = m.rates.now
 		for value, at := range values {

@@ -106,6 +106,7 @@ func TestTakeOf(t *testing.T) {
 				case ok && (by != views[want] || x.state[index] != free):
 					m.fatalf("TakeOf by %s or %s: chunk %d by %s, want one that is free, by view %d", views[0].key, views[1].key, index, by.key, want)
 				case ok:
+					m.taken(x)
 					m.b.Land(x.s)
 					m.b.PutBack(x.s, index)
 				}
