@@ -24,9 +24,9 @@ func (a *alarm) advance() (opened bool) {
 	return a.machine().Backlog.Values.Rates.Any() && a.advanceFrom(a.now())
 }
 
-// advanceFrom is advance for a caller that read the clock a moment ago, before it had the mutex. The clock is read again
-// if others came first: an old reading must not look like a clock that was set back. It is one to the nanosecond: at
-// 10,000 chunks a second milliseconds are too coarse.
+// advanceFrom is advance for a caller that read the clock a moment ago, before it had the mutex. If others came first,
+// the clock is read again: an old reading must not look like a clock that was set back. It is one to the nanosecond, as
+// milliseconds are too coarse at 10,000 chunks a second.
 func (a *alarm) advanceFrom(moment time.Time) (opened bool) {
 	rates := &a.machine().Backlog.Values.Rates
 	if rates.Any() && moment.UnixNano() < rates.Now() {

@@ -78,7 +78,7 @@ func TestRateServesThoseWhoWaitFirst(t *testing.T) {
 }
 
 // A call that waited long for the mutex is no clock that was set back: values wait for as long as they would have.
-func TestRateHeedsNoOldReading(t *testing.T) {
+func TestRateIgnoresOldReadings(t *testing.T) {
 	t.Parallel()
 	s, q, _ := ratedShard(t)
 	if n := reserved(t, s, q); n != 1 {

@@ -121,7 +121,7 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 	if err := s.stale(q); err != nil {
 		return err
 	}
-	views, unbuilt, err := s.m.Admitted(q.Plan)
+	views, unbuilt, err := machine.Admitted(s.m, q.Plan)
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func look(ctx context.Context, s *Shard, plan *strategy.Plan) (heads []backlog.H
 	if err := s.handsOut(now); err != nil {
 		return nil, false, err
 	}
-	views, unbuilt, err := s.m.Admitted(plan)
+	views, unbuilt, err := machine.Admitted(s.m, plan)
 	if err != nil {
 		return nil, false, err
 	}

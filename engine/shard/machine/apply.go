@@ -82,7 +82,7 @@ func specOf(s *journal.Insert) backlog.Spec {
 // NextSeq and LastID only grow, whatever order ops come in: a number that was given out must never be again.
 func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	r.Sub, sub.Data = sub, r
-	m.sharePrefix(r)
+	sharePrefix(m, r)
 	m.Quotas.opened(r)
 	m.NextSeq = max(m.NextSeq, r.Seq)
 	m.Asides.Changed(AsideSeq, 0)
@@ -105,7 +105,7 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 
 // sharePrefix has a submission keep its prefix in the memory of the one before, which as a rule has the same: a reserve
 // reads it, and one copy for all is in the cache.
-func (m *Machine) sharePrefix(r *Record) {
+func sharePrefix(m *Machine, r *Record) {
 	if r.Prefix != m.lastPrefix {
 		m.lastPrefix = r.Prefix
 	}

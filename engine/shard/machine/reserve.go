@@ -98,7 +98,7 @@ type followed struct {
 }
 
 // Admitted are the Views of a plan that may have all the views that it needs. They are valid until the next call.
-func (m *Machine) Admitted(plan *strategy.Plan) (views []*backlog.View, unbuilt *backlog.View, err error) {
+func Admitted(m *Machine, plan *strategy.Plan) (views []*backlog.View, unbuilt *backlog.View, err error) {
 	f, all := &m.followed, &m.Backlog.Views
 	if f.plan == plan && all.Stand(f.views) {
 		return f.views, nil, nil
