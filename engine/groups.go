@@ -38,7 +38,7 @@ type GroupGuard func(now GroupSettings) error
 // nothing.
 func (x *Sharding) PutGroup(ctx context.Context, queueName, name, description string, limits queue.Quota,
 	guard GroupGuard) (info GroupInfo, created bool, err error) {
-	if err := validGroup(name, description, limits); err != nil {
+	if err := ValidGroup(name, description, limits); err != nil {
 		return info, false, err
 	}
 	x.of.changing.RLock() // the queue is neither deleted nor divided meanwhile
@@ -177,8 +177,8 @@ func (s *GroupSettings) state() any {
 	return state
 }
 
-// validGroup refuses what cannot be set. Pointers are those of the body of the HTTP face.
-func validGroup(name, description string, limits queue.Quota) error {
+// ValidGroup refuses what cannot be set. Pointers are those of the body of the HTTP face.
+func ValidGroup(name, description string, limits queue.Quota) error {
 	switch {
 	case name == "" || len(name) > queue.MaxMetaValueBytes || !utf8.ValidString(name):
 		return queue.Invalid("/path/group", "is no name of a group: 1 to %d bytes of UTF-8", queue.MaxMetaValueBytes)

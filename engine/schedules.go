@@ -42,11 +42,7 @@ func (p Schedules) Get(name string) (queue.ScheduleInfo, error) { return p.q.sha
 // same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
 func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 	guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
-	if !strategyName(name) {
-		return info, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' "+
-			"are allowed, the first a letter or digit", len(name), queue.MaxScheduleNameBytes)
-	}
-	if err := validSchedule(&def); err != nil {
+	if err := ValidSchedule(name, &def); err != nil {
 		return info, false, err
 	}
 	if err := beneath("/template", def.Template.Fits(p.q.config.Load())); err != nil {

@@ -351,3 +351,92 @@ func TestErrandThatBeganIsNotRepeated(t *testing.T) {
 		t.Errorf("one that did not begin: %v is left, %v and %v", left[0], refused, failed)
 	}
 }
+
+// rendezvous has each call wait until another one is there: alone, none goes on. It fails if none comes.
+type rendezvous struct {
+	t       *testing.T
+	mu      sync.Mutex
+	waiting chan struct{} // nil: none waits
+	met     int
+}
+
+func (r *rendezvous) meet() {
+	r.mu.Lock()
+	if r.waiting != nil {
+		close(r.waiting)
+		r.waiting = nil
+		r.met++
+		r.mu.Unlock()
+		return
+	}
+	wait := make(chan struct{})
+	r.waiting = wait
+	r.mu.Unlock()
+	select {
+	case <-wait:
+	case <-time.After(30 * time.Second):
+		r.t.Error("a node is asked alone")
+		r.mu.Lock()
+		r.waiting = nil
+		r.mu.Unlock()
+	}
+}
+
+// When there is nothing, the nodes are asked for their reasons at once. What has just come is handed out, and no more than was asked for.
+func TestReasonsAreAskedAtOnce(t *testing.T) {
+	t.Parallel()
+	f, nodes := newFellows(t, 3, "a", "b", "c")
+	a := nodes["a"]
+	a.moved(t, 2, nodes["b"])
+	a.moved(t, 3, nodes["c"])
+	w := workAt(t, a.Engine).(*Sharded)
+	if err := errors.Join(w.place([]string{"two"}, 2), w.place([]string{"three"}, 3)); err != nil {
+		t.Fatal(err)
+	}
+	for name, number := range map[string]int{"b": 2, "c": 3} {
+		far := workAt(t, nodes[name].Engine).(*Sharded)
+		nodes[name].serves(t, func() bool { return far.groups.of([]string{"two", "three"}[number-2]) == number })
+	}
+	r := &rendezvous{t: t}
+	f.before = func(question string) {
+		if question == askErrand {
+			r.meet()
+		}
+	}
+	got, err := reserveBy(t, w, "OldestFirst", 1, 0)
+	if err != nil || len(got.Reservations) > 0 || got.Reason != queue.Nothing {
+		t.Errorf("an empty queue answers %+v, %v", got, err)
+	}
+	if r.met != 2 {
+		t.Errorf("two nodes were asked at once %d times, want for what comes first, and why there is nothing", r.met)
+	}
+	var mu sync.Mutex
+	asked := 0
+	f.before = func(question string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; question != askErrand || asked != 3 { // two look, and then comes the first that says why
+			return
+		}
+		put1(t, workAt(t, nodes["b"].Engine), queue.NewSubmission{Group: "two"})
+		put1(t, workAt(t, nodes["c"].Engine), queue.NewSubmission{Group: "three"})
+	}
+	got, err = reserveBy(t, w, "OldestFirst", 1, 0)
+	f.before = nil
+	if err != nil || len(got.Reservations) != 1 {
+		t.Fatalf("what has just come: %+v, %v", got, err)
+	}
+	if rest := takenBy(t, w, "OldestFirst", 10); len(rest) != 1 {
+		t.Errorf("%d of the other chunks are left, want 1", len(rest))
+	}
+	got, err = reserveBy(t, w, `MaxSimultaneous("group", 1, OldestFirst)`, 1, 0)
+	if err != nil || got.Reason != queue.Nothing {
+		t.Errorf("all is in flight: %+v, %v", got, err)
+	}
+	put1(t, workAt(t, nodes["b"].Engine), queue.NewSubmission{Group: "two"})
+	put1(t, workAt(t, nodes["c"].Engine), queue.NewSubmission{Group: "three"})
+	got, err = reserveBy(t, w, `MaxSimultaneous("group", 1, OldestFirst)`, 1, 0)
+	if err != nil || got.Reason != queue.AllLimited || len(got.Limited) != 2 {
+		t.Errorf("both groups are at their limit: %+v, %v", got, err)
+	}
+}

@@ -432,13 +432,40 @@ func (m *merging) errIfNone() error {
 	return m.err
 }
 
+// farReasons asks the shards of other nodes why there is nothing, all at once. They give nothing: together that could be more than
+// the call may have.
+func (m *merging) farReasons() map[int]machine.Reserved {
+	w, at, whys := m.errands(), []int(nil), map[int]machine.Reserved{}
+	for i, of := range m.shards {
+		if isFar(of) && !m.mute[i] {
+			w.asked.takes, at = append(w.asked.takes, taking{shard: numberOf(of), branch: -1}), append(at, i)
+		}
+	}
+	if len(at) < 2 || machine.Scores(m.asked.Plan) { // scores decide only when a chunk is taken
+		return nil
+	}
+	err := w.do(m.ctx)
+	for k, i := range at {
+		if why := cmp.Or(w.done.took[k].err, err); why != nil {
+			m.mute[i], m.err = true, why
+			continue
+		}
+		whys[i] = w.done.took[k].Reserved
+	}
+	return whys
+}
+
 // reason asks the shards why there is nothing. They may give what has just come.
 func (m *merging) reason(out ReserveResult) ReserveResult {
+	whys := m.farReasons()
 	for i, of := range m.shards {
 		if m.mute[i] || len(m.got) > m.from { // an earlier one has given what has just come
 			continue
 		}
-		why, _ := m.takeFrom(i, -1, m.request(m.asked.Plan, m.asked.Max))
+		why := whys[i]
+		if why.Reason == queue.NotEmpty { // it was not asked yet, or has something
+			why, _ = m.takeFrom(i, -1, m.request(m.asked.Plan, m.asked.Max))
+		}
 		if own, is := of.(ownShard); is && why.Reason != queue.NotEmpty {
 			own.q.empty.count(why.Reason)
 		}

@@ -156,7 +156,7 @@ func (l *Lookup) GroupHome(queueName, group string, create bool) (string, error)
 	if s == nil {
 		return "", nil
 	}
-	if create && validGroup(group, "", queue.Quota{}) == nil {
+	if create {
 		if err := s.place([]string{group}, 0); err != nil {
 			return "", err
 		}

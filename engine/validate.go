@@ -198,8 +198,12 @@ func validExtends(items []queue.ExtendItem) error {
 	return validBatch(len(items))
 }
 
-// validSchedule checks everything about a definition that its types do not, and puts its meta in order.
-func validSchedule(def *queue.Schedule) error {
+// ValidSchedule checks everything about a schedule that its types do not, and puts its meta in order.
+func ValidSchedule(name string, def *queue.Schedule) error {
+	if !strategyName(name) {
+		return queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a "+
+			"letter or digit", len(name), queue.MaxScheduleNameBytes)
+	}
 	if _, err := schedules.Parse(def); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func summed[T any](add func(sum, one *T), finish func(x *shardCall, sum *T, miss
 		if finish != nil {
 			finish(x, sum, missing)
 		}
-		if etag := good[0].header.Get("ETag"); etag != "" {
+		if etag := etagOverAll(good); etag != "" {
 			x.c.Response().Header().Set("ETag", etag)
 		}
 		return x.c.JSON(http.StatusOK, sum)
@@ -275,11 +275,13 @@ func chunksOfConsumer(url.Values) listOrder[api.HeldChunk] {
 func addKey(sum, one *api.MetaKey) {
 	sum.Values += one.Values
 	sum.ValuesSet = max(sum.ValuesSet, one.ValuesSet)
+	etag := etagOver(sum.ETag, one.ETag)
 	if sum.ETag == "" {
 		values, set := sum.Values, sum.ValuesSet
 		*sum = *one
 		sum.Values, sum.ValuesSet = values, set
 	}
+	sum.ETag = etag
 }
 
 // A key that only one shard has met is in the list as well, with what that shard says.
@@ -301,6 +303,7 @@ func addValue(sum, one *api.ValueCount) {
 	set.Dead, set.Done = sum.Dead+one.Dead, sum.Done+one.Done
 	set.Submissions = sum.Submissions + one.Submissions
 	set.OldestReadyAt = earlier(sum.OldestReadyAt, one.OldestReadyAt)
+	set.ETag = etagOver(sum.ETag, one.ETag)
 	*sum = set
 }
 

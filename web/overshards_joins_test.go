@@ -154,6 +154,91 @@ func TestShardsValues(t *testing.T) {
 	}
 }
 
+// An ETag of settings names what all shards have: what one of them was given alone is not overwritten unseen.
+func TestShardsETagsOfAll(t *testing.T) {
+	t.Parallel()
+	s := newOrders(t, api.QueueSettingsInput{})
+	s.spread(8, 1)
+	for _, below := range []string{"/meta-keys/group", "/meta-keys/group/values/g1"} {
+		path, inThird := queuePath("orders", below), queuePath("orders~3", below)
+		put := func(body, header, etag string) answer {
+			return send(t, s.client, s.address, call{method: "PUT", path: path, body: body, header: map[string]string{header: etag}})
+		}
+		first := put(`{"limit":1}`, "If-None-Match", "*")
+		if first.status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", below, first.status, first.body)
+		}
+		seen := first.header.Get("ETag")
+		s.do("PUT", inThird, `{"limit":7}`, http.StatusOK, nil)
+		for _, method := range []string{"PUT", "DELETE"} {
+			stale := send(t, s.client, s.address, call{method: method, path: path, body: `{"limit":2}`, header: map[string]string{"If-Match": seen}})
+			if stale.status != http.StatusPreconditionFailed {
+				t.Errorf("%s %s with the ETag from before one shard was changed: %d %s", method, below, stale.status, stale.body)
+			}
+		}
+		var key struct{ Limit *uint32 }
+		if s.do("GET", queuePath("orders~1", below), nil, http.StatusOK, &key); key.Limit == nil || *key.Limit != 1 {
+			t.Errorf("a refused change has changed the first shard: %+v", key)
+		}
+		now := s.do("GET", path, nil, http.StatusOK, nil).header.Get("ETag")
+		third := s.do("GET", inThird, nil, http.StatusOK, nil).header.Get("ETag")
+		again := put(`{"limit":3}`, "If-Match", `"x", `+now)
+		if again.status != http.StatusOK || now == seen || now == third || again.header.Get("ETag") == now {
+			t.Errorf("with the ETag %s: %d %s, ETag %q", now, again.status, again.body, again.header.Get("ETag"))
+		}
+		for number := range 4 {
+			if s.do("GET", queuePath(fmt.Sprint("orders~", number+1), below), nil, http.StatusOK, &key); *key.Limit != 3 {
+				t.Errorf("shard %d has the limit %d", number+1, *key.Limit)
+			}
+		}
+		var list api.Page[api.ValueCount]
+		if s.do("GET", queuePath("orders", "/meta-keys/group/values"), nil, http.StatusOK, &list); strings.HasSuffix(below, "g1") {
+			i := slices.IndexFunc(list.Items, func(v api.ValueCount) bool { return v.Value == api.Text("g1") })
+			if list.Items[i].ETag != again.header.Get("ETag") {
+				t.Errorf("the list has the ETag %q, want %q", list.Items[i].ETag, again.header.Get("ETag"))
+			}
+		}
+		s.do("DELETE", path, nil, http.StatusNoContent, nil)
+		s.do("PUT", inThird, `{"limit":5}`, http.StatusCreated, nil)
+		if one := put(`{"limit":1}`, "If-None-Match", "*"); one.status != http.StatusPreconditionFailed {
+			t.Errorf("%s is created though one shard has it: %d %s", below, one.status, one.body)
+		}
+		s.do("DELETE", path, nil, http.StatusNoContent, nil)
+	}
+}
+
+// A request that is refused, whatever there is, leaves no group behind.
+func TestShardsWrongRequestCreatesNoGroup(t *testing.T) {
+	t.Parallel()
+	s := newOrders(t, api.QueueSettingsInput{})
+	wrong := map[string]call{
+		"limit":     {body: `{"limits":{"waiting":0}}`},
+		"field":     {body: `{"limit":1}`},
+		"json":      {body: `{`},
+		"text":      {body: `{"description":"` + strings.Repeat("x", 1<<16) + `"}`},
+		"condition": {body: `{}`, header: map[string]string{"If-Match": "*"}},
+	}
+	for name, c := range wrong {
+		c.method = "PUT"
+		for i := range 6 { // some of them would be in another shard than the first
+			c.path = queuePath("orders", fmt.Sprint("/groups/", name, i))
+			if got := send(t, s.client, s.address, c); got.status/100 != 4 {
+				t.Errorf("%s: %d %s", name, got.status, got.body)
+			}
+			s.refused("GET", c.path, nil, http.StatusNotFound)
+		}
+	}
+	for name, body := range map[string]string{
+		"spec":     `{"spec":"sometimes","template":{"group":"g","chunks":{"count":1,"prefix":"x"}}}`,
+		"template": `{"spec":"@every 1h","template":{"group":"g","chunks":{"count":0}}}`,
+		"unknown":  `{"spec":"@every 1h","sometimes":1,"template":{"group":"g","chunks":{"count":1,"prefix":"x"}}}`,
+		"preview":  `{"spec":"@every 1h","template":{"group":"g","chunks":{"count":1,"prefix":"x"}}}`,
+	} {
+		s.refused("PUT", queuePath("orders", "/schedules/"+name), body, http.StatusUnprocessableEntity)
+		s.refused("GET", queuePath("orders", "/groups/g"), nil, http.StatusNotFound)
+	}
+}
+
 // While a shard does not serve, lists name it, and a change says why it failed and where it is done.
 func TestShardsChangeSaysWhereItIsDone(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
 )
 
 // schedulesOverShards is the list of schedules by name. A name is in one shard, so none is joined with another.
@@ -86,10 +88,13 @@ func putScheduleInShards(x *shardCall) error {
 	}
 	var body api.ScheduleDefinition
 	number, err := 1, error(nil)
-	if json.Unmarshal(x.body, &body) == nil { // else the shard refuses it
+	if wire.Decode(x.body, &body) == nil { // else the shard refuses it
 		group := body.Template.Group
 		if value, is := body.Template.Meta[queue.GroupKey]; group == "" && is {
 			group = groupText(value)
+		}
+		if !schedulable(x.c.Param("name"), &body) {
+			return x.inShard(1) // which refuses it, and its group is not created for it
 		}
 		if number, err = x.engine.ShardOfGroup(x.queue, group); err != nil {
 			return err
@@ -117,6 +122,12 @@ func putScheduleInShards(x *shardCall) error {
 		}
 	}
 	return x.inShard(number)
+}
+
+// schedulable says that nothing is wrong with a schedule, whatever there is.
+func schedulable(name string, body *api.ScheduleDefinition) bool {
+	def, err := scheduleOf(body)
+	return err == nil && name != "preview" && engine.ValidSchedule(name, &def) == nil
 }
 
 // groupText is a group as its meta value says it. The key `group` may be given in meta instead of the field.

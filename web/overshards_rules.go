@@ -164,6 +164,9 @@ func setRuleInShards(x *shardCall) error {
 			parts = parts[:1] // which refuses it
 		}
 	}
+	if err := x.conditionsOfFirst(parts); err != nil {
+		return err
+	}
 	if err := x.change(parts, false); err != nil {
 		return err
 	}

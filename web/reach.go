@@ -22,6 +22,8 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
 )
 
 // reach says which node of a cluster answers a call. Every operation has one, by its path.
@@ -121,8 +123,8 @@ func ofWork(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return nil, look.Seen(c.Request().Context(), name, moveWait)
 }
 
-// ofGroup is the node that serves the shard of a group. A group that someone creates gets its shard before. If the
-// request turns out to be wrong, the group is there without settings, as after its first submission.
+// ofGroup is the node that serves the shard of a group. A group that someone creates gets its shard before, unless the
+// request is wrong: then any node refuses it, and there is no group.
 func ofGroup(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	look := n.Lookup()
 	in := GroupPath{QueuePath: QueuePath{c.Param("queue")}, Group: c.Param("group")}
@@ -132,11 +134,38 @@ func ofGroup(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	if err := look.Seen(c.Request().Context(), in.Queue, moveWait); err != nil {
 		return nil, err
 	}
-	home, err := look.GroupHome(in.Queue, in.Group, c.Request().Method == http.MethodPut)
+	creates, err := createsGroup(c, in.Group)
+	if err != nil {
+		return nil, err
+	}
+	home, err := look.GroupHome(in.Queue, in.Group, creates)
 	if err != nil || home == "" {
 		return nil, err
 	}
 	return n.Elsewhere(home), nil
+}
+
+// createsGroup says that a request may create a group: nothing is wrong with it, whatever there is.
+func createsGroup(c echo.Context, name string) (bool, error) {
+	if c.Request().Method != http.MethodPut {
+		return false, nil
+	}
+	var raw json.RawMessage
+	if err := peek(c, &raw); err != nil {
+		return false, err
+	}
+	read, _ := c.Get(peekedKey).([]byte)
+	var body api.PutGroupRequest
+	if wire.Decode(read, &body) != nil {
+		return false, nil
+	}
+	limits, err := quotaOf("/limits", &body.Limits)
+	if err == nil {
+		err = engine.ValidGroup(name, body.Description, limits)
+	}
+	header := c.Request().Header
+	given := Conditions{IfMatch: header.Get("If-Match"), IfNoneMatch: header.Get("If-None-Match")}
+	return err == nil && given.hold("", 0, "") == nil, nil
 }
 
 // ofSubmission is the node that serves the queue of the submission that the path names. An

@@ -69,7 +69,7 @@ func (x metaValues) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a meta key, with the default of its values"}, x.getKey)
 	registerIn(r, operation{id: "put-meta-key",
-		shards: changedInAll(addKey, false),
+		shards: settingsInAll(addKey, false),
 		act:    act{"key.set", "{key}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
@@ -77,7 +77,7 @@ func (x metaValues) routes(r *router) {
 		summary: "Set a default limit, weight, rate and quota for all values of a meta key",
 		about:   putKeyAbout}, x.putKey)
 	registerIn(r, operation{id: "delete-meta-key",
-		shards: changedInAll(addKey, true),
+		shards: settingsInAll(addKey, true),
 		act:    act{"key.delete", "{key}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,
@@ -97,13 +97,13 @@ func (x metaValues) routes(r *router) {
 		tag:     tagQueues,
 		summary: "Read a value of a meta key, with its chunks and settings", about: valueAbout}, x.get)
 	registerIn(r, operation{id: "put-meta-value",
-		shards: changedInAll(addValue, false),
+		shards: settingsInAll(addValue, false),
 		act:    act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit, a weight, a rate and a quota for a value of a meta key", about: putValueAbout}, x.put)
 	registerIn(r, operation{id: "delete-meta-value",
-		shards: changedInAll(addValue, true),
+		shards: settingsInAll(addValue, true),
 		act:    act{"value.delete", "{key}={value}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag:     tagQueues,

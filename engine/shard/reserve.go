@@ -28,7 +28,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first.
+// Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. With q.Max 0 it hands out
+// nothing and only says why there is nothing: queue.NotEmpty if there is something.
 // The reservations are appended to dst.
 func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Reservation) (machine.Reserved, error) {
 	asked := q.Plan
@@ -71,7 +72,7 @@ func (s *Shard) reserve(ctx context.Context, q *machine.Request, dst []queue.Res
 	got := s.pools.takePicks()
 	var p picked
 	var err error
-	for err == nil && len(*got) < q.Max && !p.all {
+	for err == nil && (len(*got) < q.Max || q.Max == 0) && !p.all {
 		if machine.Scores(q.Plan) {
 			err = s.pickScored(ctx, q, got, &p)
 		} else {
@@ -133,9 +134,16 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 	}
 	s.m.Seed(seed)
 	most := min(q.Max-len(*got), shell.SliceItems)
+	if q.Max == 0 {
+		most = 1
+	}
 	n, tired := s.m.ReserveBriefly(q, views, most, now, got)
 	if p.all = n < most && !tired; p.all && len(*got) == 0 {
 		p.nothing(s, q, now)
+	}
+	if q.Max == 0 && len(*got) > 0 { // there is something, so no reason
+		s.m.Undo(*got)
+		*got, p.all, p.empty = (*got)[:0], true, new(machine.Reserved)
 	}
 	return nil
 }
