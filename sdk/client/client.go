@@ -201,7 +201,9 @@ func (r *random) key() (string, error) {
 	if _, err := io.ReadFull(r.source, b[:]); err != nil {
 		return "", fmt.Errorf("client: draw a key: %w", err)
 	}
-	return hex.EncodeToString(b[:]), nil
+	var text [2 * len(b)]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:]), nil
 }
 
 // upTo draws a duration from 0 to d.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -66,9 +67,16 @@ func insertRequest(c *Client, queue, media string, options []InsertOption) (*req
 	return q, nil
 }
 
+// answered are submissions that were read from answers, for the next: most answers have the same queue and state.
+var answered = sync.Pool{New: func() any { return new(wire.Submission) }}
+
 // readSubmission reads a submission object by hand; its strings are its own.
 func readSubmission(data []byte) (*api.Submission, error) {
-	var w wire.Submission
+	w := answered.Get().(*wire.Submission)
+	defer func() {
+		*w = wire.Submission{Queue: w.Queue, State: w.State}
+		answered.Put(w)
+	}()
 	if err := w.Decode(data); err != nil {
 		return nil, fmt.Errorf("quern: the answer is not a submission: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -183,6 +184,7 @@ func insertCall(c *Client, queue string, call []*sharer) {
 		err := c.do(context.Background(), c.hot, "insert", q, &r)
 		c.buffers.Put(buffer)
 		tellSharers(call, r.body, err)
+		runtime.Gosched() // those who were told may have their next inserts ready for the next call
 		if handed {
 			return
 		}

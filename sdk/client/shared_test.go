@@ -281,3 +281,30 @@ func BenchmarkInsert64(b *testing.B) {
 	}
 	group.Wait()
 }
+
+// Answers are read with memory of answers before. None changes what was read before, or has anything of it.
+func TestReadSubmissionKeepsNothing(t *testing.T) {
+	t.Parallel()
+	const long = `{"id":"7","queue":"a\u0062","state":"open","created_at":"2026-11-30T12:00:00Z","chunks":3,"priority":9,` +
+		`"group":"g\n","meta":{"k\t":"v\u0021","n":5},"retry_backoff":{"initial_ms":5}}`
+	first, err := readSubmission([]byte(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%+v", *first)
+	for range 100 {
+		if _, err := readSubmission([]byte(`{"id":"8","queue":"zz\u007a","state":"\u0063losed","meta":{"other\u0020":"\u0078\u0079"}`)); err == nil {
+			t.Fatal("half an answer is no submission")
+		}
+		short, err := readSubmission([]byte(`{"id":"9","created_at":"2026-11-30T12:00:00Z"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if short.ID != "9" || short.Queue+short.State+short.Group != "" || short.Meta != nil || short.RetryBackoff != nil || short.Chunks+uint32(short.Priority) != 0 {
+			t.Fatalf("an answer with an id alone is read as %+v", *short)
+		}
+	}
+	if got := fmt.Sprintf("%+v", *first); got != want {
+		t.Errorf("the first submission was %s and is now %s", want, got)
+	}
+}

@@ -272,7 +272,10 @@ func appendBackoff(dst []byte, b *api.Backoff) []byte {
 func appendMeta(dst []byte, meta api.Meta) []byte {
 	dst = append(dst, '{')
 	first := true
-	for _, key := range slices.Sorted(maps.Keys(meta)) { // sorted: a retry must have the same bytes
+	var few [8]string
+	keys := slices.AppendSeq(few[:0], maps.Keys(meta))
+	slices.Sort(keys) // a retry must have the same bytes
+	for _, key := range keys {
 		if !first {
 			dst = append(dst, ',')
 		}

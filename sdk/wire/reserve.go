@@ -66,9 +66,9 @@ func (s *scanner) meta(dst []MetaEntry) []MetaEntry {
 // DecodeMeta reads a meta object of an answer, as the JSON decoder reads it, at a fraction of its cost. What this does
 // not take goes to the JSON decoder, which has the words for what is wrong.
 func DecodeMeta(data []byte) (api.Meta, error) {
-	var entries [8]MetaEntry
-	s := new(scanner).begin(data)
-	list := s.meta(entries[:0])
+	s := lend(data)
+	defer s.giveBack()
+	list := s.scanner.meta(s.meta[:0])
 	if s.finish() != nil {
 		var meta api.Meta
 		err := json.Unmarshal(data, &meta)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"sync"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -41,6 +42,29 @@ func (s *scanner) begin(data []byte) *scanner {
 	}
 	*s = scanner{data: data, scratch: kept}
 	return s
+}
+
+// lent are scanners of answers, with memory for their meta. A scanner does not stay on the stack, as the readers of
+// fields are called indirectly.
+var lent = sync.Pool{New: func() any { return new(lentScanner) }}
+
+type lentScanner struct {
+	scanner
+	meta [8]MetaEntry
+}
+
+// lend lends a scanner for an answer. What it reads must not point into its memory once it is given back.
+func lend(data []byte) *lentScanner {
+	s := lent.Get().(*lentScanner)
+	s.begin(data)
+	return s
+}
+
+// giveBack keeps nothing of the answer.
+func (s *lentScanner) giveBack() {
+	s.begin(nil)
+	clear(s.meta[:])
+	lent.Put(s)
 }
 
 // fail records the first fault. An empty detail is a fault of syntax, which err words.

@@ -111,10 +111,11 @@ func appendMoment(dst []byte, name string, ms int64) []byte {
 // Decode reads a submission object. Strings that are the same as before are kept, so that reading many answers into one
 // value allocates little. Meta points into data.
 func (s *Submission) Decode(data []byte) error {
-	scan := new(scanner).begin(data)
+	scan := lend(data)
+	defer scan.giveBack()
 	scan.lenient = true
 	*s = Submission{Queue: s.Queue, State: s.State}
-	seen := submissionFields.read(scan, s)
+	seen := submissionFields.read(&scan.scanner, s)
 	scan.clearMissing(seen, "queue", &s.Queue)
 	scan.clearMissing(seen, "state", &s.State)
 	return scan.finish()
