@@ -87,6 +87,8 @@ function App() {
 
 /** The pages that show a queue of several shards as a whole. The others need its frames, and show its shards, each of which has this page. */
 const overShards = ['submissions', 'reservations', 'failing', 'dead-letters', 'rules']
+/** Pages that show more than one value, and so nothing to a token that is bound to one. */
+const allOverShards = [...overShards, 'overview', 'consumers', 'keys', 'schedules', 'operations']
 
 /** The page of the address, or what there is to say in its place. */
 function Main({ page, rest }: { page: string; rest: string }) {
@@ -95,7 +97,7 @@ function Main({ page, rest }: { page: string; rest: string }) {
     if (!known.value) return null
     if (missing.value) return <NoQueue name={missing.value} page={page} />
     if (aside.value) return <Quarantine name={queue.value} why={aside.value} />
-    if (divided.value > 0 && overShards.includes(page)) return <><Stale />{!boundTo() && <ShardsLine key={queue.value} of={queue.value} />}<Shown page={page} rest={rest} /></>
+    if (divided.value > 0 && (boundTo() ? overShards : allOverShards).includes(page)) return <><Stale />{!boundTo() && <ShardsLine key={queue.value} of={queue.value} />}<Shown page={page} rest={rest} /></>
     if (divided.value > 0) return boundTo() ? <OwnShards key={queue.value} of={queue.value} page={page} /> : <Shards key={queue.value} of={queue.value} page={page} />
   }
   return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>

@@ -5,7 +5,7 @@ import { read } from './json'
 import { boundTo, locked, may, who } from './session'
 import { source, type Source } from './source'
 import { queue } from './state'
-import type { ConsumersFrame, KeysFrame, Quarantined, Queue, SchedulesFrame, Series, StatsFrame } from './types'
+import type { ConsumersFrame, KeysFrame, Quarantined, Queue, Rates, SchedulesFrame, Series, Stats, StatsFrame } from './types'
 
 /** How many points are kept: ten minutes, as in the server. A page that stays open holds no more. */
 const kept = 600
@@ -167,6 +167,31 @@ function open(name: string, more: string) {
 
 let looks = 0
 
+/** What chunks did per second from one look at a queue of several shards to the next. Counters fall when a shard begins again. */
+function between(before: StatsFrame, now: Stats, at: number): Rates {
+  const seconds = Math.max(1, (at - Date.parse(before.at)) / 1000)
+  const rate = (name: 'inserted_total' | 'reserved_total' | 'done_total' | 'failed_total') => Math.max(0, now[name] - before.stats[name]) / seconds
+  return { inserted: rate('inserted_total'), reserved: rate('reserved_total'), done: rate('done_total'), failed: rate('failed_total') }
+}
+
+/** Reads the numbers of a queue of several shards, which has no frames: the sums over its shards. */
+async function readSums(name: string, mine: number) {
+  const before = stats.peek()
+  const [now, past] = await Promise.all([
+    call<Stats>('GET', `${queuePath(name)}/stats`).catch(() => undefined), // the next look reads it again, and the pages say what is missing
+    before ? undefined : call<Series>('GET', `${queuePath(name)}/timeseries`).catch(() => undefined),
+  ])
+  if (mine !== looks || !now) return
+  const at = Date.now()
+  const last = (column: keyof Series) => past?.[column].at(-1) ?? 0
+  const rates = before ? between(before, now, at) : { inserted: last('inserted_rate'), reserved: last('reserved_rate'), done: last('done_rate'), failed: last('failed_rate') }
+  batch(() => {
+    if (past) append(past)
+    show({ queue: name, at: new Date(at).toISOString(), stats: now, rates })
+    sure.value = true // it was read now
+  })
+}
+
 /** Looks what the queue is, and opens its stream after a moment, if it has one. Else it looks again, until the queue is there and serves. */
 async function look(name: string, more: string, pause: number) {
   close()
@@ -182,6 +207,10 @@ async function look(name: string, more: string, pause: number) {
     known.value = true
     if (shards > 0) beat.value += 2 // it has no frames: what is shown of it is read again with each look
   })
+  if (shards > 0 && !boundTo()) {
+    await readSums(name, mine)
+    if (mine !== looks) return
+  }
   if (serves.value && (pause === 0 || came)) open(name, more)
   else retry = setTimeout(() => (serves.value ? open(name, more) : void look(name, more, 0)), 2000) as unknown as number
 }

@@ -23,6 +23,9 @@ const verbs: Record<string, [past: string, infinitive: string, rest?: (is: Field
   'dead_letter.forward': ['forwarded', 'forward', (is) => (is['to'] ? `to queue ${queueName(String(is['to']))}` : '')],
   'dead_letter.redrive': ['redrove', 'redrive'],
   'dead_letter.change': ['changed the content of', 'change the content of'],
+  'group.delete': ['deleted', 'delete'],
+  'group.move': ['sent', 'send', (is) => (is['moving_to'] === undefined ? '' : `to shard ${is['moving_to']}`)],
+  'group.set': ['set up', 'set up'],
   'lifecycle.retry': ['retried the parked work of', 'retry the parked work of'],
   'plugin.activate': ['activated', 'activate'],
   'plugin.canary': ['changed the canary of', 'change the canary of'],
@@ -98,6 +101,7 @@ export function named(object: string): string {
 /** The object of an entry whose log names none: the queue, or the server. */
 function objectOf({ action, queue, target }: Entry, of: Fields): string {
   if (action.startsWith('token.') && typeof of['name'] === 'string') return `token ${of['name']}`
+  if (action.startsWith('group.')) return `group ${target}`
   if (target) return named(target).replace(/^submission (\S+) chunk (\S+)$/, 'chunk $2 of submission $1')
   if (action.startsWith('queue.') && queue) return queue.replace(/^(.+)~(\d+)$/, 'shard $2 of $1').replace(/^(?!shard \d+ of )/, 'queue ')
   return { 'rule.create': 'a rule', 'rule.lift': 'a rule', 'token.create': 'a token', 'plugin.upload': 'a plugin', 'bulk.start': 'a bulk operation', 'lifecycle.retry': 'the life-cycle worker', 'server.backup': 'the server' }[action] ?? ''
@@ -108,7 +112,7 @@ function shownBy({ action, before, queue }: Entry): string[] {
   if (action.startsWith('token.')) return ['name']
   if ((action === 'value.set' || action === 'key.set') && before === undefined) return ['limit', 'weight', 'rate']
   if (action === 'queue.create' && queue?.includes('~')) return ['shards'] // those of the queue
-  return { 'bulk.start': ['action'], 'dead_letter.forward': ['to'], 'schedule.pause': ['enabled'], 'schedule.resume': ['enabled'] }[action] ?? []
+  return { 'bulk.start': ['action'], 'group.move': ['moving_to'], 'dead_letter.forward': ['to'], 'schedule.pause': ['enabled'], 'schedule.resume': ['enabled'] }[action] ?? []
 }
 
 /** An entry as words. An act that was refused has the infinitive, as it was only tried. */
@@ -117,6 +121,7 @@ export function toldOf(e: Entry): Told {
   const [was, is] = [fields(e.before), refused ? {} : fields(e.after)]
   if (e.action === 'rule.create' && ruled[String(is['action'])]) return { verb: ruled[String(is['action'])]!, object: named(String(is['match'])), rest: untilOf(e.at, is['until']), shown: ['action', 'match', 'conditions', 'until'] }
   if (e.action === 'rule.lift' && typeof was['action'] === 'string') return { verb: `lifted the ${was['action']} of`, object: named(String(was['match'])), rest: '', shown: ['action', 'match', 'conditions'] }
+  if (e.action === 'group.move' && !refused && is['moving_to'] === undefined) return { verb: 'kept', object: objectOf(e, {}), rest: 'in its shard', shown: shownBy(e) }
   const [past, infinitive, rest] = verbs[e.action] ?? [e.action, e.action]
   return { verb: refused ? 'tried to ' + infinitive : past, object: objectOf(e, { ...was, ...is }), rest: refused ? '' : rest?.(is) ?? '', shown: shownBy(e) }
 }

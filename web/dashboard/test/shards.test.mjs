@@ -22,7 +22,7 @@ test('a queue of several shards shows them and its groups, and each shard has it
   }
   for (const [scheme, width] of looks) {
     const t = await open(chromium.b, quern.url, { width, scheme })
-    for (const [page, heading] of [['submissions', 'Submissions'], ['reservations', 'Reservations'], ['failing', 'Failing now'], ['dead-letters', 'Dead letters'], ['rules', 'Rules']]) {
+    for (const [page, heading] of [['submissions', 'Submissions'], ['reservations', 'Reservations'], ['failing', 'Failing now'], ['dead-letters', 'Dead letters'], ['rules', 'Rules'], ['consumers', 'Consumers'], ['keys', 'Keys'], ['schedules', 'Schedules'], ['operations', 'Operations']]) {
       await t.page.goto(`${quern.url}/#/${page}?queue=orders`)
       await t.page.getByRole('heading', { level: 1, name: heading }).waitFor()
       await t.page.getByText('This page has the work of all shards of orders.').waitFor()
@@ -32,11 +32,16 @@ test('a queue of several shards shows them and its groups, and each shard has it
       const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
       assert.ok(over <= 0, `${page} ${scheme} ${width}: ${over} px stand out at the right`)
       if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${page}-${scheme}-${width}.png` })
+      if (page === 'keys') await t.page.getByText('8 of 8, most in flight first').waitFor()
       if (page !== 'submissions') continue
       for (const group of Object.keys(of)) await t.page.getByText(`group=${group}`, { exact: true }).first().waitFor()
     }
     await t.page.goto(`${quern.url}/#/overview?queue=orders`)
-    await t.page.getByRole('heading', { level: 1, name: 'Shards of orders' }).waitFor()
+    await t.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await t.page.getByText('This page has the work of all shards of orders.').waitFor()
+    const numbers = await call(quern.url, 'GET', '/v1/queues/orders/stats')
+    await t.page.getByText(`in ${numbers.submissions_open} submissions`).waitFor()
+    await t.page.getByRole('region', { name: 'Answer' }).getByText('Reading…').waitFor({ state: 'detached' })
     await t.page.getByRole('status').filter({ hasText: '3 shards' }).waitFor()
     const shards = t.page.getByRole('region', { name: 'Shards' }).getByRole('row')
     await shards.nth(3).waitFor()
@@ -92,6 +97,48 @@ test('an operator drains a shard and reopens it', async () => {
     await shard.getByRole('button', { name: 'Reopen shard 2' }).click()
     await shard.getByText('open', { exact: true }).waitFor()
     assert.equal((await call(quern.url, 'GET', '/v1/queues/drained/shards')).items[1].state, 'open')
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  }
+})
+
+test('an operator moves a group, and keeps one where it is', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/moved', { settings: { shards: 3 } })
+  for (const [n, [scheme, width]] of [...looks, ['light', 1280]].entries()) {
+    const [empty, busy] = [`empty ${n}`, `busy/${n}`]
+    const at = async (group) => call(quern.url, 'GET', `/v1/queues/moved/groups/${encodeURIComponent(group)}`)
+    await call(quern.url, 'PUT', `/v1/queues/moved/groups/${encodeURIComponent(empty)}`, {})
+    await call(quern.url, 'POST', '/v1/queues/moved/submissions', { group: busy, chunks: { count: 2, template: '{index}' } })
+    const [from, stays] = [(await at(empty)).shard, (await at(busy)).shard]
+    const to = 1 + (from % 3)
+    const t = await open(chromium.b, quern.url, { width, scheme })
+    await t.page.goto(`${quern.url}/#/overview?queue=moved`)
+    const rows = t.page.getByRole('region', { name: 'Groups' }).getByRole('row')
+    const row = (group) => rows.filter({ has: t.page.getByText(group, { exact: true }) })
+    await row(empty).getByRole('button', { name: `Move ${empty}` }).click()
+    const asked = t.page.getByRole('dialog')
+    await asked.getByText('moves as soon as it has no open submissions').waitFor()
+    await asked.getByLabel('To').selectOption(`shard ${to}`)
+    assert.equal(await asked.getByLabel('To').locator('option').count(), 2, 'it can go to the two others')
+    assert.deepEqual(await t.axe(), [], `${scheme} ${width}: accessibility`)
+    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/move-asked-${scheme}-${width}.png` })
+    await asked.getByRole('button', { name: 'Move' }).click()
+    await eventually(async () => assert.equal((await at(empty)).shard, to))
+    await eventually(async () => assert.equal(await row(empty).getByRole('link').nth(1).textContent(), String(to)))
+    await row(busy).getByRole('button', { name: `Move ${busy}` }).click()
+    await asked.getByRole('button', { name: 'Move' }).click()
+    await row(busy).getByText('when it has no open submissions').waitFor()
+    assert.equal((await at(busy)).shard, stays)
+    const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    assert.ok(over <= 0, `${scheme} ${width}: ${over} px stand out at the right`)
+    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/move-${scheme}-${width}.png`, fullPage: true })
+    await row(busy).getByRole('button', { name: `Keep ${busy} in shard ${stays}` }).click()
+    await asked.getByRole('button', { name: 'Keep' }).first().click()
+    await eventually(async () => assert.equal((await at(busy)).moving_to, undefined))
+    await row(busy).getByRole('button', { name: `Move ${busy}` }).waitFor()
+    await t.go('#/activity')
+    const log = t.page.getByRole('region', { name: 'What changed' }).getByRole('row')
+    for (const told of ['sent group', 'kept group']) await log.filter({ hasText: told }).filter({ hasText: busy }).first().waitFor()
     assert.deepEqual(t.wrong, [])
     await t.close()
   }

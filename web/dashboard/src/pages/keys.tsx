@@ -12,7 +12,7 @@ import { Count, Empty, Failed, Width, atLimit } from '../parts'
 import { names, rules } from '../rules'
 import { may } from '../session'
 import { link, queue, refine, route, say, valueLink } from '../state'
-import { calmNow, keys, stats } from '../stream'
+import { calmNow, divided, keys, stats } from '../stream'
 import { Clamp } from '../text'
 import type { MetaKey, MetaValue, Page, ValueCount } from '../types'
 
@@ -28,7 +28,7 @@ export function Keys() {
       <div class="head"><h1>Keys</h1><span>backlog, in flight and limits by the values of meta keys</span></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. A key appears here with the first submission that has it.</Empty></div>}
-      {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
+      {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key}{counted(k.key) && <> <small>{short(k.values)}</small></>}</button>)}</div>}
       {key && frame && frame.top.some((v) => v.in_flight > 0) && keys.value && (
         <section class="card w12">
           <header><h2>In flight, last 10 minutes</h2><small>the busiest {Math.min(8, frame.values)} of {frame.whole ? '' : 'more than '}{exact(frame.values)}</small></header>
@@ -40,10 +40,13 @@ export function Keys() {
   )
 }
 
+/** Whether the number of values is that of the key. Over shards, a value counts in each that has it, and a group is in one. */
+const counted = (key: string) => divided.value === 0 || key === 'group'
+
 /** What values are sorted by, the largest first: as the server has it, and in words. */
 const sorts = [['in_flight', 'in flight'], ['ready', 'ready'], ['waiting', 'waiting'], ['dead', 'dead'], ['done', 'done'], ['oldest', 'longest ready'], ['paused', 'paused'], ['blocked', 'blocked'], ['submissions', 'submissions'], ['weight', 'weight']] as const
 
-function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
+function Values({ of, info: known }: { of: string; info: MetaKey | undefined }) {
   const q = route.value.query
   const [sort, sorted] = sorts.find(([name]) => name === q.get('sort')) ?? sorts[0]
   const find = q.get('find') ?? ''
@@ -55,6 +58,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   const read = new Map((find ? (one.data ? [one.data] : []) : list.data?.items ?? []).map((v) => [valueText(v.value), v]))
 
   const rows = [...read].map(([k, v]) => newer(live.get(k), v))
+  const info = known && !counted(of) && rows.length < most ? { ...known, values: rows.length } : known // these are all
   const again = () => { list.again(); one.again() }
   return (
     <section class="card w12">

@@ -9,14 +9,16 @@ import { Answer, Count, Empty, Failed, Mark, MetaChips, Progress, State, Submiss
 import { quern, queuePath } from '../api'
 import { PastPicker, usePast, zoom } from '../past'
 import { link, queue, refine, route } from '../state'
-import { keys, stats, sure } from '../stream'
+import { divided, keys, stats, sure } from '../stream'
 import { HowLong } from './durations'
+import { ShardLists } from './shards'
 import type { Diagnosis, KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
 
 export function Overview() {
   const frame = stats.value
   const nothing = frame && frame.stats.submissions_open === 0 && !sure.value
-  if (!frame || nothing) return <div class="card w12"><p class="note">Waiting for the first numbers of queue “{queueName(queue.value)}”.</p></div>
+  const shards = divided.value > 0 && <ShardLists of={queue.value} page="overview" />
+  if (!frame || nothing) return <><div class="card w12"><p class="note">Waiting for the first numbers of queue “{queueName(queue.value)}”.</p></div>{shards}</>
   return (
     <>
       <div class="head"><h1>Overview</h1><span>queue {queueName(queue.value)}</span></div>
@@ -25,7 +27,7 @@ export function Overview() {
       <Tiles frame={frame} />
       <Throughput />
       <HeldBack frame={frame} keyed={keys.value} />
-      <Strips keyed={keys.value} />
+      {shards || <Strips keyed={keys.value} />}
       <Largest open={frame.stats.submissions_open} />
       <HowLong />
     </>

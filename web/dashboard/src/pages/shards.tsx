@@ -40,6 +40,37 @@ const Limited = ({ n, most }: { n: number; most?: number }) => <>{exact(n)}{most
 
 /** In the place of a page of a queue with several shards: which shards there are, each with pages of its own, and which groups they have. */
 export function Shards({ of, page }: { of: string; page: string }) {
+  return (
+    <>
+      <div class="head"><h1>Shards of {of}</h1><span>the work of this queue is spread over its shards; open one to see this page of it</span></div>
+      <ShardLists of={of} page={page} />
+    </>
+  )
+}
+
+/** Has a group go to another shard. The one where it is ends a move that waits. */
+function Move({ of, g, shards, done }: { of: string; g: Group; shards: Shard[]; done: () => void }) {
+  const places = shards.filter((s) => s.shard !== g.shard && s.state !== 'offline' && s.state !== 'preparing' && s.state !== 'draining')
+  const [chosen, setChosen] = useState<number>()
+  const to = chosen ?? places[0]?.shard
+  const run = async (shard: number) => {
+    const now = await call<Group>('POST', `${queuePath(of)}/groups/${encodeURIComponent(g.group)}/move`, { shard })
+    say(now.shard === shard ? (shard === g.shard ? `${g.group} stays in shard ${shard}` : `${g.group} is in shard ${shard}`) : `${g.group} goes to shard ${shard} when it has no open submissions`)
+    done()
+  }
+  const name = <Clamp text={g.group} />
+  if (g.moving_to) return <Confirm name="Keep" button="Keep here" label={`Keep ${g.group} in shard ${g.shard}`} question={`Keep the group in shard ${g.shard}?`} run={() => run(g.shard)}>{name} no longer goes to shard {g.moving_to}.</Confirm>
+  if (to === undefined) return null
+  return (
+    <Confirm name="Move" button="Move" label={`Move ${g.group}`} question="Move this group to another shard?" run={() => run(to)}>
+      {name} moves as soon as it has no open submissions. Until then it stays in shard {g.shard}, and all of its work goes on. For 24 hours after a move, it can only move back.
+      <label class="field foot">To <select value={to} onChange={(e) => setChosen(Number(e.currentTarget.value))}>{places.map((s) => <option key={s.shard} value={s.shard}>shard {s.shard}</option>)}</select></label>
+    </Confirm>
+  )
+}
+
+/** The shards of a queue and its groups, with what an operator can do with them. */
+export function ShardLists({ of, page }: { of: string; page: string }) {
   const path = queuePath(of)
   const shards = useLive<Page<Shard>>(`${path}/shards`)
   const groups = useLive<Page<Group>>(`${path}/groups?limit=100`)
@@ -47,9 +78,8 @@ export function Shards({ of, page }: { of: string; page: string }) {
   const nameOf = (shard: number) => shards.data?.items.find((s) => s.shard === shard)?.queue ?? `${of}~${shard}`
   return (
     <>
-      <div class="head"><h1>Shards of {of}</h1><span>the work of this queue is spread over its shards; open one to see this page of it</span><div class="act"><CopyAs cli={quern('shards', '-Q', of)} curl={curl('GET', `${path}/shards`)} /></div></div>
       <section class="card w12">
-        <header><h2>Shards</h2><small>{shards.data ? exact(shards.data.items.length) : ''}</small></header>
+        <header><div class="row"><h2>Shards</h2><small>{shards.data ? exact(shards.data.items.length) : ''}</small></div><CopyAs cli={quern('shards', '-Q', of)} curl={curl('GET', `${path}/shards`)} /></header>
         {shards.problem && <Failed problem={shards.problem} again={shards.again} />}
         {!shards.data && !shards.problem && <p class="note">Reading…</p>}
         {shards.data && (
@@ -68,19 +98,20 @@ export function Shards({ of, page }: { of: string; page: string }) {
         )}
       </section>
       <section class="card w12">
-        <header><h2>Groups</h2><small>{groups.data?.next ? 'the first 100, by name' : ''}</small></header>
+        <header><div class="row"><h2>Groups</h2><small>{groups.data?.next ? 'the first 100, by name' : ''}</small></div><CopyAs cli={quern('groups', 'list', '-Q', of)} curl={curl('GET', `${path}/groups`)} /></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {!groups.data && !groups.problem && <p class="note">Reading…</p>}
         {groups.data?.items.length === 0 && <p class="note">No one created a group, and no submission has named one. A submission without one is in the first shard.</p>}
         {groups.data && groups.data.items.length > 0 && (
           <List name="Groups" items={groups.data.items} id={(g) => g.group} scope=""
-            columns={[{ name: 'Group' }, { name: 'Shard' }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Waiting', right: true, title: 'chunks that wait for a consumer' }, { name: 'In flight', right: true }]}
+            columns={[{ name: 'Group' }, { name: 'Shard' }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Waiting', right: true, title: 'chunks that wait for a consumer' }, { name: 'In flight', right: true }, { name: 'Actions', hidden: true }]}
             cells={(g) => [
               <td><a href={inQueue(nameOf(g.shard), `keys/group/${encodeURIComponent(valueText(g.group))}`)}><Clamp text={g.group} /></a></td>,
               <td><a href={inQueue(nameOf(g.shard))}>{g.shard}</a>{g.moving_to && <p class="note">goes to {g.moving_to} when it has no open submissions</p>}</td>,
               <td class="r"><Limited n={g.submissions} most={g.limits?.submissions} /></td>,
               <td class="r"><Limited n={g.waiting} most={g.limits?.waiting} /></td>,
               <td class="r">{exact(g.in_flight)}</td>,
+              <td class="r"><Gate scope="operate"><Move of={of} g={g} shards={shards.data?.items ?? []} done={groups.again} /></Gate></td>,
             ]} />
         )}
       </section>
