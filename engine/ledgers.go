@@ -23,7 +23,22 @@ const (
 
 // Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.
 func (q *Queue) Ledgers(ctx context.Context) ([]api.Ledger, error) {
-	return q.shard.Inspect.Ledgers(ctx)
+	list, err := q.shard.Inspect.Ledgers(ctx)
+	if s := q.many.Load(); s != nil && err == nil {
+		s.counts.overShards(list)
+	}
+	return list, err
+}
+
+// tenantsOf lists the tenants of a ledger: of the one of all shards of the queue, if there is one.
+func tenantsOf(ctx context.Context, q *Queue, id string, order LedgerOrder, only *queue.MetaValue, most int) (
+	list api.LedgerTenants, found bool, err error) {
+	if s := q.many.Load(); s != nil {
+		if list, found = s.counts.tenants(id, order, only, most); found {
+			return list, true, nil
+		}
+	}
+	return q.shard.Inspect.Tenants(ctx, id, order, only, most)
 }
 
 // LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger: all, or those of one value. found is false when no
@@ -33,7 +48,7 @@ func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder,
 	if limit, err = validLimit(limit); err != nil {
 		return list, false, err
 	}
-	list, found, err = q.shard.Inspect.Tenants(ctx, id, order, only, limit)
+	list, found, err = tenantsOf(ctx, q, id, order, only, limit)
 	list.At = api.At(q.e.options.Now())
 	list.LatelySince = q.past.tell(id, &list).API()
 	return list, found, err
@@ -104,7 +119,7 @@ func readLedgers(ctx context.Context, queues []*Queue, now queue.Time) {
 }
 
 func (q *Queue) readLedger(ctx context.Context, id string, now queue.Time) (r ledgerReading, found bool) {
-	list, found, err := q.shard.Inspect.Tenants(ctx, id, inspect.ByReceived, nil, tenantsKept)
+	list, found, err := tenantsOf(ctx, q, id, inspect.ByReceived, nil, tenantsKept)
 	if err != nil || !found {
 		return r, false
 	}

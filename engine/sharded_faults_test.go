@@ -195,8 +195,8 @@ func TestRefusedWhileOneShardServes(t *testing.T) {
 	e, w = openSharded(t, dir, 2)
 	defer closed(t, e)
 	for _, strategy := range []string{
-		`Fair("group", Random)`, `MaxRate("company", 2, "1s", missing=one, Random)`,
-		fmt.Sprintf(`SelectAny("group", [%q, %q], Fair("company", Random))`, groups[true], groups[false]),
+		`Fair("group", Fair("$submission", Random))`, `MaxRate("company", 2, "1s", missing=one, Random)`,
+		fmt.Sprintf(`SelectAny("group", [%q, %q], Fair("company", Fair("user", Random)))`, groups[true], groups[false]),
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid {
 			t.Errorf("%s answers %v", strategy, err)
@@ -206,8 +206,9 @@ func TestRefusedWhileOneShardServes(t *testing.T) {
 	if got, err := reserveBy(t, w, alone, 1, 0); err != nil || len(got.Reservations) != 1 {
 		t.Errorf("%s gives %d chunks, %v", alone, len(got.Reservations), err)
 	}
-	for _, strategy := range []string{"OldestFirst", `MaxRate("group", 2, "1s", Random)`, `MaxRate("company", 2, "1s", Random)`,
-		`MaxSimultaneous("group", "20%", Random)`} {
+	for _, strategy := range []string{"OldestFirst", `MaxRate("group", 100000, "1s", Random)`, `MaxRate("company", 100000, "1s", Random)`,
+		`MaxSimultaneous("group", "20%", Random)`, `Fair("group", Random)`,
+		fmt.Sprintf(`SelectAny("group", [%q, %q], Fair("company", Random))`, groups[true], groups[false])} {
 		put1(t, w, queue.NewSubmission{Group: groups[false]})
 		if got := takenBy(t, w, strategy, 100); len(got) == 0 {
 			t.Errorf("by %s the shard that serves gave nothing", strategy)

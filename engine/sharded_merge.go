@@ -92,7 +92,7 @@ func (m *merging) counting(fn func()) (did bool) {
 // randomly says that weights are all that the call needs to know of the shards.
 func (m *merging) randomly() bool {
 	branch := &m.asked.Plan.Branches[0]
-	return branch.Order == strategy.Random && branch.Fewest == ""
+	return branch.Order == strategy.Random && branch.Fewest == "" && branch.Fair == ""
 }
 
 // followAll takes from the branches, one after the other, by the heads that were looked at.
@@ -101,7 +101,11 @@ func (m *merging) followAll() {
 		m.of.heads.note(m.asked.Plan, &looked{at: m.of.e.options.Now(), shards: slices.Clone(m.shards), heads: slices.Clone(m.heads[0])})
 	}
 	for b := range m.plans {
-		m.follow(b)
+		if m.plans[b].Branches[0].Fair != "" {
+			m.followFair(b)
+		} else {
+			m.follow(b)
+		}
 	}
 	if m.err != nil && !m.silent() {
 		m.err = nil // the others serve
@@ -252,7 +256,7 @@ func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 		request := m.request(m.plans[b], t.Most)
 		request.Turn = &t.Turn
 		_, heads[i] = m.takeFrom(t.Shard, b, request)
-		if got[i] = len(m.got) - before; got[i] > 0 && m.cross.any() {
+		if got[i] = len(m.got) - before; got[i] > 0 && m.cross.counts() {
 			m.of.counts.hearOf(numberOf(m.shards[t.Shard]))
 		}
 	}
@@ -464,7 +468,11 @@ func (m *merging) reason(out ReserveResult) ReserveResult {
 		}
 		why := whys[i]
 		if why.Reason == queue.NotEmpty { // it was not asked yet, or has something
-			why, _ = m.takeFrom(i, -1, m.request(m.asked.Plan, m.asked.Max))
+			request := m.request(m.asked.Plan, m.asked.Max)
+			if m.cross.fair { // only the ledger of all shards says who may have what has just come
+				request.Turn = &machine.Turn{Why: true}
+			}
+			why, _ = m.takeFrom(i, -1, request)
 		}
 		if own, is := of.(ownShard); is && why.Reason != queue.NotEmpty {
 			own.q.empty.count(why.Reason)

@@ -64,7 +64,7 @@ func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *servin
 	switch {
 	case r.Plan.Percents(): // over several nodes
 		return ReserveResult{Reservations: dst}, s.mergeable(r.Plan)
-	case cross.any(): // the shards count together, even if the call is about one of them
+	case cross.counts() || cross.fair && !of.whole && !of.none: // the shards count together, even if the call is about one of them
 	case of.whole:
 		asked := *r
 		if asked.Wait = wait; of.partly {
@@ -258,15 +258,18 @@ func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few, partly bool) {
 	return numbers, few, few && partly
 }
 
-// mergeable refuses what several shards cannot do exactly: scores, shares and rates by another key than the group, and on
-// several nodes all that counts by another key.
+// mergeable refuses what several shards cannot do exactly: scores and nested shares, and on several nodes all that counts
+// by another key than the group, and shares.
 func (s *Sharded) mergeable(plan *strategy.Plan) error {
 	for i := range plan.Branches {
 		switch br := &plan.Branches[i]; {
 		case br.Scored != nil:
 			return notMerged("%s ranks candidates of one shard only", br.Scored.String())
-		case br.Fair != "":
-			return notMerged("Fair(%q, ...) shares out the chunks of one shard only", br.Fair)
+		case br.Fair == "":
+		case s.Spread():
+			return notTogether(fmt.Sprintf("Fair(%q, ...)", br.Fair))
+		case slices.ContainsFunc(br.Inner, func(inner strategy.Branch) bool { return inner.Fair != "" }):
+			return notMerged("Fair(%q, ...) with another Fair inside shares out the chunks of one shard only", br.Fair)
 		}
 	}
 	return countsInOne(plan, !s.Spread())

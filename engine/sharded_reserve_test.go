@@ -178,7 +178,7 @@ func TestWhatShardsCannotDo(t *testing.T) {
 	put1(t, w, queue.NewSubmission{Group: "a", Meta: queue.Meta{number("company", 7)}})
 	for _, strategy := range []string{
 		`MaxSimultaneous("company", 2, missing=one, Random)`, `MaxRate("company", 5, "1s", missing=one, Random)`,
-		`Fair("company", Random)`, `Fair("group", Random)`, `OrElse(OldestFirst, Fair("group", Random))`,
+		`Fair("company", Fair("user", Random))`, `OrElse(OldestFirst, Fair("group", Fair("$submission", Random)))`,
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); queue.CodeOf(err) != queue.CodeInvalid || !strings.Contains(err.Error(), "several shards") {
 			t.Errorf("%s answers %v", strategy, err)
@@ -186,7 +186,7 @@ func TestWhatShardsCannotDo(t *testing.T) {
 	}
 	for _, strategy := range []string{
 		`MaxSimultaneous("group", 2, Random)`, `MaxRate("group", 1000, "1s", OldestFirst)`, `PreferDistinct("group", Random)`,
-		`SelectOnly("group", "a", Fair("company", Random))`,
+		`SelectOnly("group", "a", Fair("company", Fair("user", Random)))`, `Fair("company", Random)`, `OrElse(OldestFirst, Fair("group", Random))`,
 	} {
 		if _, err := reserveBy(t, w, strategy, 1, 0); err != nil {
 			t.Errorf("%s answers %v", strategy, err)

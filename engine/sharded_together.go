@@ -33,6 +33,7 @@ type together struct {
 	keys   []queue.MetaKey
 	rates  []keptRate
 	total  map[queue.MetaEntry]uint32
+	fair   fairShares
 	shards [queue.MaxQueueShards]counted
 
 	waits   sync.Mutex
@@ -56,13 +57,18 @@ type counted struct {
 type crossing struct {
 	keys  []queue.MetaKey // whose chunks in flight are counted, in order
 	rates []strategy.Limit
+	fair  bool // a ledger of all shards says whose turn it is
 }
 
-func (c *crossing) any() bool { return len(c.keys)+len(c.rates) > 0 }
+func (c *crossing) any() bool { return c.counts() || c.fair }
+
+// counts says that the shards have to hear of each other.
+func (c *crossing) counts() bool { return len(c.keys)+len(c.rates) > 0 }
 
 // crossingOf is what a plan counts by other keys than the group.
 func crossingOf(plan *strategy.Plan) (c crossing) {
 	for i := range plan.Branches {
+		c.fair = c.fair || plan.Branches[i].Fair != ""
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
 				switch {
@@ -95,7 +101,10 @@ func (x *together) during(by *crossing, fn func()) (grace queue.Time, err error)
 			x.keys = slices.Sorted(slices.Values(append(slices.Clone(x.keys), key)))
 		}
 	}
-	if grace, err = x.hear(); err == nil && grace == 0 {
+	if by.counts() {
+		grace, err = x.hear()
+	}
+	if err == nil && grace == 0 {
 		fn()
 	}
 	return grace, err

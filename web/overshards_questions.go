@@ -342,8 +342,8 @@ func percentile(c *api.DurationCounts, share float64) int64 {
 
 // Their order is that of the list of one shard, which is by the text of the branch.
 //
-// ledgersOverShards are the Fair blocks in use. A queue of several shards has one only where it selects a single group,
-// so each is in one shard.
+// ledgersOverShards are the Fair blocks in use. What several shards share out has one ledger, and each of them answers
+// with it. What is for a single group is in one shard.
 func ledgersOverShards() joining {
 	return gathered(gathering[api.Page[api.Ledger], api.Ledger]{
 		list:    func(p *api.Page[api.Ledger]) *[]api.Ledger { return &p.Items },

@@ -115,7 +115,7 @@ func TestShardsStrategies(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})
 	made := s.spread(8, 2)
-	for _, strategy := range []string{`Fair("user", Random)`, `MaxRate("user", 2, "1s", OldestFirst)`, `Nonsense(`} {
+	for _, strategy := range []string{`Fair("user", Fair("group", Random))`, `MaxRate("user", 2, "1s", missing=one, OldestFirst)`, `Nonsense(`} {
 		refused := s.refused("POST", queuePath("orders", "/reservations"), request(strategy, 1), http.StatusUnprocessableEntity)
 		for _, below := range []string{"validate", "preview", "explain"} {
 			p := s.refused("POST", queuePath("orders", "/strategies/"+below), map[string]string{"strategy": strategy}, http.StatusUnprocessableEntity)

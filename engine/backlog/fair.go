@@ -41,11 +41,12 @@ type ledgers struct{ views *views }
 // the view and the leaf. Names have eight bits and go round, so that the name of a dropped view is
 // not soon that of another, which would get a refund that is not its own.
 type fairness struct {
-	view   *View
-	name   uint8 // Charge.Ledger
-	leaves []*View
-	root   *division // its one share is there as long as the view
-	undone []*share  // once the view is dropped: those whose tenants still keep their terms
+	view    *View
+	name    uint8 // Charge.Ledger
+	leaves  []*View
+	root    *division // its one share is there as long as the view
+	reports *reports  // to the ledger of several backlogs; nil: there is none
+	undone  []*share  // once the view is dropped: those whose tenants still keep their terms
 }
 
 // Charged returns the charge for the last chunk that Take gave; the zero Charge if the view is not fair.
@@ -317,7 +318,10 @@ func learn(pace *float32, seconds float32) {
 // it was released, or never delivered. Put the chunk back before. A view that is gone, and
 // a tenant that it does not know any more, are no mistake.
 func (l *ledgers) Refund(s *Submission, c Charge) {
-	l.chargesOf(s, c, func(x *share, number uint32) { x.Refund(number, x.of.cost(c.Estimate)) })
+	l.chargesOf(s, c, func(x *share, number uint32) {
+		x.Refund(number, x.of.cost(c.Estimate))
+		x.settled(number, -x.of.cost(c.Estimate), 0)
+	})
 }
 
 // Ended corrects the estimate that was charged for a chunk of the submission, now that it
@@ -332,6 +336,7 @@ func (l *ledgers) Ended(s *Submission, c Charge, heldFor time.Duration) {
 			return
 		}
 		x.Correct(number, x.of.cost(c.Estimate), fair.Time(heldFor))
+		x.settled(number, fair.Time(heldFor)-x.of.cost(c.Estimate), max(heldFor, time.Millisecond))
 		learn(&x.tenants[number].pace, seconds)
 		learn(&x.pace, seconds)
 		x.Expect(number, x.of.cost(x.estimate(number)))
@@ -359,6 +364,7 @@ func (d *division) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Wei
 		for _, x := range d.shares {
 			if number, known := x.numberOf[d.key.byValue[value].number]; known {
 				x.SetWeight(number, w)
+				x.settled(number, 0, 0)
 			}
 		}
 	}

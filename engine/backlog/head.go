@@ -30,14 +30,19 @@ func (h *Head) Before(other *Head, order strategy.Order) bool {
 	return order != strategy.Random && precedes(order, h.Priority, h.ID, other.Priority, other.ID)
 }
 
-// Head is what the view gives next; false: nothing. The view is built, and neither fair nor scored. Like a pick, it
-// moves out of the way what limits hold back, and gives up when it is tired (Allow).
+// Head is what the view gives next; false: nothing. The view is built, and not scored. Of a fair one it only says that
+// there is something. Like a pick, it moves out of the way what limits hold back, and gives up when it is tired
+// (Allow).
 func (b *Backlog) Head(v *View, rnd *rand.Rand) (h Head, ok bool) {
 	if v.state == dropped || b.Rules.Halted() {
 		return h, false
 	}
 	b.Views.touch(v)
-	if v.order == strategy.Random {
+	switch {
+	case v.fair != nil: // TenantHeads says more
+		h.Weight = uint64(v.fair.root.shares[0].Active())
+		return h, h.Weight > 0
+	case v.order == strategy.Random:
 		return v.randomHead(v.most)
 	}
 	_, s, _ := v.chooseNext(v, rnd)

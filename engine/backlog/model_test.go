@@ -32,6 +32,7 @@ type model struct {
 	recounts modelRecount
 	rates    modelRates
 	beside   modelTogether
+	news     map[*View]map[TenantName]TenantNews // to a ledger of several backlogs, by the fair views that told it
 }
 
 type modelSub struct {

@@ -17,6 +17,7 @@ func (ps *paces) of(t *term) *pace {
 	return nil
 }
 
+// add keeps a pace of a term that has none. The list grows up to its place: as many values as the key has terms.
 func (ps *paces) add(p *pace) {
 	if missing := int(p.term.place) + 1 - len(ps.list); missing > 0 {
 		ps.list = append(ps.list, make([]*pace, missing)...)
@@ -33,7 +34,8 @@ func (ps *paces) drop(t *term) {
 	}
 }
 
-// moved is for the last term of the key, which takes the place of one that goes and has no pace.
+// moved is for the last term of the key, which takes the place of one that goes and has no pace. The list ends before
+// the place that is free then, and gives memory back when it has become much shorter than it was.
 func (ps *paces) moved(last *term, to uint32) {
 	if int(last.place) >= len(ps.list) {
 		return
@@ -42,7 +44,8 @@ func (ps *paces) moved(last *term, to uint32) {
 	ps.list = trimmed(ps.list[:last.place])
 }
 
-// each goes through the paces that there are.
+// each goes through the paces that there are, in the order of their places. It depends on the calls only, so that the
+// same calls do the same again. A pace may be dropped while it is shown.
 func (ps *paces) each(yield func(*pace) bool) {
 	for _, p := range ps.list {
 		if p != nil && !yield(p) {

@@ -126,6 +126,7 @@ func (s *share) tell(number uint32, before, after state) {
 	for s != nil && before != after {
 		s.save()
 		t := &s.tenants[number]
+		s.settled(number, 0, 0)
 		t.count(before, ^uint8(0))
 		t.count(after, 1)
 		stood := s.state()
@@ -267,6 +268,9 @@ func (s *share) reuse() {
 // letGo gives up a number's value, and the term unless another view uses it.
 func (s *share) letGo(number uint32) {
 	value := s.tenants[number].value
+	if r := s.of.of.reports; r != nil && s.in == nil {
+		r.leave(number)
+	}
 	s.tenants[number] = tenant{value: none}
 	delete(s.numberOf, value)
 	if v := &s.of.of.view.Values; s.of.key != nil {

@@ -13,6 +13,10 @@ import (
 //
 //	here: a reservation ─► Takes ─► the caller, which knows all backlogs ─► there: TakenElsewhere
 //
+// There is no lock and no clock here, as in the rest of the package. The caller decides when backlogs hear of each
+// other: before each reserve by such a rate, so that no reservation is missed, and from time to time, so that little
+// has to be said at once.
+//
 // A backlog keeps such a rate as long as the caller says so, because it counts what others take also while no frame of
 // its own limits by it. When rates begin to be kept together, the caller has all backlogs say what their values owe
 // (Owed), and tells them the sum or the most of it (Owes).
@@ -36,24 +40,31 @@ type Owed struct {
 // takenMost is of how many values reservations are remembered. If no one asks for them for long, OwnTaken says so.
 const takenMost = 50_000
 
-// holdRates keeps these rates from now on, and no others. began are those that it did not keep before.
+// holdRates keeps these rates from now on, and no others. began are those that it did not keep before. If there is no
+// room for one of them, none begins: the caller would not hear which of the others did.
 func (v *values) holdRates(x *together, limits []strategy.Limit) (began []strategy.Limit, err error) {
 	for _, r := range slices.Clone(x.rates) {
 		if !slices.Contains(limits, r.limit) {
 			v.letRateGo(x, r)
 		}
 	}
+	more := 0
 	for _, l := range limits {
 		if slices.ContainsFunc(x.rates, func(r *rate) bool { return r.limit == l }) {
 			continue
 		}
-		if v.Rates.find(l) == nil && v.Rates.count >= MostRates {
-			v.Rates.refused++
-			return began, tooManyRates(v.Rates.count)
+		if began = append(began, l); v.Rates.find(l) == nil {
+			more++
 		}
+	}
+	if v.Rates.count+more > MostRates {
+		v.Rates.refused++
+		return nil, tooManyRates(v.Rates.count)
+	}
+	for _, l := range began {
 		r := v.acquire(l)
 		r.together = true
-		x.rates, began = append(x.rates, r), append(began, l)
+		x.rates = append(x.rates, r)
 	}
 	return began, nil
 }
@@ -72,7 +83,8 @@ func (v *values) letRateGo(x *together, r *rate) {
 	v.released(r)
 }
 
-// noteTaken remembers a reservation of a value with such a rate.
+// noteTaken remembers a reservation of a value with such a rate. Only real ones come here: what a lookahead takes is
+// given back, and no one else is to hear of it.
 func (x *together) noteTaken(t *term) {
 	if len(x.taken) >= takenMost {
 		clear(x.taken)
@@ -117,7 +129,8 @@ func (r *rate) takenElsewhere(x *Takes) {
 	r.owe(x.Value, min(max(was, at)+count*of.apart, max(was, at+of.most)))
 }
 
-// stands is the tempo of a value and its theoretical arrival time.
+// stands is the tempo of a value and its theoretical arrival time. It makes no pace, as most values of which others
+// report something owe nothing by then.
 func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
 	if t := r.key.byValue[value]; t != nil {
 		if p := r.paces.of(t); p != nil {

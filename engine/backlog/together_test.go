@@ -25,6 +25,7 @@ func (m *model) together() {
 		m.rate()
 	}
 	m.rateElsewhere()
+	m.shareTogether()
 	fresh, _, err := m.b.Values.CountTogether(7, Together{[]queue.MetaKey{"a", "b"}, x.rates})
 	if err != nil {
 		m.fatalf("counting together: %v", err)
@@ -60,6 +61,39 @@ func (m *model) alone() {
 		m.b.Values.countAlone()
 	}
 	m.beside = modelTogether{}
+}
+
+// shareTogether holds what fair views tell another ledger against how their tenants stand.
+func (m *model) shareTogether() {
+	if m.news == nil {
+		m.news = map[*View]map[TenantName]TenantNews{}
+	}
+	for i := range m.branches {
+		v := m.b.Views.byKey[m.branches[i].Key()]
+		if v == nil || v.fair == nil || v.fair.root.nests || !v.Built() {
+			continue
+		}
+		if v.ShareTogether(7, m.r.IntN(10) == 0) {
+			m.news[v] = map[TenantName]TenantNews{}
+		}
+		for _, t := range v.News(nil) {
+			if t.Settled, t.Held, t.Ended = 0, 0, 0; t.Offers || t.Gated {
+				m.news[v][t.TenantName] = t
+			} else {
+				delete(m.news[v], t.TenantName)
+			}
+		}
+		known, x := map[TenantName]TenantNews{}, v.fair.root.shares[0]
+		for number := range x.tenants {
+			if state := x.tenants[number].state(); state != gone {
+				name := x.nameOf(uint32(number))
+				known[name] = TenantNews{TenantName: name, Offers: state == offering, Gated: state == gated, Weight: x.Info(uint32(number)).Weight}
+			}
+		}
+		if !maps.Equal(known, m.news[v]) {
+			m.fatalf("%s told %v, and its tenants are %v", v.key, m.news[v], known)
+		}
+	}
 }
 
 // rate has more rates kept together. None is let go: the caller does that only when it owes nothing any more.
@@ -199,5 +233,21 @@ func TestCountsAreSaidAgain(t *testing.T) {
 	}
 	if n := b.Values.Counts("k", queue.IntValue(1))[strategy.Simultaneous]; n != 1 {
 		t.Errorf("%d chunks are counted as in flight after another whole began, want 1", n)
+	}
+}
+
+// If there are too many rates, none of a call is kept, and the refusal is counted.
+func TestNoRoomForRatesKeptTogether(t *testing.T) {
+	t.Parallel()
+	b := New()
+	var limits []strategy.Limit
+	for i := range MostRates + 1 {
+		limits = append(limits, rateOf("a", uint32(i+1), time.Second, 1))
+	}
+	if _, began, err := b.Values.CountTogether(1, Together{Rates: limits}); err == nil || len(began) > 0 || b.Values.Rates.Stats().Refused != 1 {
+		t.Errorf("%d rates of %d began, %v", len(began), len(limits), err)
+	}
+	if _, began, err := b.Values.CountTogether(1, Together{Rates: limits[1:]}); err != nil || len(began) != MostRates {
+		t.Errorf("%d rates of %d began, %v", len(began), MostRates, err)
 	}
 }

@@ -151,7 +151,7 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 // nothing has the caller wait, or says why there is nothing. The mutex is held.
 func (p *picked) nothing(s *Shard, q *machine.Request, now queue.Time) {
 	switch {
-	case q.Turn != nil:
+	case q.Turn != nil && !q.Turn.Why:
 		p.empty = new(machine.Reserved) // other shards may have something: why not is asked when none has
 	case q.Wait > 0:
 		p.waiter = s.waiters.Park(q)
@@ -273,16 +273,15 @@ func (l *Listening) Stop() {
 // waits in this shard from then on; nil: no call does.
 func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan,
 	listening *Listening) (heads []backlog.Head, err error) {
-	for again := true; err == nil && again; {
-		s.mu.held(func() {
-			heads, again, err = look(ctx, s, plan)
-			if listening != nil && err == nil && !again && nothingIn(heads) {
-				listening.Request.Asks = true
-				w := s.waiters.ParkAt(&listening.Request, listening.Signs)
-				listening.parked = append(listening.parked, func() { s.mu.held(func() { s.waiters.Unpark(w) }) })
-			}
-		})
-	}
+	err = overViews(ctx, s, plan, func(views []*backlog.View) (again bool) {
+		heads, again = machine.Heads(s.m, views)
+		if listening != nil && !again && nothingIn(heads) {
+			listening.Request.Asks = true
+			w := s.waiters.ParkAt(&listening.Request, listening.Signs)
+			listening.parked = append(listening.parked, func() { s.mu.held(func() { s.waiters.Unpark(w) }) })
+		}
+		return again
+	})
 	return heads, err
 }
 
@@ -290,23 +289,32 @@ func nothingIn(heads []backlog.Head) bool {
 	return !slices.ContainsFunc(heads, func(h backlog.Head) bool { return h != backlog.Head{} })
 }
 
-// look is one hold of the mutex of Heads; again: it has to go on. The mutex is held.
-func look(ctx context.Context, s *Shard, plan *strategy.Plan) (heads []backlog.Head, again bool, err error) {
+// overViews calls fn with the views of a plan and the mutex held, as soon as they are built, until fn says that it is
+// not to be called again.
+func overViews(ctx context.Context, s *Shard, plan *strategy.Plan, fn func([]*backlog.View) (again bool)) (err error) {
+	for again := true; err == nil && again; {
+		s.mu.held(func() { again, err = overViewsOnce(ctx, s, plan, fn) })
+	}
+	return err
+}
+
+// overViewsOnce is one hold of the mutex. The mutex is held.
+func overViewsOnce(ctx context.Context, s *Shard, plan *strategy.Plan,
+	fn func([]*backlog.View) (again bool)) (again bool, err error) {
 	now := s.now()
 	if err := s.handsOut(now); err != nil {
-		return nil, false, err
+		return false, err
 	}
 	views, unbuilt, err := machine.Admitted(s.m, plan)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
 	if unbuilt != nil {
-		return nil, true, s.Views.Build(ctx, s.m.Backlog, unbuilt)
+		return true, s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
 	if s.alarm.advance() {
 		s.waiters.Serve(now)
 	}
 	s.m.Seed(s.options.Seed())
-	heads, again = machine.Heads(s.m, views)
-	return heads, again, nil
+	return fn(views), nil
 }

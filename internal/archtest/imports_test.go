@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"engine/measure":                        {},
 	"engine/durations":                      {"engine/queue", "sdk/api"},
 	"engine/forecast":                       {},
-	"engine/merge":                          {"engine/backlog", "engine/queue", "engine/shard/machine", "engine/strategy"},
+	"engine/merge":                          {"engine/backlog", "engine/fair", "engine/queue", "engine/shard/machine", "engine/strategy"},
 	"engine/locks":                          {},
 	"engine/marks":                          {},
 	"engine/fair/gps":                       {}, // for tests and benchmarks

@@ -77,23 +77,28 @@ func lagClasses() []api.LagClass {
 	return classes
 }
 
-// mostMembers is how many tenants one question looks at.
+// MostMembers is how many tenants one question looks at.
 // Beyond that the answer says that it is not whole, and its sums are of the part that was looked at.
-const mostMembers = 200_000
+const MostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch.
 // The id is a hash of the branch and the block's number in it, so a link to a ledger stays good while strategies
 // have that branch, also over a restart.
 func ledgers(m *machine.Machine) (list []ledger) {
 	m.Backlog.Ledgers.Divisions(func(d backlog.Division) {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(d.Branch)) // never fails
-		list = append(list, ledger{Division: d, id: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
+		list = append(list, ledger{Division: d, id: LedgerID(d.Branch, d.Number)})
 	})
 	slices.SortStableFunc(list, func(a, b ledger) int {
 		return cmp.Or(cmp.Compare(a.Branch, b.Branch), a.Number-b.Number)
 	})
 	return list
+}
+
+// LedgerID is the id of a Fair block: of a branch with this text, the block of this number in it.
+func LedgerID(branch string, number int) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(branch)) // never fails
+	return strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(number)
 }
 
 // Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use
@@ -127,7 +132,7 @@ func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.M
 			l.Add(&m.Tenant)
 			fn(m)
 		})
-		if whole || met >= mostMembers {
+		if whole || met >= MostMembers {
 			return 0, machine.LookMost
 		}
 		return 1, machine.LookMost
@@ -138,11 +143,9 @@ func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.M
 // Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. The
 // sums are over all that were looked at: of a ledger that is at one place the lags add up
 // to 0, when no one reserves meanwhile. found is false when no ledger in use has the id.
-// The list is kept sorted and short while it is filled: a ledger may have many more tenants than anyone reads.
 func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (
 	sums api.LedgerTenants, found bool, err error) {
 	var l ledger
-	var list []seated
 	err = ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
 		all := ledgers(m)
 		i := slices.IndexFunc(all, func(l ledger) bool { return l.id == id })
@@ -154,34 +157,60 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 	if err != nil || !found {
 		return sums, found, err
 	}
-	sums.MostBehind, sums.MostAhead, sums.Lags = math.Inf(-1), math.Inf(1), lagClasses()
-	sums.Whole, err = ins.members(ctx, &l, func(m *backlog.Member) {
-		sums.Tenants++
-		sums.Received += m.Received
-		sums.Entitled += m.Entitled
-		sums.Lag += m.Lag
-		class, _ := slices.BinarySearch(lagBounds[:], m.Lag)
-		sums.Lags[class].Tenants++
-		sums.MostBehind, sums.MostAhead = max(sums.MostBehind, m.Lag), min(sums.MostAhead, m.Lag)
-		if only != nil && (!m.HasValue || m.Value != *only) {
-			return
-		}
-		at, _ := slices.BinarySearchFunc(list, m.Tenant,
-			func(a seated, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
-		if at < most {
-			list = slices.Insert(list, at, seated{m.Tenant, m.Around()})
-			list = list[:min(most, len(list))]
-		}
-	})
+	listed := NewListed(order, only, most)
+	whole, err := ins.members(ctx, &l, func(m *backlog.Member) { listed.Add(&m.Tenant, m.Around) })
+	return listed.Answer(l.api(), whole), true, err
+}
+
+// Listed are the tenants of a ledger that an answer lists, and the sums of all.
+// The list is kept sorted and short while it is filled: a ledger may have many more tenants than anyone reads.
+type Listed struct {
+	order LedgerOrder
+	only  *queue.MetaValue
+	most  int
+	sums  api.LedgerTenants
+	list  []seated
+}
+
+// NewListed lists up to `most` tenants in this order, all or those of one value.
+func NewListed(order LedgerOrder, only *queue.MetaValue, most int) *Listed {
+	return &Listed{order: order, only: only, most: most,
+		sums: api.LedgerTenants{MostBehind: math.Inf(-1), MostAhead: math.Inf(1), Lags: lagClasses()}}
+}
+
+// Add counts a tenant, and lists it if it is one of the first. around says inside of which tenants it is.
+func (x *Listed) Add(t *backlog.Tenant, around func() []backlog.Tenant) {
+	sums := &x.sums
+	sums.Tenants++
+	sums.Received += t.Received
+	sums.Entitled += t.Entitled
+	sums.Lag += t.Lag
+	class, _ := slices.BinarySearch(lagBounds[:], t.Lag)
+	sums.Lags[class].Tenants++
+	sums.MostBehind, sums.MostAhead = max(sums.MostBehind, t.Lag), min(sums.MostAhead, t.Lag)
+	if x.only != nil && (!t.HasValue || t.Value != *x.only) {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(x.list, *t,
+		func(a seated, b backlog.Tenant) int { return x.order.compare(&a.Tenant, &b) })
+	if at < x.most {
+		x.list = slices.Insert(x.list, at, seated{*t, around()})
+		x.list = x.list[:min(x.most, len(x.list))]
+	}
+}
+
+// Answer is the answer about a ledger. whole says that it has no other tenants.
+func (x *Listed) Answer(of api.Ledger, whole bool) api.LedgerTenants {
+	sums := &x.sums
 	if sums.Tenants == 0 {
 		sums.MostBehind, sums.MostAhead = 0, 0
 	}
-	sums.Ledger, sums.Items = l.api(), make([]api.LedgerTenant, len(list))
-	for i := range list {
-		sums.Items[i] = list[i].api()
+	sums.Whole, sums.Ledger, sums.Items = whole, of, make([]api.LedgerTenant, len(x.list))
+	for i := range x.list {
+		sums.Items[i] = x.list[i].api()
 	}
-	sums.Sentence = fairness(&sums)
-	return sums, true, err
+	sums.Sentence = fairness(sums)
+	return *sums
 }
 
 // fairness says in one sentence how far tenants are from their due.

@@ -56,10 +56,12 @@ func (q *Request) LookAt(present func() time.Time) time.Time {
 func (q *Request) Rechecks() bool { return q.Numbered || Scores(q.Plan) }
 
 // Turn is how far a shard may be taken from before the turn passes to another shard of its queue.
-// The plan has one branch then. At most one of the two is set.
+// The plan has one branch then. At most one of Bound, Weight and Tenant is set.
 type Turn struct {
-	Bound  *backlog.Head // of an ordered branch: what comes first in the other shards
-	Weight uint64        // of a Random one: what the shard was weighed with
+	Bound  *backlog.Head       // of an ordered branch: what comes first in the other shards
+	Weight uint64              // of a Random one: what the shard was weighed with
+	Tenant *backlog.TenantTurn // of a Fair one
+	Why    bool                // nothing is taken: only the reason is asked for why there is nothing
 }
 
 // Reserved is its answer. Waited is how long the call waited for work. The other fields
@@ -197,6 +199,10 @@ func takeOf(m *Machine, q *Request, view *backlog.View) (sub *backlog.Submission
 	switch {
 	case q.Turn == nil:
 		return m.Backlog.Take(view, m.Rnd)
+	case q.Turn.Why:
+		return nil, 0, false
+	case q.Turn.Tenant != nil:
+		return m.Backlog.TakeTenant(view, q.Turn.Tenant, m.Rnd)
 	case q.Turn.Bound != nil:
 		return m.Backlog.TakeWithin(view, q.Turn.Bound, m.Rnd)
 	case q.Turn.Weight > 0:
