@@ -42,7 +42,7 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 		return bringing{}, err
 	}
 	for i := range in {
-		items[i].Insert = x.inserts.list(c, in[i].Insert)
+		items[i].Insert = x.inserts.list(c, in[i].Insert, new(insertManyCall))
 		for n := range items[i].Insert {
 			if err := items[i].Insert[n].Err; err != nil {
 				b.end()

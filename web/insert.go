@@ -57,6 +57,7 @@ type inserting struct {
 	lines   *lines // how many of them a failing call may write
 
 	calls pool[insertCall]
+	many  pool[insertManyCall]
 }
 
 // routes are the part of the table about inserts.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,7 +55,8 @@ func (x *inserting) insertMany(c echo.Context) error {
 		return err
 	}
 	defer x.bodies.free(body)
-	var request wire.InsertManyRequest
+	many := x.many.take()
+	request := &many.request
 	if media == contentLines {
 		err = request.DecodeLines(body.b)
 	} else {
@@ -71,7 +73,7 @@ func (x *inserting) insertMany(c echo.Context) error {
 		return err
 	}
 	defer done()
-	list := x.list(c, request.Submissions)
+	list := x.list(c, request.Submissions, many)
 	q, err := x.engine.Work(c.Param("queue"))
 	if err != nil {
 		return err
@@ -105,7 +107,30 @@ func (x *inserting) insertMany(c echo.Context) error {
 	}
 	x.traceMany(c, list)
 	sayDurability(c, q)
-	return x.answerMany(c, list)
+	err = x.answerMany(c, list)
+	x.freeMany(many)
+	return err
+}
+
+// insertManyCall is the memory of an insert of many. It is kept for the next only when the call went well: after an
+// error, someone may still look at what was asked. Clients make such calls of the inserts of a busy program: tens of
+// submissions each, thousands of times a second.
+type insertManyCall struct {
+	request wire.InsertManyRequest
+	asked   []queue.NewSubmission
+	list    []queue.Insertion
+}
+
+// freeMany keeps the memory of an ordinary call, and nothing of what was in it. A result that stayed would count as
+// that of the next call's submission at its place, and a content would keep a body in memory.
+func (x *inserting) freeMany(many *insertManyCall) {
+	if max(cap(many.list), cap(many.request.Submissions)) > keepItems {
+		return
+	}
+	clear(many.request.Submissions)
+	clear(many.asked)
+	clear(many.list)
+	x.many.Put(many)
 }
 
 // answerOf is about how many bytes the answer to an insert of many has.
@@ -119,10 +144,11 @@ func answerOf(list []queue.Insertion) (bytes int) {
 // list is what the engine is asked for. What is wrong with one is its Err.
 // One insertCall decodes them all, one after another. newSubmission copies what the engine keeps, and inline
 // contents point into the body, which stays.
-func (x *inserting) list(c echo.Context, submissions [][]byte) []queue.Insertion {
+func (x *inserting) list(c echo.Context, submissions [][]byte, many *insertManyCall) []queue.Insertion {
 	var call insertCall // of its own: what is decoded last does not replace what came before
-	asked := make([]queue.NewSubmission, len(submissions))
-	list := make([]queue.Insertion, len(submissions))
+	many.asked = slices.Grow(many.asked[:0], len(submissions))[:len(submissions)]
+	many.list = slices.Grow(many.list[:0], len(submissions))[:len(submissions)]
+	asked, list := many.asked, many.list
 	for i, text := range submissions {
 		list[i].New = &asked[i]
 		if err := call.request.DecodeNext(text); err != nil {

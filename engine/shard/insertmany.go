@@ -525,7 +525,7 @@ func (s *Shard) Repeated(ctx context.Context, in *queue.Insertion) {
 
 // inserted is the submission as it was at the moment of its insert: what the first answer says.
 func inserted(op *journal.Insert, queueName string) queue.Submission {
-	r := machine.NewRecord(op)
+	r := machine.RecordOf(op)
 	sub := r.Info(queueName, op.Meta, op.Chunks)
 	if op.After != nil {
 		sub.WaitsFor = op.After.IDs

@@ -167,8 +167,21 @@ func (k *Keys) Oldest() (at queue.Time, any bool) {
 	return k.slots[0].last, true
 }
 
-// Put writes keys, which are in the order of their inserts, durably. It may change the
-// order of the list. A key that was written with the same submission before is not written
+// byPage is a list of keys in the order of their pages, and within a page in the order of the list.
+func byPage(slot int64, list []checkpoint.Key) []checkpoint.Key {
+	order, sorted := make([]uint64, len(list)), make([]checkpoint.Key, len(list))
+	for i := range list {
+		order[i] = uint64(keyPageOf(slot, list[i].Hash))<<32 | uint64(i)
+	}
+	slices.Sort(order)
+	for i, at := range order {
+		sorted[i] = list[uint32(at)]
+	}
+	return sorted
+}
+
+// Put writes keys, which are in the order of their inserts, durably.
+// A key that was written with the same submission before is not written
 // again while its slot is being filled: after an error the whole list can be put again.
 func (k *Keys) Put(ctx context.Context, list []checkpoint.Key) error {
 	k.writing.Lock()
@@ -182,10 +195,7 @@ func (k *Keys) Put(ctx context.Context, list []checkpoint.Key) error {
 		for n < len(list) && slot.count+n < k.slotKeys && slot.takes(list[n].At) {
 			n++
 		}
-		slices.SortStableFunc(list[:n], func(a, b checkpoint.Key) int {
-			return cmp.Compare(keyPageOf(slot.n, a.Hash), keyPageOf(slot.n, b.Hash))
-		})
-		for some := range slices.Chunk(list[:n], keysAtOnce) {
+		for some := range slices.Chunk(byPage(slot.n, list[:n]), keysAtOnce) {
 			if err := k.fill(ctx, slot, some); err != nil {
 				return wrap("put keys", err)
 			}

@@ -229,3 +229,30 @@ func TestSalvagedKeys(t *testing.T) {
 	_, err = Verify(context.Background(), to, func(d sqlitedb.Damage) { t.Errorf("the salvaged file: %+v", d) })
 	must(t, err)
 }
+
+// Keys are put page by page, and within a page in the order of their inserts.
+func TestKeysByPage(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	list := make([]checkpoint.Key, 50_000)
+	for i := range list {
+		binary.BigEndian.PutUint64(list[i].Hash[:], rnd.Uint64())
+		list[i].At = queue.Time(i)
+	}
+	const slot = 1 << 40
+	sorted := byPage(slot, list)
+	seen := map[queue.Time]bool{}
+	for i := range sorted {
+		seen[sorted[i].At] = true
+		if i == 0 {
+			continue
+		}
+		before, page := keyPageOf(slot, sorted[i-1].Hash), keyPageOf(slot, sorted[i].Hash)
+		if before > page || before == page && sorted[i-1].At > sorted[i].At {
+			t.Fatalf("key %d of page %d comes after key %d of page %d", sorted[i].At, page, sorted[i-1].At, before)
+		}
+	}
+	if len(seen) != len(list) {
+		t.Errorf("%d of %d keys are there", len(seen), len(list))
+	}
+}

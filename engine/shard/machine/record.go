@@ -162,7 +162,13 @@ func (r *Record) Details() *details {
 
 // NewRecord is a submission as it is inserted.
 func NewRecord(s *journal.Insert) *Record {
-	r := &Record{
+	r := RecordOf(s)
+	return &r
+}
+
+// RecordOf is NewRecord for one that is looked at and forgotten: it need not be on the heap.
+func RecordOf(s *journal.Insert) Record {
+	r := Record{
 		ID: s.ID, Seq: s.Seq, Chunks: s.Chunks, Inline: s.Inline, Attached: s.Attachment,
 		Priority: s.Priority, Prefix: s.Prefix, Holds: reserver.NewList(),
 	}
