@@ -226,6 +226,7 @@ func (m *merging) turnAll(b int) {
 	got, heads := m.askAll(b)
 	for i := range m.turns {
 		t := &m.turns[i]
+		before := m.heads[b][t.Shard]
 		switch {
 		case m.room() == 0:
 			return
@@ -234,9 +235,10 @@ func (m *merging) turnAll(b int) {
 		default:
 			m.look(t.Shard)
 		}
-		// One that gave nothing although its head came first is left out. Something holds it back that heads do not show,
-		// such as the grace after a restart.
-		if m.mute[t.Shard] || got[i] == 0 && t.Weight == 0 {
+		// One that gave nothing although its head came first, and still does, is left out. Something holds it back that heads
+		// do not show, such as the grace after a restart. If the head is another one now, the old one was taken by another
+		// call, or has reached a limit that counts the other shards: then its turn comes with the new head.
+		if m.mute[t.Shard] || got[i] == 0 && t.Weight == 0 && m.heads[b][t.Shard] == before {
 			m.heads[b][t.Shard] = backlog.Head{}
 		}
 	}

@@ -345,3 +345,29 @@ func TestWaitForGroupThatIsNew(t *testing.T) {
 		}
 	}
 }
+
+// A shard is asked for what comes next when the head that it showed has reached a limit meanwhile, by a chunk of another shard.
+func TestHeadAtItsLimitKeepsNoShardBack(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 2)
+	defer closed(t, e)
+	if err := errors.Join(w.(*Sharded).place([]string{"a"}, 1), w.(*Sharded).place([]string{"b"}, 2)); err != nil {
+		t.Fatal(err)
+	}
+	put := func(group, user string, priority int64) queue.SubmissionID {
+		return put1(t, w, queue.NewSubmission{Group: group, Priority: priority, Meta: queue.Meta{{Key: "user", Value: queue.StringValue(user)}}}).ID
+	}
+	want := []queue.SubmissionID{put("a", "x", 9), 0, 0}
+	put("b", "x", 8)
+	want[1], want[2] = put("a", "z", 6), put("b", "y", 3) // the other shard has nothing before z
+	put("a", "w", 2)
+	got := takenBy(t, w, `MaxSimultaneous("user", 1, CustomPriority)`, 3)
+	if len(got) != 3 {
+		t.Fatalf("%d chunks, want those of %v", len(got), want)
+	}
+	for i := range want {
+		if got[i].Token.Submission != want[i] {
+			t.Errorf("chunk %d is of %d, want %d", i, got[i].Token.Submission, want[i])
+		}
+	}
+}
