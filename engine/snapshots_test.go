@@ -19,8 +19,14 @@ import (
 // snapshotted is an engine whose stores are copied often.
 func snapshotted(t *testing.T, dir, snapshots string) *Engine {
 	t.Helper()
+	return snapshottedEvery(t, dir, snapshots, 512<<10)
+}
+
+// snapshottedEvery makes a snapshot after so many bytes, or after each checkpoint if there are less than none.
+func snapshottedEvery(t *testing.T, dir, snapshots string, bytes int64) *Engine {
+	t.Helper()
 	e, err := Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, BallastBytes: -1, CheckpointBytes: 128 << 10,
-		SnapshotDir: snapshots, SnapshotBytes: 512 << 10})
+		SnapshotDir: snapshots, SnapshotBytes: bytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +158,11 @@ func TestStoresAreMadeAgain(t *testing.T) {
 		}
 	}
 	of := len(e.Queues())
+	closed(t, e)
+	e = snapshottedEvery(t, dir, snapshots, -1) // a close may have left a copy that no op names: the next snapshot removes it
 	closedWhole(t, e)
 	files := keptSnapshots(t, snapshots)
-	if len(files) == 0 || len(files) > of {
+	if len(files) != of {
 		t.Errorf("%d copies are kept of %d queues: %v", len(files), of, files)
 	}
 	for _, name := range files {
