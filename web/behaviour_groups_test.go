@@ -383,3 +383,59 @@ func TestBehaviour121LimitOverShards(t *testing.T) {
 		})
 	}
 }
+
+// Fair shares out the chunks of four shards of one node, a rate counts the reservations of all of them, and so does a limit in percent.
+// The lists of ledgers show what each user received in all shards. Over several nodes these strategies are refused.
+func TestBehaviourSharesAndRatesOverShards(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.queue("orders", api.QueueSettingsInput{Shards: new(uint8(4))})
+	if *nodeCount > 1 {
+		for _, strategy := range []string{`Fair("user", Random)`, `MaxRate("user", 2, "1h", Random)`, `MaxSimultaneous("user", "10%", Random)`} {
+			s.refused("POST", queuePath("orders", "/reservations"), request(strategy, 1), http.StatusUnprocessableEntity)
+		}
+		return
+	}
+	put := func(group, user string, chunks int) {
+		s.do("POST", queuePath("orders", "/submissions"), fmt.Sprintf(`{"group":%q,"meta":{"user":%q},"chunks":{"count":%d,"prefix":"x/"}}`,
+			group, user, chunks), http.StatusCreated, nil)
+	}
+	put("large", "heavy", 300) // in one shard
+	for i := range 16 {
+		put(fmt.Sprint("g", i), "light", 5)
+	}
+	counts := map[string]int{}
+	take := func(strategy string, most int) (n int) {
+		got := s.reserve("orders", request(strategy, most)).Reservations
+		for i := range got {
+			counts[got[i].Meta["user"].Text()]++
+		}
+		return len(got)
+	}
+	for _, most := range []int{1, 1, 7, 1, 30} {
+		take(`Fair("user", OldestFirst)`, most)
+	}
+	if counts["heavy"] != 20 || counts["light"] != 20 {
+		t.Errorf("of 40 chunks, the users got %v", counts)
+	}
+	var ledgers api.Page[api.Ledger]
+	s.do("GET", queuePath("orders", "/ledgers"), nil, http.StatusOK, &ledgers)
+	if len(ledgers.Items) != 1 || ledgers.Items[0].Active != 2 {
+		t.Fatalf("the ledgers are %+v", ledgers.Items)
+	}
+	var tenants api.LedgerTenants
+	s.do("GET", queuePath("orders", "/ledgers/"+ledgers.Items[0].ID), nil, http.StatusOK, &tenants)
+	if tenants.Received != 40 || len(tenants.Items) != 2 || tenants.Items[0].Received != 20 || tenants.Lag != 0 {
+		t.Errorf("the ledger says %+v", tenants)
+	}
+	if n := take(`MaxRate("user", 3, "1h", burst=3, Random)`, 50); n != 6 {
+		t.Errorf("a rate of three let %d chunks of two users pass", n)
+	}
+	if n := take(`MaxRate("user", 3, "1h", burst=3, Random)`, 50); n != 0 {
+		t.Errorf("%d chunks more passed the rate", n)
+	}
+	// 46 chunks are in flight, and 54 are asked for: a quarter is 25, of which each user has 23
+	if n := take(`MaxSimultaneous("user", "25%", Random)`, 54); n != 4 {
+		t.Errorf("a limit of 25 chunks, where each of two users has 23, let %d pass", n)
+	}
+}
