@@ -4,10 +4,10 @@ package engine
 // reservations itself, and hears of those of the others (package backlog, together_rates.go).
 //
 //	a reserve by the rate ─► all shards know all ─► take ─► the others hear of it ─► the next reserve
-//	other reserves        ─► the others hear of them before the next reserve by the rate, or after hearEvery
+//	other reserves        ─► the others hear of them before the next reserve by the rate, or after hearOfRates
 //
 // So no rate is exceeded. A shard counts the reservations of the others when it hears of them, so it may hold a value back
-// for a moment longer: by hearEvery at most.
+// for a moment longer: by hearOfRates at most.
 //
 // A shard that restarts knows nothing of what happened before. Its values count as if they had used their burst, in all
 // shards, as on a queue of one shard.

@@ -232,6 +232,10 @@ func (x *together) tell(i int, q *Queue) error {
 // hearEvery is how soon a call that waits learns that another shard has less in flight.
 const hearEvery = 10 * time.Millisecond
 
+// hearOfRates is how soon a shard learns what others have given of values with a rate, when no call asks. A reserve by
+// the rate makes them hear at once, so this only bounds what is to be heard then, and for how long it holds a value back.
+const hearOfRates = 100 * time.Millisecond
+
 // wait has the shards hear of each other while a call waits. The caller calls the result when its wait is over.
 func (x *together) wait() (over func()) {
 	x.listening(func() { x.waiting++ })
@@ -250,11 +254,13 @@ func (x *together) listening(change func()) {
 
 // keepHearing ends soon after the last call that waits, and when no rate is kept any more.
 func (x *together) keepHearing() {
-	tick := time.NewTicker(hearEvery)
-	defer tick.Stop()
-	for x.hears() {
+	for {
+		every := x.hears()
+		if every == 0 {
+			return
+		}
 		x.hearAlone()
-		<-tick.C
+		time.Sleep(every)
 	}
 }
 
@@ -268,10 +274,16 @@ func (x *together) hearAlone() {
 	}
 }
 
-// hears says whether there is a reason to hear, and notes that no one hears any more if there is none.
-func (x *together) hears() bool {
+// hears is how often to hear; 0: no more, which it notes.
+func (x *together) hears() (every time.Duration) {
 	x.waits.Lock()
 	defer x.waits.Unlock()
-	x.hearing = x.waiting > 0 || x.paced
-	return x.hearing
+	switch {
+	case x.waiting > 0:
+		return hearEvery
+	case x.paced:
+		return hearOfRates
+	}
+	x.hearing = false
+	return 0
 }

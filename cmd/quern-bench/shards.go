@@ -137,6 +137,10 @@ func reserveShards(ctx context.Context, r *run, scale shardScale) error {
 		{name: "or_else_absent", strategy: `OrElse(SelectOnly("company", 1000000, OldestFirst), OldestFirst)`},
 		{name: "max_simultaneous_group", strategy: `MaxSimultaneous("group", 1000, OldestFirst)`},
 		{name: "prefer_distinct_group", strategy: `PreferDistinct("group", OldestFirst)`},
+		{name: "max_simultaneous", strategy: `MaxSimultaneous("company", 1000, OldestFirst)`},
+		{name: "max_simultaneous_percent", strategy: `MaxSimultaneous("company", "90%", OldestFirst)`},
+		{name: "max_rate", strategy: `MaxRate("company", 1000000, "1s", burst=1000000, OldestFirst)`},
+		{name: "fair", strategy: `Fair("company", OldestFirst)`},
 		{name: "one_group", strategy: fmt.Sprintf(`SelectOnly("group", %q, OldestFirst)`, scale.groupName(0))},
 	} {
 		got, err := b.time(ctx, scale.timing, c)
