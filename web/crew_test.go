@@ -91,7 +91,7 @@ func newCrew(t testing.TB, seed uint64) *crew {
 		t.Fatal(database.err)
 	}
 	sum := sha256.Sum256([]byte(t.TempDir()))
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: defaultPatience().header / 2}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &crew{TB: t, url: database.server.URL(), schema: "t" + hex.EncodeToString(sum[:8]), next: transport, draws: draws}
 }

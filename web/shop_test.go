@@ -61,7 +61,8 @@ func newShopWith(t testing.TB, base time.Time, staged func(*shop, *prometheus.Re
 			t.Logf("seed %d", seed)
 		}
 	})
-	transport := &http.Transport{MaxIdleConnsPerHost: 2000}
+	// The server closes connections that were opened and not used for a while. A request that is just being sent on such a one fails.
+	transport := &http.Transport{MaxIdleConnsPerHost: 2000, IdleConnTimeout: defaultPatience().header / 2}
 	t.Cleanup(transport.CloseIdleConnections)
 	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}, base: base, staged: staged}
 	s.draws.Store(seed)

@@ -60,7 +60,7 @@ func newValidating(t testing.TB, s *Server) *validating {
 	if documented.router == nil {
 		t.Fatal("another test could not read the document")
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: defaultPatience().header / 2}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &validating{t: t, router: documented.router, next: transport}
 }
