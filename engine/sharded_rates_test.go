@@ -296,3 +296,23 @@ func TestRateCountsWhatAShardMissed(t *testing.T) {
 		t.Errorf("%d more were taken when the other shard served again", n)
 	}
 }
+
+// When no shard serves any more, as the queue was deleted, nothing goes on hearing for its rates.
+func TestHearingEndsWithTheShards(t *testing.T) {
+	t.Parallel()
+	clock := clockAt(1_700_000_000_000)
+	e, w := openShardedAt(t, t.TempDir(), 2, clock.std)
+	defer closed(t, e)
+	if n := len(takenBy(t, w, `MaxRate("user", 6, "1m", Random)`, 1)); n != 0 {
+		t.Fatalf("%d were taken", n)
+	}
+	if err := e.DeleteQueue(t.Context(), shardedName, false); err != nil {
+		t.Fatal(err)
+	}
+	counts := w.(*Sharded).counts
+	for hearing := true; hearing; time.Sleep(time.Millisecond) {
+		counts.waits.Lock()
+		hearing = counts.hearing
+		counts.waits.Unlock()
+	}
+}

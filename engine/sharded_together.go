@@ -269,7 +269,9 @@ func (x *together) hearAlone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.letGo()
-	if _, err := x.hear(); err != nil { // a call finds that by itself
+	all, _ := x.s.shards()
+	serves := slices.ContainsFunc(all, func(q *Queue) bool { return q != nil })
+	if _, err := x.hear(); err != nil || !serves { // a call finds that by itself
 		x.listening(func() { x.paced = false })
 	}
 }
