@@ -29,7 +29,7 @@ type completion struct {
 	pending func() *commit.Commit // of the writer
 	scratch scratch
 	list    []journal.Completed
-	waits   *commit.Set
+	waits   commit.Set
 	decided bool // result is that of the chunk; else its inserts were refused
 	result  queue.Result
 }
@@ -40,7 +40,8 @@ type inserting []*insertCall
 // complete decides and encodes a completion with the inserts that it brings.
 func (l *inserting) complete(ctx context.Context, s *Shard, item *queue.CompleteItem, waits *commit.Set) (
 	queue.Result, error) {
-	f := &completion{item: item, pending: s.writer.pending, waits: waits}
+	f := &completion{item: item, pending: s.writer.pending}
+	defer func() { waits.Join(&f.waits) }() // f is on the heap, and the set of a call without inserts need not be
 	f.scratch.check(s.options.Key, s.options.Born, []queue.CompleteItem{*item})
 	if s.full.Load() { // what finishes work goes on, and what inserts does not
 		worth := false

@@ -22,10 +22,14 @@ type Percents struct {
 // PlanNow is a plan with a number in place of each percentage, for a call for so many chunks. The number is of the
 // chunks that are in flight or that someone asks for: calls that wait count, too. Without these, a fleet that waits for
 // work of one value would never get more of it than a call asks for.
-func (p *Percents) PlanNow(plan *strategy.Plan, asked int) (now *strategy.Plan) {
+func (p *Percents) PlanNow(plan *strategy.Plan, asked int) *strategy.Plan {
 	if !plan.Percents() {
 		return plan
 	}
+	return p.numbered(plan, asked) // apart, so that other plans cost no memory
+}
+
+func (p *Percents) numbered(plan *strategy.Plan, asked int) (now *strategy.Plan) {
 	var chunks int
 	p.Look(func(m *machine.Machine) {
 		chunks = p.asked(m) + asked
