@@ -54,9 +54,17 @@ type Asked struct {
 	Unusable []error
 }
 
-// Asked is PlanFor, with what is worth telling one who reserves.
+// Asked is PlanFor, with what is worth telling one who reserves. A shard also knows the names of its whole queue.
 func (q *Queue) Asked(ctx context.Context, raw []byte) (Asked, error) {
-	return asks(ctx, q.e, raw, q.Strategies.asked)
+	return asks(ctx, q.e, raw, func(name string) (Asked, error) {
+		asked, err := q.Strategies.asked(name)
+		if of, number := queue.CutShard(q.name); err != nil && number > 0 {
+			if s := q.e.Sharding.whole(of); s != nil {
+				return s.Asked(ctx, raw)
+			}
+		}
+		return asked, err
+	})
 }
 
 // asks is what a raw strategy asks for; named finds one that it only names.

@@ -195,12 +195,17 @@ func (p Questions) Compare(ctx context.Context, r CompareRequest) (Comparison, e
 	if err != nil {
 		return Comparison{}, err
 	}
-	a, b := countPicks(all[0].Picks), countPicks(all[1].Picks)
-	c := Comparison{A: a.spread(b), B: b.spread(a), Seed: all[0].Seed, Grace: all[0].Grace}
-	c.A.Faults, c.B.Faults = all[0].Faults, all[1].Faults
-	c.OnlyA, c.OnlyB = without(all[0].Picks, all[1].Picks), without(all[1].Picks, all[0].Picks)
-	c.Overlap = len(all[1].Picks) - len(c.OnlyB)
+	c := ComparePicks(all[0].Picks, all[1].Picks)
+	c.Seed, c.Grace, c.A.Faults, c.B.Faults = all[0].Seed, all[0].Grace, all[0].Faults, all[1].Faults
 	return c, nil
+}
+
+// ComparePicks says how the picks of two plans differ.
+func ComparePicks(a, b []Previewed) Comparison {
+	x, y := countPicks(a), countPicks(b)
+	c := Comparison{A: x.spread(y), B: y.spread(x), OnlyA: without(a, b), OnlyB: without(b, a)}
+	c.Overlap = len(b) - len(c.OnlyB)
+	return c
 }
 
 // without are the picks of chunks that are not among the others.

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"context"
-
-	"github.com/quern-queue/quern/engine/queue"
-)
+import "github.com/quern-queue/quern/engine/queue"
 
 // What the HTTP face asks before it divides a call about a queue of several shards into calls about its shards. The first
 // two answers are the same on every node of a cluster. The others are known where the queue as a whole serves (ServesWhole).
@@ -66,24 +62,4 @@ func (x *Sharding) ShardOfGroup(name, group string) (number int, err error) {
 		return 0, err
 	}
 	return s.groups.of(group), nil
-}
-
-// ShardOfStrategy is the number of the shard that alone has what a strategy selects; 0: several shards may have some. A strategy
-// that the queue cannot keep exactly is refused as in a reserve.
-func (x *Sharding) ShardOfStrategy(ctx context.Context, name string, raw []byte) (number int, err error) {
-	s := x.whole(name)
-	if s == nil {
-		return 1, nil
-	}
-	asked, err := s.Asked(ctx, raw)
-	if err != nil {
-		return 0, err
-	}
-	switch numbers, few, _ := s.asked(asked.Plan); {
-	case few && len(numbers) == 0: // no shard has any of these groups yet: the first says what is wrong with the plan
-		return 1, nil
-	case few && len(numbers) == 1:
-		return numbers[0], nil
-	}
-	return 0, s.mergeable(asked.Plan)
 }

@@ -1,10 +1,9 @@
 package web
 
-// Schedules, questions about strategies, and numbers over time of a queue of several shards.
+// Schedules, diagnoses, and numbers over time of a queue of several shards.
 //
 // A schedule is in the shard of the group that its template names, as its submissions are. So a PUT goes to that shard,
-// and all other calls about the schedule go to the shard that has one of this name. A question about a strategy goes to
-// the shard that has all that the strategy selects. If several have some, no shard can answer it, and it is refused.
+// and all other calls about the schedule go to the shard that has one of this name.
 
 import (
 	"cmp"
@@ -140,36 +139,6 @@ func groupText(v api.MetaValue) string {
 	return string(text)
 }
 
-// With several shards, what a reserve hands out next depends on the heads of all of them at one moment. No shard knows
-// this, so such a question is refused, and not answered in part.
-//
-// aboutStrategy has the shard answer that has all that a strategy selects. fields are those of the body that have one.
-func aboutStrategy(fields ...string) joining {
-	return func(x *shardCall) error {
-		if err := x.readBody(); err != nil {
-			return err
-		}
-		var body map[string]json.RawMessage
-		if json.Unmarshal(x.body, &body) != nil {
-			return x.inShard(1) // which refuses it
-		}
-		at := 0
-		for i, field := range fields {
-			number, err := x.engine.ShardOfStrategy(x.c.Request().Context(), x.queue, body[field])
-			if err != nil {
-				return renamed(err, "/strategy", "/"+field)
-			}
-			if number == 0 || i > 0 && number != at {
-				return queue.Invalid("/"+field, "selects chunks that several shards may have, and only one of them "+
-					"can answer this: name it, as in %q, or select one group, as in SelectOnly(%q, \"NAME\", ...)",
-					queue.ShardName(x.queue, 1), queue.GroupKey)
-			}
-			at = number
-		}
-		return x.inShard(at)
-	}
-}
-
 // A name in the body is looked up in the first shard, as a reserve does it.
 //
 // validOverShards validates a strategy. What a reserve of the queue would be refused is not valid.
@@ -179,7 +148,7 @@ func validOverShards(x *shardCall) error {
 	}
 	var body api.StrategyRequest
 	if json.Unmarshal(x.body, &body) == nil && len(body.Strategy) > 0 {
-		if _, err := x.engine.ShardOfStrategy(x.c.Request().Context(), x.queue, body.Strategy); err != nil {
+		if _, err := x.engine.Asking(x.c.Request().Context(), x.queue, body.Strategy, 0); err != nil {
 			return err
 		}
 	}

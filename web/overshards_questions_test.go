@@ -133,10 +133,6 @@ func TestShardsStrategies(t *testing.T) {
 	}
 	s.do("POST", queuePath("orders", "/strategies/explain"), map[string]any{"strategy": one}, http.StatusOK, nil)
 	s.do("POST", queuePath("orders", "/strategies/compare"), map[string]any{"a": one, "b": one}, http.StatusOK, nil)
-	p := s.refused("POST", queuePath("orders", "/strategies/preview"), `{"strategy":"OldestFirst"}`, http.StatusUnprocessableEntity)
-	if len(p.Errors) != 1 || p.Errors[0].Pointer != "/strategy" || !strings.Contains(p.Errors[0].Detail, `"orders~1"`) {
-		t.Errorf("the preview of several shards: %+v", p)
-	}
 	s.do("PUT", queuePath("orders", "/strategies/own"), `{"strategy":"OldestFirst"}`, http.StatusCreated, nil)
 	if got := s.reserve("orders", api.ReserveRequest{Strategy: []byte(`{"name":"own"}`), Max: 1}).Reservations; len(got) != 1 {
 		t.Errorf("%d chunks by the name", len(got))

@@ -30,19 +30,19 @@ func (ask questions) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the strategies that consumers used in the last hour", about: inUseAbout}, ask.inUse)
 	registerIn(r, operation{id: "preview",
-		shards: aboutStrategy("strategy"),
+		shards: aboutStrategy("preview", previewOverShards, "strategy"),
 		method: "POST", path: "/v1/queues/{queue}/strategies/preview",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
 		summary: "Preview the chunks that a reserve would hand out now",
 		about: "It reserves and changes nothing. A later " +
 			"reserve may get other chunks, and Random draws again each time."}, ask.preview)
 	registerIn(r, operation{id: "explain",
-		shards: aboutStrategy("strategy"),
+		shards: aboutStrategy("explain", explainOverShards, "strategy"),
 		method: "POST", path: "/v1/queues/{queue}/strategies/explain",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Explain a strategy", about: explainAbout}, ask.explain)
 	registerIn(r, operation{id: "compare",
-		shards: aboutStrategy("a", "b"),
+		shards: aboutStrategy("preview", compareOverShards, "a", "b"),
 		method: "POST", path: "/v1/queues/{queue}/strategies/compare",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Compare what two strategies would hand out now", about: "Previews both on the same state with " +
@@ -393,6 +393,6 @@ func pathsOf(plan *strategy.Plan) []string {
 func apiPick(p *engine.Previewed, paths []string) api.PreviewPick {
 	return api.PreviewPick{
 		Submission: p.Submission.String(), Index: p.Index, Meta: someMeta(p.Meta), Priority: p.Priority,
-		Branch: p.Leaf + 1, Path: paths[p.Leaf],
+		Branch: p.Leaf + 1, Path: paths[p.Leaf], InFlight: p.Head.Flight, Among: p.Head.Weight,
 	}
 }

@@ -83,9 +83,25 @@ func previewCommand(a *app) *cobra.Command {
 func printPicks(a *app, got *api.PreviewResponse) error {
 	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
+	printMissing(a, got.MissingShards)
 	return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
-		return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
+		return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path + inShard(p.Shard)}
 	})
+}
+
+// printMissing says which shards the answer lacks.
+func printMissing(a *app, shards []api.MissingShard) {
+	for _, missing := range shards {
+		say(a.out, "the chunks of %s are not in this answer: %s\n", missing.Shard, missing.Detail)
+	}
+}
+
+// inShard names the shard of a queue that has several.
+func inShard(number int) string {
+	if number == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (shard %d)", number)
 }
 
 // printGrace says until when the restart grace keeps something back, if one runs.
@@ -147,6 +163,7 @@ func printComparison(a *app, got *api.CompareResponse) error {
 		return err
 	}
 	printUnscored(a.out, append(got.A.Warnings, got.B.Warnings...))
+	printMissing(a, got.MissingShards)
 	if len(got.A.Keys) != len(got.B.Keys) {
 		return errors.New("the server counted other keys for A than for B")
 	}
@@ -282,7 +299,7 @@ func printExplanation(a *app, got *api.ExplainResponse) error {
 		indent := times("  ", b.Depth)
 		say(w, "%s%s\t%s\t%s\t%s\n", indent, b.Text, amountText(b.Entered), amountText(b.Passed), amountText(b.Refused))
 		for _, v := range b.Top {
-			say(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))
+			say(w, "%s  ! %s%s\t\t\t%s\n", indent, refusedText(&v), inShard(v.Shard), amountText(v.Refused))
 		}
 	}
 	for i := range got.Ruled {
@@ -292,7 +309,7 @@ func printExplanation(a *app, got *api.ExplainResponse) error {
 	if got.Withheld.RefusedValues > 0 {
 		say(w, "(limits of values)\t\t\t%s\n", amountText(got.Withheld.Refused))
 		for _, v := range got.Withheld.Top {
-			say(w, "  ! %s=%s\t\t\t%s\n", v.Key, refusedText(&v), amountText(v.Refused))
+			say(w, "  ! %s=%s%s\t\t\t%s\n", v.Key, refusedText(&v), inShard(v.Shard), amountText(v.Refused))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -303,6 +320,7 @@ func printExplanation(a *app, got *api.ExplainResponse) error {
 	}
 	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
+	printMissing(a, got.MissingShards)
 	printFair(a.out, got.Branches)
 	if len(got.Picks) == 0 {
 		return say(a.out, "\nNothing would be handed out.\n")
@@ -311,7 +329,7 @@ func printExplanation(a *app, got *api.ExplainResponse) error {
 	say(w, "\nSUBMISSION\tINDEX\tMETA\tPATH\n")
 	for i := range got.Picks {
 		p := &got.Picks[i]
-		say(w, "%s\t%d\t%s\t%s\n", p.Pick.Submission, p.Pick.Index, metaLine(p.Pick.Meta), p.Pick.Path)
+		say(w, "%s\t%d\t%s\t%s%s\n", p.Pick.Submission, p.Pick.Index, metaLine(p.Pick.Meta), p.Pick.Path, inShard(p.Pick.Shard))
 		for _, skipped := range p.Skipped {
 			say(w, "\t\t\tnot %s: %s\n", skipped.Path, skipped.Detail)
 		}

@@ -3,6 +3,8 @@ package backlog
 import (
 	"math/rand/v2"
 	"slices"
+
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // Pick is one chunk that Preview says would be taken next, by the view of this number. Of
@@ -12,6 +14,7 @@ type Pick struct {
 	Index      uint32
 	View       int
 	Leaf       uint8
+	Head       Head // what the view stood for before the pick, beside those of the same queue; zero for a fair view
 }
 
 // trail records the changes of a running Lookahead, so that it can undo them.
@@ -109,7 +112,16 @@ func (l *Lookahead) Take(v *View, number, most int) {
 		if s == nil {
 			break
 		}
+		var h Head
+		switch {
+		case v.fair != nil:
+		case v.order == strategy.Random:
+			h, _ = v.randomHead(v.most)
+		default:
+			h = v.headOf(s)
+		}
 		l.take(number, leaf, s, draw)
+		l.Picks[len(l.Picks)-1].Head = h
 	}
 	v.used, v.charge = used, Charge{}
 }
@@ -137,7 +149,7 @@ func (l *Lookahead) take(number int, leaf *frame, s *Submission, draw uint32) {
 	x.back, x.skipped = s.putBack < many, l.in.trail.skipped
 	l.in.trail.skipped = nil
 	l.before = append(l.before, x)
-	l.Picks = append(l.Picks, Pick{s, index, number, leaf.leaf})
+	l.Picks = append(l.Picks, Pick{Submission: s, Index: index, View: number, Leaf: leaf.leaf})
 }
 
 // End gives everything back, and returns the picks.

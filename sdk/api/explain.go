@@ -29,6 +29,9 @@ type ExplainResponse struct {
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 	// End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
+
+	// Shards of a queue of several shards that did not answer, and whose chunks the answer lacks
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // ExplainBlock is one block of the tree. What PreferDistinct refuses comes last, and is passed all the same.
@@ -67,6 +70,9 @@ type RefusedValue struct {
 	InFlight uint32     `json:"in_flight"`       // Chunks of the value in flight
 	Max      *uint32    `json:"max,omitempty"`   // For a limit: the maximum
 	Refused  Amount     `json:"refused"`         // Chunks of the value that are held back
+
+	// In an answer about a queue of several shards: the shard that holds them back. A value is listed once for each shard
+	Shard int `json:"shard,omitempty"`
 }
 
 // ExplainBranch is how one branch stands.
@@ -235,6 +241,9 @@ type CompareResponse struct {
 
 	// End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
+
+	// Shards of a queue of several shards that did not answer, and whose chunks the answer lacks
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // Spread is how the picks of one strategy are spread over the values of each meta key; "$submission" is the submission.
@@ -282,6 +291,9 @@ type PreviewResponse struct {
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 	// End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
+
+	// Shards of a queue of several shards that did not answer, and whose chunks the answer lacks
+	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
 // PreviewPick is a chunk that would be handed out, by the branch of this number, from 1. Path is the way to that branch
@@ -293,4 +305,11 @@ type PreviewPick struct {
 	Priority   int64  `json:"priority"`   // Priority of the submission
 	Branch     int    `json:"branch"`     // Number of the branch, from 1; inside of Fair every alternative is a branch
 	Path       string `json:"path"`       // The way to the branch through the strategy
+
+	// In an answer about a queue of several shards: the number of its shard
+	Shard int `json:"shard,omitempty"`
+	// Under PreferDistinct: chunks of the value in flight, earlier picks among them; absent: 0
+	InFlight uint32 `json:"in_flight,omitempty"`
+	// Under Random: approximate number of chunks that it was drawn from
+	Among uint64 `json:"among,omitempty"`
 }

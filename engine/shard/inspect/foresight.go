@@ -110,7 +110,7 @@ func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, 
 		f.picks[i] = Previewed{
 			Submission: p.Submission.ID(), Index: p.Index, Meta: metaOf(p.Submission),
 			Priority: p.Submission.Priority(),
-			Leaf:     f.first[p.View] + int(p.Leaf),
+			Leaf:     f.first[p.View] + int(p.Leaf), Head: p.Head,
 		}
 	}
 	return machine.Looks(2 * len(picks))

@@ -10,13 +10,14 @@ import (
 )
 
 // Previewed is one chunk that a reserve would hand out now. Leaf is the index, in
-// Plan.Leaves, of the branch that gave it.
+// Plan.Leaves, of the branch that gave it. Head is what that branch had to give, for a preview over several shards.
 type Previewed struct {
 	Submission queue.SubmissionID
 	Index      uint32
 	Meta       queue.Meta
 	Priority   int64
 	Leaf       int
+	Head       backlog.Head
 }
 
 // Foreseen is what a reserve by one plan would hand out. Faults are why blocks that were

@@ -696,6 +696,8 @@ class _CompareAnswerRequired(TypedDict):
 
 class CompareAnswer(_CompareAnswerRequired, total=False):
     """CompareAnswer: see the server's OpenAPI document."""
+    #: Shards of a queue of several shards that did not answer, and whose chunks the answer lacks
+    missing_shards: list[MissingShard]
     #: End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
     restart_grace_until: str
 
@@ -1068,6 +1070,8 @@ class _ExplainAnswerRequired(TypedDict):
 
 class ExplainAnswer(_ExplainAnswerRequired, total=False):
     """ExplainAnswer: see the server's OpenAPI document."""
+    #: Shards of a queue of several shards that did not answer, and whose chunks the answer lacks
+    missing_shards: list[MissingShard]
     #: End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
     restart_grace_until: str
     #: Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a
@@ -2716,6 +2720,8 @@ class _PreviewAnswerRequired(TypedDict):
 
 class PreviewAnswer(_PreviewAnswerRequired, total=False):
     """PreviewAnswer: see the server's OpenAPI document."""
+    #: Shards of a queue of several shards that did not answer, and whose chunks the answer lacks
+    missing_shards: list[MissingShard]
     #: End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
     restart_grace_until: str
     #: Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a
@@ -2723,8 +2729,7 @@ class PreviewAnswer(_PreviewAnswerRequired, total=False):
     warnings: list[StrategyWarning]
 
 
-class PreviewPick(TypedDict):
-    """PreviewPick: see the server's OpenAPI document."""
+class _PreviewPickRequired(TypedDict):
     #: Number of the branch, from 1; inside of Fair every alternative is a branch
     branch: int
     #: Index of the chunk
@@ -2737,6 +2742,16 @@ class PreviewPick(TypedDict):
     priority: int
     #: Id of the submission
     submission: str
+
+
+class PreviewPick(_PreviewPickRequired, total=False):
+    """PreviewPick: see the server's OpenAPI document."""
+    #: Under Random: approximate number of chunks that it was drawn from
+    among: int
+    #: Under PreferDistinct: chunks of the value in flight, earlier picks among them; absent: 0
+    in_flight: int
+    #: In an answer about a queue of several shards: the number of its shard
+    shard: int
 
 
 class PreviewRequest(TypedDict, total=False):
@@ -3068,6 +3083,8 @@ class RefusedValue(_RefusedValueRequired, total=False):
     """RefusedValue: see the server's OpenAPI document."""
     #: For a limit: the maximum
     max: int
+    #: In an answer about a queue of several shards: the shard that holds them back. A value is listed once for each shard
+    shard: int
     #: The value; absent: submissions without one
     value: MetaValue
 

@@ -354,6 +354,8 @@ export type CompareAnswer = {
   a: Spread
   /** Picks of the other strategy */
   b: Spread
+  /** Shards of a queue of several shards that did not answer, and whose chunks the answer lacks */
+  missing_shards?: MissingShard[]
   /** The first chunks that only strategy a would hand out, in its order */
   only_a: PreviewPick[]
   /** The first chunks that only strategy b would hand out, in its order */
@@ -666,6 +668,8 @@ export type ExplainAnswer = {
   branches: ExplainBranch[]
   /** Number of those submissions that were examined for the tree: all, unless there are very many */
   examined: number
+  /** Shards of a queue of several shards that did not answer, and whose chunks the answer lacks */
+  missing_shards?: MissingShard[]
   /** The chunks that the server would hand out, in order; as many as fit into an answer */
   picks: ExplainPick[]
   /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
@@ -2021,6 +2025,8 @@ export type PreferDistinctBlock = {
 }
 
 export type PreviewAnswer = {
+  /** Shards of a queue of several shards that did not answer, and whose chunks the answer lacks */
+  missing_shards?: MissingShard[]
   /** The chunks that the server would hand out, in order */
   picks: PreviewPick[]
   /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
@@ -2034,8 +2040,12 @@ export type PreviewAnswer = {
 }
 
 export type PreviewPick = {
+  /** Under Random: approximate number of chunks that it was drawn from */
+  among?: number
   /** Number of the branch, from 1; inside of Fair every alternative is a branch */
   branch: number
+  /** Under PreferDistinct: chunks of the value in flight, earlier picks among them; absent: 0 */
+  in_flight?: number
   /** Index of the chunk */
   index: number
   /** Meta of the submission */
@@ -2044,6 +2054,8 @@ export type PreviewPick = {
   path: string
   /** Priority of the submission */
   priority: number
+  /** In an answer about a queue of several shards: the number of its shard */
+  shard?: number
   /** Id of the submission */
   submission: string
 }
@@ -2336,6 +2348,8 @@ export type RefusedValue = {
   max?: number
   /** Chunks of the value that are held back */
   refused: Amount
+  /** In an answer about a queue of several shards: the shard that holds them back. A value is listed once for each shard */
+  shard?: number
   /** The value; absent: submissions without one */
   value?: MetaValue
 }
