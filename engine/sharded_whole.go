@@ -49,8 +49,9 @@ func (x *Sharding) whole(name string) *Sharded {
 	return x.sharded[name]
 }
 
-// ShardOfGroup is the number of the shard that has a group, which a new group gets now; "" is no group, and in the first.
-func (x *Sharding) ShardOfGroup(name, group string) (number int, err error) {
+// ShardOfGroup is the number of the shard that has a group. A new group gets a shard now: the one of this number, or where
+// there is least to do if that is 0. "" is no group, and in the first.
+func (x *Sharding) ShardOfGroup(name, group string, wanted int) (number int, err error) {
 	s := x.whole(name)
 	if s == nil {
 		return 1, nil // it has just left this node, and the first shard says so
@@ -58,7 +59,7 @@ func (x *Sharding) ShardOfGroup(name, group string) (number int, err error) {
 	if settings, err := s.settings(); err != nil || s.groups.of(group) == 0 && settings.GroupMustExist {
 		return 1, err // the shard says that no one created the group
 	}
-	if err := s.place([]string{group}, 0); err != nil {
+	if err := s.place([]string{group}, wanted); err != nil {
 		return 0, err
 	}
 	return s.groups.of(group), nil

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +33,7 @@ func numbersOf(parts []*shardPart) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// conditions of a rule are sent to the first shard only, whose ETag clients were shown. Those of settings are checked
-// against all shards (conditionsOfAll).
+// conditions are the headers of calls that change only what their sender has seen.
 var conditions = []string{"If-Match", "If-None-Match"}
 
 // did says that a shard has made a change, or that there is nothing of it there, where that is as good.
@@ -84,35 +84,34 @@ func doneBy(parts []*shardPart) string {
 // changedInAll makes the change of the call in all shards, and answers with what add joins of their answers. The answer
 // has the status and the links of the first shard that made the change.
 func changedInAll[T any](add func(sum, one *T), absentToo bool) joining {
-	return changedIf(add, absentToo, (*shardCall).conditionsOfFirst)
+	return changedIf(add, absentToo, func(*shardCall, []*shardPart) error { return nil })
 }
 
 // settingsInAll is changedInAll for what clients name by an ETag of all shards.
 func settingsInAll[T any](add func(sum, one *T), absentToo bool) joining {
-	return changedIf(add, absentToo, (*shardCall).conditionsOfAll)
+	return changedIf(add, absentToo, func(x *shardCall, parts []*shardPart) error {
+		return x.conditionsOfAll(parts, "setting", x.below)
+	})
 }
 
-// conditionsOfFirst has the first shard check the conditions of the call.
-func (x *shardCall) conditionsOfFirst(parts []*shardPart) error {
-	for _, name := range conditions {
-		if given := x.c.Request().Header[name]; given != nil {
-			parts[0].header[name] = given
-		}
-	}
-	return nil
-}
-
-// conditionsOfAll checks the conditions of the call against what all shards have. A shard could have been changed
-// alone, or lack a change that failed there. Each shard then changes only what it had when it was asked.
-func (x *shardCall) conditionsOfAll(parts []*shardPart) error {
+func (x *shardCall) conditions() Conditions {
 	header := x.c.Request().Header
-	given := Conditions{IfMatch: header.Get("If-Match"), IfNoneMatch: header.Get("If-None-Match")}
+	return Conditions{IfMatch: header.Get("If-Match"), IfNoneMatch: header.Get("If-None-Match")}
+}
+
+// conditionsOfAll checks the conditions of the call against what all shards have at a path below the queue. A shard
+// could have been changed alone, or lack a change that failed there. Each shard then changes only what it had when it
+// was asked.
+func (x *shardCall) conditionsOfAll(parts []*shardPart, what, below string) error {
+	given := x.conditions()
 	if given.IfMatch == "" && given.IfNoneMatch == "" {
 		return nil
 	}
-	looks := x.parts()
-	for _, p := range looks {
-		p.method, p.body = http.MethodGet, nil
+	var looks []*shardPart
+	for _, of := range parts {
+		p := x.part(of.number)
+		p.method, p.body, p.path = http.MethodGet, nil, "/v1/queues/"+url.PathEscape(p.name)+below
+		looks = append(looks, p)
 	}
 	if err := x.ask(looks); err != nil {
 		return err
@@ -129,11 +128,14 @@ func (x *shardCall) conditionsOfAll(parts []*shardPart) error {
 		if own := p.header.Get("ETag"); own != "" {
 			version, etag = 1, etagOver(etag, own)
 			parts[i].header.Set("If-Match", own)
-		} else if x.c.Request().Method == http.MethodPut {
+		}
+	}
+	for i, p := range looks {
+		if !p.absent() && parts[i].header.Get("If-Match") == "" && x.c.Request().Method != http.MethodDelete {
 			parts[i].header.Set("If-None-Match", "*")
 		}
 	}
-	return given.hold("setting", version, etag)
+	return given.hold(what, version, etag)
 }
 
 // etagOver adds the ETag of a shard to that of the shards before it. Shards that have nothing are left out.

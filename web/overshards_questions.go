@@ -78,49 +78,64 @@ func inAny(x *shardCall) error {
 }
 
 // putScheduleInShards creates or redefines a schedule in the shard of its group. A schedule that another shard has is
-// not moved: its ticks are counted there.
-// A shard that does not serve may have a schedule of this name, too. Then both are listed when it is back, and the
-// operator deletes one of them by the name of its shard.
+// not moved: its ticks are counted there. A new group of a schedule that is there gets the shard of the schedule. What
+// is refused leaves no new group behind. A shard that does not serve may have a schedule of this name, too. Then both
+// are listed when it is back, and the operator deletes one of them by the name of its shard.
 func putScheduleInShards(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err
 	}
 	var body api.ScheduleDefinition
-	number, err := 1, error(nil)
-	if wire.Decode(x.body, &body) == nil { // else the shard refuses it
-		group := body.Template.Group
-		if value, is := body.Template.Meta[queue.GroupKey]; group == "" && is {
-			group = groupText(value)
-		}
-		if !schedulable(x.c.Param("name"), &body) {
-			return x.inShard(1) // which refuses it, and its group is not created for it
-		}
-		if number, err = x.engine.ShardOfGroup(x.queue, group); err != nil {
-			return err
-		}
+	if wire.Decode(x.body, &body) != nil || !schedulable(x.c.Param("name"), &body) {
+		return x.inShard(1) // which refuses it
 	}
-	var others []*shardPart
-	for i := 1; i <= x.count; i++ {
-		if i != number {
-			p := x.part(i)
-			p.method, p.body = http.MethodGet, nil
-			others = append(others, p)
-		}
-	}
-	if err := x.ask(others); err != nil {
+	at, err := x.scheduledIn()
+	if err != nil {
 		return err
 	}
-	for _, p := range others {
-		switch {
-		case p.good():
-			return newProblem(queue.CodeConflict, fmt.Sprintf("Shard %d of the queue has a schedule of this name, and "+
-				"the group of this one belongs to shard %d. Delete that schedule first, or choose another name.",
-				p.number, number))
-		case p.status != http.StatusNotFound && !p.absent():
-			return p.problem()
-		}
+	group := body.Template.Group
+	if value, is := body.Template.Meta[queue.GroupKey]; group == "" && is {
+		group = groupText(value)
+	}
+	number, err := x.engine.ShardOfGroup(x.queue, group, at)
+	switch {
+	case err != nil:
+		return err
+	case at > 0 && at != number:
+		return newProblem(queue.CodeConflict, fmt.Sprintf("Shard %d of the queue has a schedule of this name, and "+
+			"the group of this one belongs to shard %d. Delete that schedule first, or choose another name.",
+			at, number))
 	}
 	return x.inShard(number)
+}
+
+// scheduledIn is the number of the shard that has the schedule of the path; 0: none has it. It fails if the conditions
+// of the call do not hold. The shard checks them again when it makes the change.
+func (x *shardCall) scheduledIn() (number int, err error) {
+	looks := x.parts()
+	for _, p := range looks {
+		p.method, p.body = http.MethodGet, nil
+	}
+	if err := x.ask(looks); err != nil {
+		return 0, err
+	}
+	var absent *shardPart
+	version, etag := uint32(0), ""
+	for _, p := range looks {
+		switch {
+		case p.good():
+			number, version, etag = p.number, 1, p.header.Get("ETag")
+		case p.absent():
+			absent = p
+		case p.status != http.StatusNotFound:
+			return 0, p.problem()
+		}
+	}
+	given := x.conditions()
+	if err = given.hold("schedule of this name", version, etag); err != nil && number == 0 && absent != nil {
+		err = absent.problem() // which may have it
+	}
+	return number, err
 }
 
 // schedulable says that nothing is wrong with a schedule, whatever there is.

@@ -102,6 +102,15 @@ func TestShardsSchedules(t *testing.T) {
 	if list, _ := pages[api.Schedule](s, "/schedules", url.Values{}, 100); len(list) != 12 {
 		t.Errorf("%d schedules, want 12 still", len(list))
 	}
+	// What a condition refuses leaves no group behind. A new group of a schedule that is there gets its shard.
+	body := `{"spec":"@every 1h","template":{"group":"new","chunks":{"count":1,"prefix":"x"}}}`
+	for path, header := range map[string]map[string]string{one: {"If-None-Match": "*"}, queuePath("orders", "/schedules/none"): {"If-Match": `"x"`}} {
+		if got := send(t, s.client, s.address, call{method: "PUT", path: path, body: body, header: header}); got.status != http.StatusPreconditionFailed {
+			t.Errorf("%v: %d %s, want 412", header, got.status, got.body)
+		}
+	}
+	s.refused("GET", queuePath("orders", "/groups/new"), nil, http.StatusNotFound)
+	s.do("PUT", one, body, http.StatusOK, nil)
 	s.do("DELETE", one, nil, http.StatusNoContent, nil)
 	s.refused("GET", one, nil, http.StatusNotFound)
 	s.advance(time.Hour)

@@ -124,7 +124,7 @@ func ruleOverShards(x *shardCall) error {
 		return err
 	}
 	x.lacks(missing)
-	x.linked(good[0])
+	x.c.Response().Header().Set("ETag", etagOverAll(good))
 	return x.c.JSON(http.StatusOK, rule)
 }
 
@@ -164,8 +164,11 @@ func setRuleInShards(x *shardCall) error {
 			parts = parts[:1] // which refuses it
 		}
 	}
-	if err := x.conditionsOfFirst(parts); err != nil {
-		return err
+	if rule, err := ruleOf(&body); err == nil { // else the first shard refuses it
+		shown := rule.API()
+		if err := x.conditionsOfAll(parts, "rule of this action and match", "/rules/"+wholeRuleID(&shown)); err != nil {
+			return err
+		}
 	}
 	if err := x.change(parts, false); err != nil {
 		return err
@@ -175,6 +178,7 @@ func setRuleInShards(x *shardCall) error {
 		return err
 	}
 	x.linked(parts[0])
+	x.c.Response().Header().Set("ETag", etagOverAll(parts))
 	if parts[0].status == http.StatusCreated {
 		x.c.Response().Header().Set("Location", "/v1/queues/"+x.queue+"/rules/"+rule.ID)
 	}

@@ -54,6 +54,28 @@ func TestShardsRuleHoldsInAll(t *testing.T) {
 			t.Errorf("If-Match %s: %d %s, want %d", etag, got.status, got.body, want)
 		}
 	}
+	// Someone changes the rule in one shard alone: the ETag of the whole is another one, and the old one changes nothing.
+	etag = s.do("GET", at, nil, http.StatusOK, nil).header.Get("ETag")
+	s.do("POST", queuePath("orders~3", "/rules"), strings.Replace(pause, "they", "others", 1), http.StatusOK, nil)
+	if now := s.do("GET", at, nil, http.StatusOK, nil).header.Get("ETag"); now == etag {
+		t.Error("the ETag is the same after a change in shard 3")
+	}
+	const other = `{"action":"pause","match":{"meta":{"customer":8}},"reason":"x"}` // shard 2 has it
+	for _, c := range []call{{body: pause, header: map[string]string{"If-Match": etag}}, {body: other, header: map[string]string{"If-None-Match": "*"}},
+		{body: strings.Replace(pause, "7", "9", 1), header: map[string]string{"If-Match": etag}}} {
+		c.method, c.path = "POST", queuePath("orders", "/rules")
+		if got := send(t, s.client, s.address, c); got.status != http.StatusPreconditionFailed {
+			t.Errorf("%v: %d %s, want 412", c.header, got.status, got.body)
+		}
+	}
+	if list := s.rulesIn("orders~1", "active"); len(list) != 1 || list[0].Reason != "we asked" {
+		t.Errorf("the rules of shard 1 after what was refused: %+v", list)
+	}
+	etag = s.do("GET", at, nil, http.StatusOK, nil).header.Get("ETag")
+	if got := send(t, s.client, s.address, call{method: "POST", path: queuePath("orders", "/rules"), body: strings.Replace(pause, "they", "we", 1),
+		header: map[string]string{"If-Match": etag}}); got.status != http.StatusOK {
+		t.Errorf("with the ETag of all shards: %d %s", got.status, got.body)
+	}
 	s.killed(time.Second)
 	for _, shard := range []string{"orders~1", "orders~2", "orders~3", "orders~4"} {
 		if list := s.rulesIn(shard, "active"); list[len(list)-1].Reason != "we asked" {
