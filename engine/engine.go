@@ -217,7 +217,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		every(ctx, ledgerEvery, func() { readLedgers(ctx, e.all(), queue.At(e.options.Now())) })
 	})
 	group.Go(func() {
-		every(ctx, roomEvery, func() { e.prepareShards(ctx); e.moveGroups(ctx) })
+		every(ctx, roomEvery, func() { e.keepCounts(); e.prepareShards(ctx); e.moveGroups(ctx) })
 	})
 	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.cleaner.always(ctx) })

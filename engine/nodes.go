@@ -84,7 +84,10 @@ func (n *Nodes) step(ctx context.Context) error {
 	s := n.situation(rows)
 	plan := member.Decide(s)
 	hurried := n.leaving || len(plan.Offers)+len(plan.Prepare)+len(plan.Wants) > 0
-	n.node.Tell(hurried, func(note *member.Note) { note.Load, note.Offers, note.Wants = plan.Load, plan.Offers, plan.Wants })
+	counts := n.e.countsForPeers(peerCounts)
+	n.node.Tell(hurried, func(note *member.Note) {
+		note.Load, note.Offers, note.Wants, note.Counts = plan.Load, plan.Offers, plan.Wants, counts
+	})
 	for shard, to := range plan.Give {
 		n.start(ctx, shard, func() error { return n.give(ctx, rows[shard], shard, to) })
 	}

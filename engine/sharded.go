@@ -58,6 +58,7 @@ type Sharded struct {
 	heads   remembered
 	counts  *together
 	shares  sharePlans
+	kept    keptCounts
 
 	deleting  atomic.Bool
 	preparing atomic.Int32 // the number of the shard that is just being made; 0: none is

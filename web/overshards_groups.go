@@ -23,8 +23,8 @@ func groupsOverShards(url.Values) listOrder[api.Group] {
 	return listOrder[api.Group]{at: func(g *api.Group) string { return g.Group }}
 }
 
-// shardsOfQueue asks each shard for itself. One that does not answer is offline, and its counts are 0: no one can know
-// them. It is in the list all the same, with the reason, as an operator looks for it here.
+// shardsOfQueue asks each shard for itself. One that does not answer is offline. It is in the list all the same, with
+// the reason and its last known numbers, as an operator looks for it here.
 func shardsOfQueue(x *shardCall) error {
 	parts := x.parts()
 	if err := x.ask(parts); err != nil {
@@ -42,7 +42,7 @@ func shardsOfQueue(x *shardCall) error {
 			}
 			page.Items[i] = one.Items[0]
 		} else {
-			page.Items[i] = api.Shard{State: api.ShardOffline, Reason: p.problem().Detail}
+			page.Items[i] = lastKnownShard(x, p)
 		}
 		page.Items[i].Shard, page.Items[i].Queue = p.number, p.name
 		page.Items[i].Owner = cmp.Or(p.at.Node, x.f.name())
@@ -72,6 +72,38 @@ func addQueueStats(sum, one *api.Stats) {
 		}
 	}
 	sum.Empty, sum.Forecast = empty, nil
+}
+
+// A number that falls because a shard moves would have an autoscaler stop workers that are needed a moment later, and a
+// queue that looks empty would have a script go on too early.
+//
+// addLastKnown adds the last known numbers of the shards that do not serve. If no one has any, the queue may have work.
+func addLastKnown(x *shardCall, sum *api.Stats, missing []api.MissingShard) {
+	var oldest api.Time
+	for i := range missing {
+		_, number := queue.CutShard(missing[i].Shard)
+		last, known := x.engine.LastCounts(x.queue, number)
+		if !known {
+			sum.Empty = 0
+			continue
+		}
+		addQueueStats(sum, &last.Stats)
+		oldest = earlier(oldest, last.At.API())
+	}
+	if !oldest.IsZero() {
+		x.c.Response().Header().Set(headerLastKnown, oldest.UTC().Format(api.TimeFormat))
+	}
+}
+
+// lastKnownShard is what is known of a shard that does not answer.
+func lastKnownShard(x *shardCall, p *shardPart) api.Shard {
+	one := api.Shard{State: api.ShardOffline, Reason: p.problem().Detail}
+	if last, known := x.engine.LastCounts(x.queue, p.number); known {
+		n := &last.Stats
+		one.Ready, one.Reserved, one.SubmissionsOpen = n.Ready, n.Reserved, n.SubmissionsOpen
+		one.LastKnownAt = last.At.API()
+	}
+	return one
 }
 
 // moveShards moves all shards of a queue to one node, or the one that the body names. Each is moved by the node that

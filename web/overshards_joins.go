@@ -27,6 +27,9 @@ import (
 // headerMissing names the shards that an answer lacks. Objects have it too, which have no field for it.
 const headerMissing = "Quern-Missing-Shards"
 
+// headerLastKnown says that the answer has the last known numbers of these shards, and from when the oldest are.
+const headerLastKnown = "Quern-Last-Known-At"
+
 // A path may name what only some shards have met, such as a consumer or a value. Their answers are enough.
 //
 // found leaves out shards that do not have what the path names, if another one has it. If one does not answer, no one

@@ -239,6 +239,21 @@ func TestShardsWrongRequestCreatesNoGroup(t *testing.T) {
 	}
 }
 
+// A server that has never seen the numbers of a shard does not say that the queue is empty.
+func TestShardsWithUnknownNumbers(t *testing.T) {
+	t.Parallel()
+	s := newOrders(t, api.QueueSettingsInput{})
+	var sum api.Stats
+	if s.do("GET", queuePath("orders", "/stats"), nil, http.StatusOK, &sum); sum.Empty != 1 {
+		t.Errorf("all shards are empty: %+v", sum)
+	}
+	s.setAside()
+	header := s.do("GET", queuePath("orders", "/stats"), nil, http.StatusOK, &sum).header
+	if sum.Empty != 0 || header.Get(headerLastKnown) != "" || header.Get(headerMissing) != "orders~3" {
+		t.Errorf("with %q missing: %+v", header.Get(headerMissing), sum)
+	}
+}
+
 // While a shard does not serve, lists name it, and a change says why it failed and where it is done.
 func TestShardsChangeSaysWhereItIsDone(t *testing.T) {
 	t.Parallel()

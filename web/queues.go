@@ -63,12 +63,13 @@ func (x queues) routes(r *router) {
 			"call moves all of them, or the one that `shard` names. A call that comes while the queue moves waits " +
 			"for up to a second, and then answers 503 with the code moving. This call answers when the other node " +
 			"serves the queue."}, x.move)
-	register(r, operation{id: "get-stats", shards: summed(addQueueStats, nil),
+	register(r, operation{id: "get-stats", shards: summed(addQueueStats, addLastKnown),
 		method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a queue's numbers",
 		about: "A flat object, so that a scaler can read one number by name. Reading " +
-			"costs the same at any backlog. Totals count from the server's start."}, x.stats)
+			"costs the same at any backlog. Totals count from the server's start. Of a shard that does not " +
+			"serve, the answer has the last known numbers, but no totals."}, x.stats)
 	registerIn(r, operation{id: "get-timeseries",
 		shards: summed(addSeries, nameSeries),
 		method: "GET", path: "/v1/queues/{queue}/timeseries",

@@ -308,3 +308,58 @@ func TestSharedCallThatFailedInPart(t *testing.T) {
 		t.Errorf("a part that is refused is %v", err)
 	}
 }
+
+// While no node serves a shard, the numbers of the queue have the last known ones of that shard, and say from when they are. Another node
+// kept them: the one that served the shard is gone.
+func TestCrewNumbersOfAShardWithoutANode(t *testing.T) {
+	t.Parallel()
+	f := newCrewed(t)
+	f.do("PUT", "/v1/queues/orders", `{"settings":{"shards":3}}`, http.StatusCreated, nil)
+	for i := range 9 {
+		f.do("POST", "/v1/queues/orders/submissions", inGroup(fmt.Sprint("g", i), 10), http.StatusCreated, nil)
+	}
+	f.do("POST", "/v1/queues/orders/reservations", `{"max":30,"strategy":"OldestFirst"}`, http.StatusOK, nil)
+	asked := f.crew.list[0]
+	open := func() (sum uint64) { // as that node knows them without asking
+		for number := range 3 {
+			last, _ := asked.engine.LastCounts("orders", number+1)
+			sum += last.Stats.Ready + last.Stats.Reserved
+		}
+		return sum
+	}
+	for open() != 90 {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("the numbers of all shards never came")
+		}
+	}
+	gone := f.crew.list[1:]
+	f.crew.list = f.crew.list[:1]
+	for _, n := range gone {
+		n.stop()
+		n.still()
+		t.Cleanup(func() { _ = n.shared.Close() })
+	}
+	lacked := false
+	for !lacked {
+		got := f.at(0, call{method: "GET", path: "/v1/queues/orders/stats"})
+		var sum api.Stats
+		got.decode(t, &sum)
+		lacked = got.header.Get(headerMissing) != ""
+		if sum.Ready != 60 || sum.Reserved != 30 || sum.SubmissionsOpen != 9 || sum.Empty != 0 || (got.header.Get(headerLastKnown) != "") != lacked {
+			t.Fatalf("with %q missing, the numbers are %s", got.header.Get(headerMissing), got.body)
+		}
+	}
+	var shards api.Page[api.Shard]
+	f.at(0, call{method: "GET", path: "/v1/queues/orders/shards"}).decode(t, &shards)
+	var known, all uint64
+	for _, one := range shards.Items {
+		if all += one.Ready + one.Reserved; !one.LastKnownAt.IsZero() {
+			known += one.Ready + one.Reserved
+		}
+	}
+	if all != 90 || known == 0 {
+		t.Errorf("the shards are %+v", shards.Items)
+	}
+}

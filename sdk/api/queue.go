@@ -150,6 +150,8 @@ type Shard struct {
 	Ready           uint64 `json:"ready"`            // Chunks that can be reserved now
 	Reserved        uint64 `json:"reserved"`         // Chunks held by consumers
 	SubmissionsOpen uint64 `json:"submissions_open"` // Submissions that have not ended
+	// When ready, reserved and submissions_open were so; absent: now, or no one knows them, as the shard does not serve
+	LastKnownAt Time `json:"last_known_at,omitzero"`
 }
 
 // Group is a group of submissions, which are all in one shard of the queue.

@@ -54,6 +54,9 @@ type Note struct {
 	// node was started again and has claimed a shard with a newer epoch.
 	Left map[queue.ShardID]uint32 `json:"left,omitempty"`
 	Done bool                     `json:"done,omitempty"` // it has said its last word
+	// Counts are numbers of shards that it serves, for the others to know when it does not any more. They change all the time, so they
+	// hasten no beat.
+	Counts map[queue.ShardID][]uint64 `json:"counts,omitempty"`
 }
 
 // Peer is a node as others see it.
@@ -140,9 +143,9 @@ func (m *Member) View() View {
 // Tell changes what this node tells the others, from its next beat on, which comes soon. Hurried beats come ten times as often.
 func (m *Member) Tell(hurried bool, change func(*Note)) {
 	m.mu.Lock()
-	before := m.note.text()
+	before := m.note.pressing()
 	change(&m.note)
-	soon := before != m.note.text()
+	soon := before != m.note.pressing()
 	m.hurried = hurried
 	m.mu.Unlock()
 	if soon {
@@ -159,6 +162,12 @@ func notify(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// pressing is what the others are to learn at once.
+func (n Note) pressing() string {
+	n.Counts = nil
+	return n.text()
 }
 
 func (n *Note) text() string {
@@ -410,7 +419,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		left[shard] = m.held[shard].Swap(0)
 	}
 	m.mu.Lock()
-	m.leaving, m.note = true, Note{Since: m.Since, Done: true, Left: left}
+	m.leaving, m.note = true, Note{Since: m.Since, Done: true, Left: left, Counts: m.note.Counts}
 	m.mu.Unlock()
 	return m.beat(ctx)
 }

@@ -454,3 +454,26 @@ func TestHandOver(t *testing.T) {
 		}
 	})
 }
+
+// Other nodes are to learn at once who offers which shard, and not each number of a shard: numbers change all the time, and a beat for each
+// would load the database.
+func TestNumbersHastenNoBeat(t *testing.T) {
+	t.Parallel()
+	m := New(Options{Name: "a", URL: "http://a", Now: func() time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler)})
+	for _, step := range []struct {
+		change  func(*Note)
+		hastens bool
+	}{
+		{func(n *Note) { n.Counts = map[queue.ShardID][]uint64{7: {1, 2}} }, false},
+		{func(n *Note) { n.Counts = map[queue.ShardID][]uint64{7: {1, 3}} }, false},
+		{func(n *Note) { n.Load = 1 }, true},
+	} {
+		m.Tell(false, step.change)
+		if got := len(m.beats) == 1; got != step.hastens {
+			t.Errorf("the note %s hastens the next beat: %v", m.note.text(), got)
+		}
+	}
+	if text := m.note.text(); !strings.Contains(text, `"counts":{"7":[1,3]}`) {
+		t.Errorf("the note lacks the numbers: %s", text)
+	}
+}

@@ -458,7 +458,8 @@ class Calls:
 
     def get_stats(self, queue: str) -> types.Stats:
         """Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any
-        backlog. Totals count from the server's start.
+        backlog. Totals count from the server's start. Of a shard that does not serve, the answer has the last known numbers, but
+        no totals.
         """
         found: types.Stats = self._fetch(_request("get stats", "GET", path("/v1/queues/{}/stats", queue), safe=True))
         return found
@@ -1475,7 +1476,8 @@ class AsyncCalls:
 
     async def get_stats(self, queue: str) -> types.Stats:
         """Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any
-        backlog. Totals count from the server's start.
+        backlog. Totals count from the server's start. Of a shard that does not serve, the answer has the last known numbers, but
+        no totals.
         """
         found: types.Stats = await self._fetch(_request("get stats", "GET", path("/v1/queues/{}/stats", queue), safe=True))
         return found

@@ -3714,6 +3714,8 @@ class _ShardRequired(TypedDict):
 
 class Shard(_ShardRequired, total=False):
     """Shard: see the server's OpenAPI document."""
+    #: When ready, reserved and submissions_open were so; absent: now, or no one knows them, as the shard does not serve
+    last_known_at: str
     #: In a cluster: the name of the node that serves it, or did so last; absent: no node does
     owner: str
     #: Why the shard is offline

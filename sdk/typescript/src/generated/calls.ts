@@ -797,7 +797,7 @@ export class Calls {
     return this.connection.json<void>({ what: "drain shard", method: "POST", path: `/v1/queues/${part(queue)}/shards/${part(shard)}/drain`, safe: false, signal: options.signal })
   }
 
-  /** Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any backlog. Totals count from the server's start. Needs the scope read. */
+  /** Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any backlog. Totals count from the server's start. Of a shard that does not serve, the answer has the last known numbers, but no totals. Needs the scope read. */
   getStats(queue: string, options: CallOptions = {}): Promise<Stats> {
     return this.connection.json<Stats>({ what: "get stats", method: "GET", path: `/v1/queues/${part(queue)}/stats`, safe: true, signal: options.signal })
   }

@@ -2871,6 +2871,8 @@ export type Session = {
 export type Shard = {
   /** Groups that the shard has */
   groups: number
+  /** When ready, reserved and submissions_open were so; absent: now, or no one knows them, as the shard does not serve */
+  last_known_at?: string
   /** In a cluster: the name of the node that serves it, or did so last; absent: no node does */
   owner?: string
   /** Name of this shard alone, to use instead of a queue's name */
