@@ -28,7 +28,7 @@ import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
-import { OwnShards, Shards, ShardsLine } from './pages/shards'
+import { OwnShards, ShardsLine } from './pages/shards'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
@@ -85,10 +85,8 @@ function App() {
   )
 }
 
-/** The pages that show a queue of several shards as a whole. The others need its frames, and show its shards, each of which has this page. */
-const overShards = ['submissions', 'reservations', 'failing', 'dead-letters', 'rules']
-/** Pages that show more than one value, and so nothing to a token that is bound to one. */
-const allOverShards = [...overShards, 'overview', 'consumers', 'keys', 'schedules', 'operations']
+/** The pages that show one value in all shards of a queue. For a token that is bound to it, the others are of one shard. */
+const ownOverShards = ['submissions', 'reservations', 'failing', 'dead-letters', 'rules']
 
 /** The page of the address, or what there is to say in its place. */
 function Main({ page, rest }: { page: string; rest: string }) {
@@ -97,8 +95,8 @@ function Main({ page, rest }: { page: string; rest: string }) {
     if (!known.value) return null
     if (missing.value) return <NoQueue name={missing.value} page={page} />
     if (aside.value) return <Quarantine name={queue.value} why={aside.value} />
-    if (divided.value > 0 && (boundTo() ? overShards : allOverShards).includes(page)) return <><Stale />{!boundTo() && <ShardsLine key={queue.value} of={queue.value} />}<Shown page={page} rest={rest} /></>
-    if (divided.value > 0) return boundTo() ? <OwnShards key={queue.value} of={queue.value} page={page} /> : <Shards key={queue.value} of={queue.value} page={page} />
+    if (divided.value > 0 && boundTo() && !ownOverShards.includes(page)) return <OwnShards key={queue.value} of={queue.value} page={page} />
+    if (divided.value > 0) return <><Stale />{!boundTo() && <ShardsLine key={queue.value} of={queue.value} />}<Shown page={page} rest={rest} /></>
   }
   return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>
 }

@@ -1,11 +1,11 @@
 import { batch, computed, effect, signal, untracked } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { Problem, call, queuePath } from './api'
+import { Problem, call, keyPath, queuePath } from './api'
 import { read } from './json'
 import { boundTo, locked, may, who } from './session'
 import { source, type Source } from './source'
-import { queue } from './state'
-import type { ConsumersFrame, KeysFrame, Quarantined, Queue, Rates, SchedulesFrame, Series, Stats, StatsFrame } from './types'
+import { queue, route } from './state'
+import type { ConsumersFrame, KeysFrame, MetaKey, Page, Quarantined, Queue, Rates, SchedulesFrame, Series, Stats, StatsFrame, ValueCount } from './types'
 
 /** How many points are kept: ten minutes, as in the server. A page that stays open holds no more. */
 const kept = 600
@@ -174,10 +174,32 @@ function between(before: StatsFrame, now: Stats, at: number): Rates {
   return { inserted: rate('inserted_total'), reserved: rate('reserved_total'), done: rate('done_total'), failed: rate('failed_total') }
 }
 
+/** After how long without a look the past is read again. */
+const lookedAwayMs = 10_000
+
+/** The key that the page shows by its values, where it shows one. */
+const shownKey = computed(() => (route.value.page === 'keys' && route.value.rest ? route.value.rest.split('/')[0] : route.value.query.get('key')) ?? '')
+
+/** How many values of a key are read: more than a page shows in strips. */
+const mostValues = 100
+
+/** The values of the key that is shown, and of groups, which alone have limits over several shards. Of the other keys, only the names are read. */
+async function readKeys(name: string): Promise<KeysFrame> {
+  const { items } = await call<Page<MetaKey>>('GET', `${queuePath(name)}/meta-keys?limit=100`)
+  const chosen = items.find((k) => k.key === shownKey.peek()) ?? items[0]
+  const frames = items.map(async ({ key, values }) => {
+    if (key !== 'group' && key !== chosen?.key) return { key, values, whole: false, top: [], rest: { values: 0, ready: 0, in_flight: 0 } }
+    const top = (await call<Page<ValueCount>>('GET', `${keyPath(name, key)}/values?sort=in_flight&limit=${mostValues}`)).items
+    return { key, values: top.length, whole: top.length < mostValues, top, rest: { values: 0, ready: 0, in_flight: 0 } }
+  })
+  return { queue: name, at: '', keys: await Promise.all(frames), left: 0 }
+}
+
 /** Reads the numbers of a queue of several shards, which has no frames: the sums over its shards. */
 async function readSums(name: string, mine: number) {
   const before = stats.peek()
-  const [now, past] = await Promise.all([
+  const [keyed, now, past] = await Promise.all([
+    readKeys(name).catch(() => undefined),
     call<Stats>('GET', `${queuePath(name)}/stats`).catch(() => undefined), // the next look reads it again, and the pages say what is missing
     before ? undefined : call<Series>('GET', `${queuePath(name)}/timeseries`).catch(() => undefined),
   ])
@@ -187,6 +209,8 @@ async function readSums(name: string, mine: number) {
   const rates = before ? between(before, now, at) : { inserted: last('inserted_rate'), reserved: last('reserved_rate'), done: last('done_rate'), failed: last('failed_rate') }
   batch(() => {
     if (past) append(past)
+    if (before && at - Date.parse(before.at) > lookedAwayMs) starts.value++
+    if (keyed) keys.value = { ...keyed, at: new Date(at).toISOString() }
     show({ queue: name, at: new Date(at).toISOString(), stats: now, rates })
     sure.value = true // it was read now
   })
@@ -240,6 +264,10 @@ export function follow() {
       const more = topic.value
       untracked(() => (serves.value ? open(of, more) : void look(of, more, 0)))
     }
+  })
+  effect(() => { // another key is shown at once
+    void shownKey.value
+    untracked(() => { if (divided.value > 0 && !frozen.value && !boundTo()) void look(queue.value, topic.value, 0) })
   })
   setInterval(() => { if (boundTo() && !frozen.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
   setInterval(() => {

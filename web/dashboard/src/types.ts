@@ -69,9 +69,9 @@ export interface Diagnosis {
   oldest?: { consumer?: string; submission: string; index: number; attempt: number; reserved_at: string; deadline: string }
 }
 export interface Amount { submissions: number; chunks: number }
-export interface Refused { key: string; value?: MetaValue; in_flight: number; max?: number; refused: Amount }
+export interface Refused { key: string; value?: MetaValue; in_flight: number; max?: number; refused: Amount; shard?: number }
 export interface Block { pointer: string; depth: number; block: string; text: string; entered: Amount; passed: Amount; refused: Amount; refused_values: number; top: Refused[] }
-export interface Pick { submission: string; index: number; meta: Meta; priority: number; branch: number; path: string }
+export interface Pick { submission: string; index: number; meta: Meta; priority: number; branch: number; path: string; shard?: number }
 export interface Explained {
   strategy: string; submissions: number; examined: number; withheld: { refused: Amount; refused_values: number; top: Refused[] }
   tree: Block[]; picks: { pick: Pick }[]; seed: number; warnings?: Warning[] | undefined

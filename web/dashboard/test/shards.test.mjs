@@ -20,29 +20,44 @@ test('a queue of several shards shows them and its groups, and each shard has it
     const { queue } = await call(quern.url, 'POST', '/v1/queues/orders/submissions', { group: `g${n}`, run_at: '2100-01-01T00:00:00Z', chunks: { count: 2, template: '{index}' } })
     of[`g${n}`] = queue === 'orders' ? 'orders~1' : queue
   }
+  for (let n = 0; n < 4; n++) await call(quern.url, 'POST', '/v1/queues/orders/submissions', { group: `g${n}`, chunks: { count: 30, template: '{index}' } })
+  await call(quern.url, 'POST', '/v1/queues/orders/reservations', { strategy: 'Fair("group", Random)', max: 10, timeout_ms: 3600_000 })
   for (const [scheme, width] of looks) {
     const t = await open(chromium.b, quern.url, { width, scheme })
-    for (const [page, heading] of [['submissions', 'Submissions'], ['reservations', 'Reservations'], ['failing', 'Failing now'], ['dead-letters', 'Dead letters'], ['rules', 'Rules'], ['consumers', 'Consumers'], ['keys', 'Keys'], ['schedules', 'Schedules'], ['operations', 'Operations']]) {
+    for (const [page, heading] of [['submissions', 'Submissions'], ['reservations', 'Reservations'], ['failing', 'Failing now'], ['dead-letters', 'Dead letters'], ['rules', 'Rules'], ['consumers', 'Consumers'], ['keys', 'Keys'], ['schedules', 'Schedules'], ['operations', 'Operations'], ['fairness', 'Fairness'], ['strategies', 'Strategies'], ['settings', 'Settings']]) {
       await t.page.goto(`${quern.url}/#/${page}?queue=orders`)
       await t.page.getByRole('heading', { level: 1, name: heading }).waitFor()
-      await t.page.getByText('This page has the work of all shards of orders.').waitFor()
+      await t.page.getByText('This page is about all shards of orders.').waitFor()
       await eventually(async () => assert.equal(await t.page.getByText('Reading…').count(), 0, page))
       assert.equal(await t.page.getByText('has several shards').count(), 0, page)
       assert.deepEqual(await t.axe(), [], `${page} ${scheme} ${width}: accessibility`)
       const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
       assert.ok(over <= 0, `${page} ${scheme} ${width}: ${over} px stand out at the right`)
-      if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${page}-${scheme}-${width}.png` })
       if (page === 'keys') await t.page.getByText('8 of 8, most in flight first').waitFor()
+      if (page === 'settings') assert.equal(await t.page.getByRole('definition').filter({ hasText: /^3/ }).count() > 0, true, 'the number of shards')
+      if (page === 'fairness') await t.page.getByRole('group', { name: 'Ledgers' }).getByText('4 compete, 0 at limits').waitFor()
+      if (page === 'strategies') {
+        for (const [button, shows] of [['Explain', 'Explain'], ['Preview', 'Chunks that a consumer would get now'], ['Compare with', 'Compare']]) {
+          await t.page.getByRole('button', { name: button, exact: true }).click()
+          await t.page.getByRole('heading', { level: 2, name: shows, exact: true }).waitFor()
+          if (button === 'Preview') await t.page.getByRole('columnheader', { name: 'Shard' }).waitFor()
+        }
+        assert.deepEqual(await t.axe(), [], `compared ${scheme} ${width}: accessibility`)
+      }
+      if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${page}-${scheme}-${width}.png`, fullPage: true })
       if (page !== 'submissions') continue
       for (const group of Object.keys(of)) await t.page.getByText(`group=${group}`, { exact: true }).first().waitFor()
     }
     await t.page.goto(`${quern.url}/#/overview?queue=orders`)
     await t.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-    await t.page.getByText('This page has the work of all shards of orders.').waitFor()
+    await t.page.getByText('This page is about all shards of orders.').waitFor()
     const numbers = await call(quern.url, 'GET', '/v1/queues/orders/stats')
     await t.page.getByText(`in ${numbers.submissions_open} submissions`).waitFor()
     await t.page.getByRole('region', { name: 'Answer' }).getByText('Reading…').waitFor({ state: 'detached' })
     await t.page.getByRole('status').filter({ hasText: '3 shards' }).waitFor()
+    const held = t.page.getByRole('main').locator('section').filter({ has: t.page.getByRole('heading', { name: 'In flight by' }) })
+    await held.getByText(/in flight: [1-9]/).first().waitFor({ state: 'attached' })
+    for (const group of ['g0', 'g1', 'g2', 'g3']) await held.getByRole('link', { name: group, exact: true }).waitFor()
     const shards = t.page.getByRole('region', { name: 'Shards' }).getByRole('row')
     await shards.nth(3).waitFor()
     assert.equal(await shards.count(), 4)
@@ -61,7 +76,7 @@ test('a queue of several shards shows them and its groups, and each shard has it
     await t.page.keyboard.press('Control+k') // what it finds is of a queue that is followed as a whole
     await t.page.getByRole('listbox').getByText('Overview').waitFor()
     await t.page.keyboard.press('Escape')
-    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${scheme}-${width}.png` })
+    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${scheme}-${width}.png`, fullPage: true })
     await shards.getByRole('link', { name: shown(of.g3), exact: true }).click()
     await live(t.page)
     for (const page of ['overview', 'settings', 'submissions', 'keys', 'operations', 'rules', 'dead-letters', 'queues', 'nodes', 'plugins', 'activity']) {

@@ -17,7 +17,7 @@ import type { Diagnosis, KeysFrame, Page, Series, StatsFrame, Submission } from 
 export function Overview() {
   const frame = stats.value
   const nothing = frame && frame.stats.submissions_open === 0 && !sure.value
-  const shards = divided.value > 0 && <ShardLists of={queue.value} page="overview" />
+  const shards = divided.value > 0 && <ShardLists of={queue.value} />
   if (!frame || nothing) return <><div class="card w12"><p class="note">Waiting for the first numbers of queue “{queueName(queue.value)}”.</p></div>{shards}</>
   return (
     <>
@@ -27,7 +27,8 @@ export function Overview() {
       <Tiles frame={frame} />
       <Throughput />
       <HeldBack frame={frame} keyed={keys.value} />
-      {shards || <Strips keyed={keys.value} />}
+      {shards}
+      <Strips keyed={keys.value} />
       <Largest open={frame.stats.submissions_open} />
       <HowLong />
     </>

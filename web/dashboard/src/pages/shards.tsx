@@ -38,16 +38,6 @@ function Drain({ of, s, done }: { of: string; s: Shard; done: () => void }) {
 
 const Limited = ({ n, most }: { n: number; most?: number }) => <>{exact(n)}{most !== undefined && ` of ${exact(most)}`}</>
 
-/** In the place of a page of a queue with several shards: which shards there are, each with pages of its own, and which groups they have. */
-export function Shards({ of, page }: { of: string; page: string }) {
-  return (
-    <>
-      <div class="head"><h1>Shards of {of}</h1><span>the work of this queue is spread over its shards; open one to see this page of it</span></div>
-      <ShardLists of={of} page={page} />
-    </>
-  )
-}
-
 /** Has a group go to another shard. The one where it is ends a move that waits. */
 function Move({ of, g, shards, done }: { of: string; g: Group; shards: Shard[]; done: () => void }) {
   const places = shards.filter((s) => s.shard !== g.shard && s.state !== 'offline' && s.state !== 'preparing' && s.state !== 'draining')
@@ -70,7 +60,7 @@ function Move({ of, g, shards, done }: { of: string; g: Group; shards: Shard[]; 
 }
 
 /** The shards of a queue and its groups, with what an operator can do with them. */
-export function ShardLists({ of, page }: { of: string; page: string }) {
+export function ShardLists({ of }: { of: string }) {
   const path = queuePath(of)
   const shards = useLive<Page<Shard>>(`${path}/shards`)
   const groups = useLive<Page<Group>>(`${path}/groups?limit=100`)
@@ -86,7 +76,7 @@ export function ShardLists({ of, page }: { of: string; page: string }) {
           <List name="Shards" items={shards.data.items} id={(s) => s.queue} scope=""
             columns={[{ name: 'Shard' }, { name: 'State' }, ...(nodes ? [{ name: 'Node', title: 'the server that has the shard' }] : []), { name: 'Groups', right: true }, { name: 'Submissions', right: true, title: 'open submissions' }, { name: 'Ready', right: true }, { name: 'In flight', right: true, title: 'chunks that consumers hold' }, { name: 'Actions', hidden: true }]}
             cells={(s) => [
-              <td><a href={inQueue(s.queue, page)}>{queueName(s.queue)}</a></td>,
+              <td><a href={inQueue(s.queue)}>{queueName(s.queue)}</a></td>,
               <td><State of={s} /></td>,
               ...(nodes ? [<td>{s.owner ? <Clamp text={s.owner} /> : <span class="note">none</span>}</td>] : []),
               <td class="r">{exact(s.groups)}</td>,
@@ -125,7 +115,7 @@ export function ShardsLine({ of }: { of: string }) {
   const offline = shards.data?.items.filter((s) => s.state === 'offline') ?? []
   return (
     <p class="note w12">
-      This page has the work of all <a href={inQueue(of, 'overview')}>shards of {of}</a>.{' '}
+      This page is about all <a href={inQueue(of, 'overview')}>shards of {of}</a>.{' '}
       {offline.length > 0 && <><Mark of="dead" />What is in {offline.map((s) => queueName(s.queue)).join(' and ')} is not shown: {offline.length > 1 ? 'these shards do' : 'this shard does'} not serve.</>}
     </p>
   )

@@ -152,7 +152,7 @@ function Named({ s, path, again, edit, compare }: { s: NamedStrategy; path: stri
 
 const RefusedBy = ({ top, values }: { top: Refused[]; values: number }) => (
   <>
-    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '')} class="chip" title={`${amount(r.refused.chunks, 'chunk')} held back`}><Clamp text={r.key + (r.value === undefined ? '' : '=' + shown(r.value))} /> {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}</span>)}
+    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '') + r.shard} class="chip" title={`${amount(r.refused.chunks, 'chunk')} held back`}><Clamp text={r.key + (r.value === undefined ? '' : '=' + shown(r.value))} /> {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}{r.shard ? ` in shard ${r.shard}` : ''}</span>)}
     {values > 4 && <small>and {exact(values - 4)} more</small>}
   </>
 )
@@ -197,8 +197,8 @@ function Picks({ x }: { x: Preview }) {
 }
 
 const PickTable = ({ name, picks }: { name: string; picks: Pick[] }) => (
-  <Table name={name} columns={[{ name: '#', right: true }, { name: 'Submission' }, { name: 'Chunk', right: true }, { name: 'Meta' }, { name: 'Priority', right: true }, { name: 'Branch' }]}
-    lines={picks.map((p, i) => ({ id: String(i), cells: () => [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r"><a class="mono" href={link(`submissions/${p.submission}/${p.index}`)}>{p.index}</a></td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
+  <Table name={name} columns={[{ name: '#', right: true }, { name: 'Submission' }, { name: 'Chunk', right: true }, { name: 'Meta' }, { name: 'Priority', right: true }, ...(picks[0]?.shard ? [{ name: 'Shard', right: true }] : []), { name: 'Branch' }]}
+    lines={picks.map((p, i) => ({ id: String(i), cells: () => [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r"><a class="mono" href={link(`submissions/${p.submission}/${p.index}`)}>{p.index}</a></td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, ...(p.shard ? [<td class="r">{p.shard}</td>] : []), <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
 )
 
 /** What only one of two strategies would hand out: the first of it. */
