@@ -179,6 +179,7 @@ func (q *preparedQueue) discard() error { return errors.Join(q.prepared.Close(),
 // register has a queue serve. The caller holds e.mu, or is the only one with the engine yet.
 func (e *Engine) register(q *Queue) {
 	e.queues[q.name], e.shards[q.id] = q, q
+	e.mu.changes.Add(1) // for one that begins without the lock
 	whole, number := queue.CutShard(q.name)
 	if s := e.sharded[whole]; s != nil {
 		q.many.Store(s)
@@ -398,8 +399,17 @@ func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info Queu
 	return q.info(), errors.Join(err, e.nodes.refresh())
 }
 
-// tableLock guards the tables of queues.
-type tableLock struct{ sync.RWMutex }
+// tableLock guards the tables of queues. It counts their changes.
+type tableLock struct {
+	sync.RWMutex
+	changes atomic.Uint64
+}
+
+// Lock takes it for a change.
+func (l *tableLock) Lock() {
+	l.RWMutex.Lock()
+	l.changes.Add(1)
+}
 
 // change has fn change which queues serve.
 func (l *tableLock) change(fn func()) {

@@ -54,6 +54,7 @@ type Sharded struct {
 	created queue.Time                   // when the queue was created: a later one of the same name is another one
 	rows    [queue.MaxQueueShards]string // names of the shards in the catalogue
 	count   atomic.Int32                 // shards
+	here    atomic.Pointer[shardsHere]   // nil: not all of them serve here
 	groups  *groups
 	heads   remembered
 	counts  *together
@@ -137,17 +138,41 @@ func (s *Sharded) shard(number int) (*Queue, error) {
 	return q, refused
 }
 
+// shardsHere are all shards of a queue, if all serve here. No one changes the lists.
+type shardsHere struct {
+	changes uint64 // of the engine's tables until then
+	queues  []*Queue
+	sources []source
+}
+
+// allHere are the shards, if all serve here, without a look at each; nil: look.
+func allHere(s *Sharded) *shardsHere {
+	if all := s.here.Load(); all != nil && all.changes == s.e.mu.changes.Load() && len(all.queues) == int(s.count.Load()) {
+		return all
+	}
+	return nil
+}
+
 // shards are the shards that serve, with their numbers less one as indexes; nil: that one does not. refused says why the
-// first of those does not.
+// first of those does not. The caller does not change the list.
 func (s *Sharded) shards() (all []*Queue, refused error) {
+	if here := allHere(s); here != nil {
+		return here.queues, nil
+	}
 	s.e.mu.RLock()
 	defer s.e.mu.RUnlock()
+	here := &shardsHere{changes: s.e.mu.changes.Load()}
 	all = make([]*Queue, s.count.Load())
 	for i := range all {
 		if all[i] = s.e.queues[s.rows[i]]; all[i] == nil && refused == nil {
 			refused = absentQueue(s.e, s.rows[i])
 		}
+		here.sources = append(here.sources, ownShard{all[i], i + 1})
 	}
+	if here.queues = all; refused != nil {
+		here = nil
+	}
+	s.here.Store(here)
 	return all, refused
 }
 

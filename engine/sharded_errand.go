@@ -100,7 +100,7 @@ func (in *errand) run(ctx context.Context, s *Sharded) (out errandDone, err erro
 		var l looking
 		q, err := s.own(number)
 		if l.err = err; err == nil {
-			l.heads, l.err = ownShard{q}.heads(ctx, plan)
+			l.heads, l.err = ownShard{q, number}.heads(ctx, plan)
 		}
 		out.looked = append(out.looked, l)
 	}
@@ -252,9 +252,9 @@ func (t *taking) run(ctx context.Context, s *Sharded, asked *ReserveRequest) (ou
 	if t.Bound != nil || t.Weight > 0 {
 		request.Turn = &t.Turn
 	}
-	out.Reserved, _, out.err = ownShard{q}.take(ctx, &one, t.branch, request, nil)
+	out.Reserved, _, out.err = ownShard{q, t.shard}.take(ctx, &one, t.branch, request, nil)
 	if out.err == nil && t.branch >= 0 {
-		out.heads, out.err = ownShard{q}.heads(ctx, one.Plan)
+		out.heads, out.err = ownShard{q, t.shard}.heads(ctx, one.Plan)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ package engine
 import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/merge"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -22,8 +23,9 @@ import (
 type fairShare struct {
 	*merge.Ledger
 	id     uint64
-	used   uint64 // in fairShares.uses
-	silent uint32 // shards that could not report, by bit, and are to report all
+	used   uint64                             // in fairShares.uses
+	silent uint32                             // shards that could not report, by bit, and are to report all
+	heard  [queue.MaxQueueShards]shard.Moment // when shards reported
 }
 
 // fairShares are those of a queue. Each is used under the lock of together.
@@ -97,16 +99,18 @@ func (x *sharing) hear(i int) {
 	if !is || x.mute[i] {
 		return
 	}
-	number := numberOf(own)
-	bit := uint32(1) << (number - 1)
-	news, fresh, err := shard.ShareTogether(x.ctx, own.q.shard, x.plan, x.share.id, x.share.silent&bit != 0)
+	bit, at := uint32(1)<<(own.number-1), &x.share.heard[own.number-1]
+	if at.Lasts(own.q.shard, x.of.counts.now) {
+		return
+	}
+	news, fresh, now, err := shard.ShareTogether(x.ctx, own.q.shard, x.plan, x.share.id, x.share.silent&bit != 0)
 	x.share.silent &^= bit
-	if err != nil {
-		x.mute[i], x.err = true, err
+	if *at = now; err != nil {
+		x.mute[i], x.err, *at = true, err, shard.Moment{}
 		x.share.silent |= bit
 		fresh, news = true, nil // its tenants give nothing now
 	}
-	x.share.Hear(news, number, fresh)
+	x.share.Hear(news, own.number, fresh)
 }
 
 // turnOf takes one chunk of the tenant whose turn it is.
@@ -125,9 +129,10 @@ func (x *sharing) headsOf(turn *merge.TenantTurn) (heads [][]backlog.Head) {
 	heads = make([][]backlog.Head, len(x.shards))
 	for i, of := range x.shards {
 		own, is := of.(ownShard)
-		if !is || x.mute[i] || !x.share.In(turn, numberOf(own)) {
+		if !is || x.mute[i] || !x.share.In(turn, own.number) {
 			continue
 		}
+		_ = x.know(i, nil) // a shard that fails says so in the next line
 		list, err := shard.TenantHeads(x.ctx, own.q.shard, x.plan, turn.Name)
 		if err != nil {
 			x.mute[i], x.err = true, err
@@ -161,9 +166,6 @@ func (x *sharing) takeOf(turn *merge.TenantTurn, arm int, all [][]backlog.Head) 
 		x.takeFrom(next.Shard, 0, request)
 		x.hear(next.Shard)
 		if len(x.got) > before {
-			if x.cross.counts() {
-				x.of.counts.hearOf(numberOf(x.shards[next.Shard]))
-			}
 			return true
 		}
 		heads[next.Shard] = x.again(next.Shard, turn, arm, leaf)

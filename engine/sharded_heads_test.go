@@ -15,7 +15,7 @@ import (
 func TestHeadsAreRemembered(t *testing.T) {
 	t.Parallel()
 	var r remembered
-	plan, shards, at := new(strategy.Plan), []source{ownShard{new(Queue)}, ownShard{new(Queue)}}, time.Now()
+	plan, shards, at := new(strategy.Plan), []source{ownShard{new(Queue), 1}, ownShard{new(Queue), 2}}, time.Now()
 	heads := []backlog.Head{{Weight: 1}, {Weight: 2}}
 	known := func(plan *strategy.Plan, shards []source, after time.Duration) bool {
 		got := r.recall(plan, shards, at.Add(after))

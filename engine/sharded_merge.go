@@ -82,11 +82,24 @@ func (m *merging) counting(fn func()) (did bool) {
 		return true
 	}
 	var err error
-	m.grace, err = m.of.counts.during(&m.cross, func() { fn(); did = true })
+	m.grace, err = m.of.counts.during(m.ctx, &m.cross, m.compared(), func() { fn(); did = true })
 	if err != nil {
 		m.err = err
 	}
 	return did
+}
+
+// compared is the plan of the call, if the shards are compared by what they give next.
+func (m *merging) compared() *strategy.Plan {
+	if m.randomly() || m.fairly() {
+		return nil
+	}
+	return m.asked.Plan
+}
+
+// fairly says that a ledger decides by all branches which shard is asked.
+func (m *merging) fairly() bool {
+	return !slices.ContainsFunc(m.plans, func(plan *strategy.Plan) bool { return plan.Branches[0].Fair == "" })
 }
 
 // randomly says that weights are all that the call needs to know of the shards.
@@ -144,6 +157,9 @@ func (m *merging) silent() bool { return !slices.Contains(m.mute, false) }
 
 // lookAtAll looks at all shards, at those of other nodes at once.
 func (m *merging) lookAtAll() {
+	if m.fairly() {
+		return // the ledger asks them for what it needs
+	}
 	if !slices.ContainsFunc(m.shards, isFar) {
 		for i := range m.shards { // without memory for what is seen
 			m.look(i)
@@ -182,7 +198,13 @@ func (m *merging) absorbLooks(w *errands, err error) {
 
 // look asks a shard for the heads of all branches.
 func (m *merging) look(i int) {
-	heads, err := m.shards[i].heads(m.ctx, m.asked.Plan)
+	var heads []backlog.Head
+	var err error
+	if own, is := m.shards[i].(ownShard); is && m.cross.counts() {
+		heads, err = m.of.counts.look(m.ctx, own, m.asked.Plan)
+	} else {
+		heads, err = m.shards[i].heads(m.ctx, m.asked.Plan)
+	}
 	m.note(i, heads, err)
 }
 
@@ -255,14 +277,24 @@ func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 	}
 	for i := range m.turns {
 		t, before := &m.turns[i], len(m.got)
+		if m.cross.draws && m.comesLater(b, t.Shard) {
+			continue
+		}
 		request := m.request(m.plans[b], t.Most)
 		request.Turn = &t.Turn
 		_, heads[i] = m.takeFrom(t.Shard, b, request)
-		if got[i] = len(m.got) - before; got[i] > 0 && m.cross.counts() {
-			m.of.counts.hearOf(numberOf(m.shards[t.Shard]))
-		}
+		got[i] = len(m.got) - before
 	}
 	return got, heads
+}
+
+// comesLater says that values of which a shard gives next have more chunks in flight than was known, as other shards took
+// them. Then others may come first, and the draw counts for nothing.
+func (m *merging) comesLater(b, shard int) bool {
+	before := m.heads[b][shard].Flight
+	_ = m.know(shard, m.compared()) // the next line finds the same error
+	m.look(shard)
+	return m.heads[b][shard].Flight > before
 }
 
 // addTakes adds the turns to errands. What the answer has room for is divided among them.
@@ -311,14 +343,29 @@ func (m *merging) request(plan *strategy.Plan, most int) machine.Request {
 }
 
 // takeFrom reserves in one shard.
-func (m *merging) takeFrom(i, branch int, request machine.Request) (machine.Reserved, []backlog.Head) {
-	got, heads, err := m.shards[i].take(m.ctx, m.asked, branch, request, m.got)
+func (m *merging) takeFrom(i, branch int, request machine.Request) (got machine.Reserved, heads []backlog.Head) {
+	err := m.know(i, nil)
+	if err == nil {
+		got, heads, err = m.shards[i].take(m.ctx, m.asked, branch, request, m.got)
+	}
 	if err != nil {
 		m.mute[i], m.err = true, err
 		return got, nil
 	}
-	m.keep(got.Reservations)
+	some := len(got.Reservations) > len(m.got)
+	if m.keep(got.Reservations); some {
+		_ = m.know(i, m.compared()) // the others are to know before their turn
+	}
 	return got, heads
+}
+
+// know has a shard know what the others have counted, and learns what it has, if the call counts so.
+func (m *merging) know(i int, plan *strategy.Plan) error {
+	own, is := m.shards[i].(ownShard)
+	if !is || !m.cross.counts() {
+		return nil
+	}
+	return m.of.counts.know(m.ctx, own.number-1, own.q, plan, true)
 }
 
 // wait waits until one of the shards may have something, and says whether to ask again.

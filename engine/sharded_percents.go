@@ -3,7 +3,10 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/percents"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -14,6 +17,7 @@ type sharePlans struct {
 
 	mu    sync.Mutex
 	plans percents.Plans
+	asked [queue.MaxQueueShards]shard.Asked
 }
 
 // numbered is a call with a number in place of each percentage of its strategy, if all shards are on this node. The number
@@ -22,16 +26,22 @@ func numbered(s *Sharded, r *ReserveRequest) *ReserveRequest {
 	if s.Spread() {
 		return r
 	}
-	chunks := r.Max + int(s.shares.waiting.Load())
 	all, _ := s.shards()
-	for _, q := range all {
+	now := *r
+	now.Plan = s.shares.plan(r.Plan, r.Max+int(s.shares.waiting.Load())+s.shares.chunks(all, s.e.options.Now()))
+	return &now
+}
+
+// chunks are in flight or asked for in all shards.
+func (p *sharePlans) chunks(all []*Queue, now time.Time) (sum int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, q := range all {
 		if q != nil {
-			chunks += q.shard.Percents.Asked()
+			sum += p.asked[i].Chunks(q.shard, now)
 		}
 	}
-	now := *r
-	now.Plan = s.shares.plan(r.Plan, chunks)
-	return &now
+	return sum
 }
 
 // plan is a plan as it is for so many chunks.

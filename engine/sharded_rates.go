@@ -22,12 +22,6 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// keptRate is a rate that the shards keep together.
-type keptRate struct {
-	limit strategy.Limit
-	used  time.Time // by a call
-}
-
 // keptFor is how long a rate is kept at least after the last call that used it.
 const keptFor = time.Minute
 
@@ -38,11 +32,13 @@ func (x *together) keep(limits []strategy.Limit) {
 	}
 	now := x.s.e.options.Now()
 	for _, l := range limits {
-		if i := slices.IndexFunc(x.rates, func(r keptRate) bool { return r.limit == l }); i >= 0 {
-			x.rates[i].used = now
-		} else {
-			x.rates = append(x.rates, keptRate{l, now})
+		i := slices.Index(x.what.Rates, l)
+		if i < 0 {
+			i = len(x.used)
+			x.used = append(x.used, now)
+			x.change(x.what.Keys, append(slices.Clone(x.what.Rates), l))
 		}
+		x.used[i] = now
 	}
 	x.listening(func() { x.paced = true })
 }
@@ -50,57 +46,37 @@ func (x *together) keep(limits []strategy.Limit) {
 // letGo has the shards forget rates that no call has used for so long that nothing counts any more. x.mu is held.
 func (x *together) letGo() {
 	now := x.s.e.options.Now()
-	x.rates = slices.DeleteFunc(x.rates, func(r keptRate) bool {
-		_, slack := r.limit.Pace()
-		return now.Sub(r.used).Abs() > max(keptFor, 2*(r.limit.Per+slack))
-	})
-	if len(x.rates) == 0 {
+	var rates []strategy.Limit
+	var used []time.Time
+	for i, l := range x.what.Rates {
+		if _, slack := l.Pace(); now.Sub(x.used[i]).Abs() <= max(keptFor, 2*(l.Per+slack)) {
+			rates, used = append(rates, l), append(used, x.used[i])
+		}
+	}
+	if len(rates) < len(x.used) {
+		x.used = used
+		x.change(x.what.Keys, rates)
+	}
+	if len(rates) == 0 {
 		x.listening(func() { x.paced = false })
 	}
 }
-
-// limits are the rates. x.mu is held.
-func (x *together) limits() (list []strategy.Limit) {
-	for i := range x.rates {
-		list = append(list, x.rates[i].limit)
-	}
-	return list
-}
-
-// noteTaken keeps what a shard has said of reservations and rates. x.mu is held.
-func (x *together) noteTaken(i int, now *shard.Counted) {
-	c := &x.shards[i]
-	c.lost = c.lost || now.Lost
-	c.began = append(c.began, now.Began...)
-	if len(now.Taken) == 0 {
-		return
-	}
-	for k := range int(x.s.count.Load()) {
-		if k == i {
-			continue
-		}
-		other := &x.shards[k]
-		if len(other.taken)+len(now.Taken) > takenMost {
-			other.taken, c.lost = nil, true
-		} else {
-			other.taken = append(other.taken, now.Taken...)
-		}
-	}
-}
-
-// takenMost is how many reservations are kept for a shard that does not serve.
-const takenMost = 50_000
 
 // beginRates has rates begin that some shards have not kept so far. x.mu is held.
 //
 // If all shards begin one, a value owes what it owes in all of them together. If only some do, these have restarted:
 // the most that a shard knows is true, and what the restarted ones gave lately is unknown.
 func (x *together) beginRates(all []*Queue) error {
-	lost := false
+	lost, some := false, false
 	for i, q := range all {
-		lost = lost || q != nil && (x.shards[i].lost || x.shards[i].missed)
+		if c := &x.shards[i]; q != nil {
+			lost, some = lost || c.lost || c.missed, some || len(c.began) > 0
+		}
 	}
-	for _, l := range x.limits() {
+	if !lost && !some {
+		return nil
+	}
+	for _, l := range x.what.Rates {
 		began, present := 0, 0
 		for i, q := range all {
 			if q == nil {
@@ -119,14 +95,9 @@ func (x *together) beginRates(all []*Queue) error {
 		}
 	}
 	for i, q := range all {
-		c := &x.shards[i]
-		if q == nil {
-			continue
+		if c := &x.shards[i]; q != nil {
+			c.lost, c.missed, c.began = false, false, nil
 		}
-		if len(c.began) > 0 {
-			c.taken = nil // it has just heard what the others have counted
-		}
-		c.lost, c.missed, c.began = false, false, nil
 	}
 	return nil
 }

@@ -152,6 +152,7 @@ func TestRateByOtherKeyNeedsOneNode(t *testing.T) {
 	a, b := nodes["a"], nodes["b"]
 	w := workAt(t, a.Engine)
 	usersOf(t, w, 8, 1, 10)
+	put1(t, w, queue.NewSubmission{Meta: queue.Meta{{Key: "user", Value: queue.StringValue("alone")}}}) // in the first shard
 	const strategy = `MaxRate("user", 2, "10m", burst=2, OldestFirst)`
 	if n := len(takenBy(t, w, strategy, 1)); n != 1 {
 		t.Fatalf("%d were taken", n)
@@ -187,8 +188,11 @@ func TestShardsHearOfReservations(t *testing.T) {
 				t.Fatal(err)
 			}
 			list, err := shard.Owed(q.shard, rate)
-			if err != nil || len(list) != 1 {
+			if err != nil || len(list) > 1 {
 				t.Fatalf("a shard knows of %v, %v", list, err)
+			}
+			if len(list) == 0 {
+				return 0
 			}
 			if number == 0 || list[0].At < least {
 				least = list[0].At
@@ -253,7 +257,7 @@ func TestRateByOtherKeyIsLetGo(t *testing.T) {
 	counts := w.(*Sharded).counts
 	for kept := true; kept; time.Sleep(time.Millisecond) {
 		counts.mu.Lock()
-		kept = len(counts.rates) > 0
+		kept = len(counts.what.Rates) > 0
 		counts.mu.Unlock()
 	}
 	in := map[queue.ShardID]bool{}

@@ -137,7 +137,10 @@ type source interface {
 }
 
 // ownShard is a shard that this node serves.
-type ownShard struct{ q *Queue }
+type ownShard struct {
+	q      *Queue
+	number int
+}
 
 func (o ownShard) heads(ctx context.Context, plan *strategy.Plan) ([]backlog.Head, error) {
 	return o.q.shard.Heads(ctx, plan, nil)
@@ -168,8 +171,7 @@ func numberOf(of source) int {
 	if far, other := of.(farShard); other {
 		return far.number
 	}
-	_, number := queue.CutShard(of.(ownShard).q.name)
-	return max(1, number)
+	return of.(ownShard).number
 }
 
 // serving are the shards that a plan can get something from and that serve.
@@ -214,22 +216,15 @@ func (s *Sharded) serving(plan *strategy.Plan) *serving {
 // sources are the shards that serve, here or on other nodes, with their numbers less one as indexes; nil: that one does
 // not. refused says why the first of those does not.
 func (s *Sharded) sources() (all []source, refused error) {
-	all = make([]source, s.count.Load())
-	absent := error(nil)
-	s.e.mu.RLock()
-	for i := range all {
-		if q := s.e.queues[s.rows[i]]; q != nil {
-			all[i] = ownShard{q}
-		} else if absent == nil {
-			absent = absentQueue(s.e, s.rows[i])
-		}
+	if here := allHere(s); here != nil {
+		return here.sources, nil
 	}
-	s.e.mu.RUnlock()
-	for i := range all {
-		if absent == nil || all[i] != nil {
-			continue
-		}
-		if at := s.farAt(i + 1); at != nil {
+	own, absent := s.shards()
+	all = make([]source, len(own))
+	for i, q := range own {
+		if q != nil {
+			all[i] = ownShard{q, i + 1}
+		} else if at := s.farAt(i + 1); at != nil {
 			all[i] = farShard{s, i + 1, at.URL}
 		} else {
 			refused = absent

@@ -3,17 +3,22 @@ package engine
 // Limits by a key that is not the group. A value of such a key can have chunks in several shards, so the shards count it
 // together: each shard's counters have what the other shards have in flight, too (package backlog, together.go).
 //
-//	reserve by user ─► lock ─► shards tell what changed ─► each hears of the others' changes ─► take ─► … ─► unlock
+//	reserve by user ─► lock ─► learn what shards have counted ─► compare ─► tell one what the others have ─► take ─► unlock
 //
-// The lock is held by one reserve at a time of those that count so. What it takes is told to the other shards before the
-// next of them is asked. Other reserves and results need no lock: what they take or finish is found when the next reserve
-// begins. So no limit is exceeded, and a finished chunk may count for a moment longer.
+// The lock is held by one reserve at a time of those that count so. A shard is told what the others have counted before it
+// is taken from. That is soon enough for what the others took: by that, what the shard gives next can only come later. What
+// they finished is told before the shards are compared. A shard in which nothing has changed is not asked again, and what
+// it gives next is remembered. Soon after each reserve all shards are told all (newsAge).
+//
+// Other reserves and results need no lock: what they take or finish is found when the next reserve begins. So no limit is
+// exceeded, and a finished chunk may count for a moment longer.
 //
 // Rates by such a key are kept in the same way (sharded_rates.go).
 //
 // All shards have to be on this node. A shard that does not serve keeps its last counts, so that limits hold without it.
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -30,11 +35,16 @@ type together struct {
 	id uint64 // of this Sharded: a shard that counted for another one begins again
 
 	mu     sync.Mutex // held by a reserve that counts so
-	keys   []queue.MetaKey
-	rates  []keptRate
-	total  map[queue.MetaEntry]uint32
+	now    int64      // the time of the call that holds it, in nanoseconds
+	what   backlog.Together
+	used   []time.Time // when a call used each of the rates
+	values map[queue.MetaEntry]*valueCount
+	news   []report // that not all shards know
+	urgent int      // as much of the news is to be known before shards are compared
+	flush  bool     // spreadNews is about to run
 	fair   fairShares
 	shards [queue.MaxQueueShards]counted
+	looks  map[*strategy.Plan]*[queue.MaxQueueShards]shard.Look
 
 	waits   sync.Mutex
 	waiting int  // calls that wait for less to be in flight; guarded by waits
@@ -42,13 +52,28 @@ type together struct {
 	hearing bool // keepHearing runs; guarded by waits
 }
 
-// counted is what one shard counts.
+// valueCount is how many chunks of a value are in flight in each shard, and in all.
+type valueCount struct {
+	queue.MetaEntry
+	total uint32
+	in    [queue.MaxQueueShards]uint32
+}
+
+// report is what a shard has told: that the count of a value changed, or that reservations were made.
+type report struct {
+	from  int // the index of the shard
+	value *valueCount
+	taken backlog.Takes
+}
+
+// counted is what this knows of a shard, and the shard of the others.
 type counted struct {
-	own   map[queue.MetaEntry]uint32   // what it has in flight
-	stale map[queue.MetaEntry]struct{} // counts of the others that it does not know yet
-	taken []backlog.Takes              // reservations of the others that it does not know yet
-	lost  bool                         // not all of its own reservations are known
-	began []strategy.Limit             // rates that it has not kept with the others so far
+	at    shard.Moment     // when it told something last
+	grace queue.Time       // until then it may not know all that consumers hold
+	knows int              // of the news
+	all   bool             // it is to be told all counts
+	lost  bool             // not all of its own reservations are known
+	began []strategy.Limit // rates that it has not kept with the others so far
 
 	missed bool // it did not serve, and no one kept what it would have heard
 }
@@ -58,6 +83,7 @@ type crossing struct {
 	keys  []queue.MetaKey // whose chunks in flight are counted, in order
 	rates []strategy.Limit
 	fair  bool // a ledger of all shards says whose turn it is
+	draws bool // a random draw is among the values with the fewest chunks in flight
 }
 
 func (c *crossing) any() bool { return c.counts() || c.fair }
@@ -79,6 +105,7 @@ func crossingOf(plan *strategy.Plan) (c crossing) {
 					c.keys = append(c.keys, l.Key)
 				}
 			}
+			c.draws = c.draws || leaf.Fewest != "" && leaf.Order == strategy.Random
 			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey {
 				c.keys = append(c.keys, leaf.Fewest)
 			}
@@ -90,19 +117,21 @@ func crossingOf(plan *strategy.Plan) (c crossing) {
 	return c
 }
 
-// during has all shards know all counts, and calls fn with the lock held. It does not if a shard may not know all that
-// consumers hold until some moment (grace).
-func (x *together) during(by *crossing, fn func()) (grace queue.Time, err error) {
+// during has the shards count together what a call counts, and calls fn with the lock held. It does not if a shard may not
+// know all that consumers hold until some moment (grace). What the shards give next by a plan, if there is one, is looked
+// at on the way.
+func (x *together) during(ctx context.Context, by *crossing, plan *strategy.Plan, fn func()) (grace queue.Time, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.now = x.s.e.options.Now().UnixNano()
 	x.keep(by.rates)
 	for _, key := range by.keys {
-		if !slices.Contains(x.keys, key) { // from now on it is counted so, which costs the shards little
-			x.keys = slices.Sorted(slices.Values(append(slices.Clone(x.keys), key)))
+		if !slices.Contains(x.what.Keys, key) { // from now on it is counted so, which costs the shards little
+			x.change(slices.Sorted(slices.Values(append(slices.Clone(x.what.Keys), key))), x.what.Rates)
 		}
 	}
 	if by.counts() {
-		grace, err = x.hear()
+		grace, err = x.hear(ctx, plan)
 	}
 	if err == nil && grace == 0 {
 		fn()
@@ -110,123 +139,191 @@ func (x *together) during(by *crossing, fn func()) (grace queue.Time, err error)
 	return grace, err
 }
 
-// hear has all shards know all counts. x.mu is held.
-func (x *together) hear() (grace queue.Time, err error) {
-	all, _ := x.s.shards()
-	if x.total == nil {
-		x.total = map[queue.MetaEntry]uint32{}
+// change has the shards count something else from now on. x.mu is held.
+func (x *together) change(keys []queue.MetaKey, rates []strategy.Limit) {
+	x.what = backlog.Together{Keys: keys, Rates: rates}
+	for i := range x.shards {
+		x.shards[i].at = shard.Moment{}
 	}
-	for i, q := range all {
-		if q == nil {
-			x.shards[i].taken, x.shards[i].missed = nil, true
-			continue
-		}
-		until, err := x.listen(i, q)
-		if err != nil {
-			return 0, err
-		}
-		grace = max(grace, until)
-	}
-	if err := x.beginRates(all); err != nil {
-		return 0, err
-	}
-	for i, q := range all {
-		if q != nil {
-			if err := x.tell(i, q); err != nil {
+}
+
+// hear learns what all shards have counted since the last time, and has them know what is urgent. x.mu is held.
+func (x *together) hear(ctx context.Context, plan *strategy.Plan) (grace queue.Time, err error) {
+	shards, _ := x.s.shards()
+	for _, later := range []bool{false, true} { // what later ones told is to be known by earlier ones, too
+		for i, q := range shards {
+			if q == nil {
+				x.miss(i)
+				continue
+			}
+			if err := x.know(ctx, i, q, plan, false); err != nil {
 				return 0, err
 			}
+			grace = max(grace, x.shards[i].grace)
+		}
+		if later {
+			break
+		}
+		if err := x.beginRates(shards); err != nil {
+			return 0, err
 		}
 	}
 	return grace, nil
 }
 
-// hearOf has all shards know what one of them has counted since the last time. x.mu is held.
-func (x *together) hearOf(number int) {
-	all, _ := x.s.shards()
-	if q := all[number-1]; q != nil {
-		if _, err := x.listen(number-1, q); err != nil {
-			return // the shard gives nothing any more
-		}
-	}
-	for i, q := range all {
-		if q != nil && i != number-1 {
-			_ = x.tell(i, q)
-		}
-	}
+// miss is for a shard that cannot be told the news. When it serves again it is told all. x.mu is held.
+func (x *together) miss(i int) {
+	c := &x.shards[i]
+	c.missed, c.all, c.knows, c.at = true, true, len(x.news), shard.Moment{}
 }
 
-// listen learns what a shard has counted.
-func (x *together) listen(i int, q *Queue) (grace queue.Time, err error) {
-	c := &x.shards[i]
-	now, err := shard.CountTogether(q.shard, x.id, backlog.Together{Keys: x.keys, Rates: x.limits()})
-	if err != nil {
-		return 0, err
+// know learns what a shard has counted, and has it know what is urgent of the news, or all of it. With a plan it also
+// looks at what the shard gives next. It does nothing if all of that is known. x.mu is held.
+func (x *together) know(ctx context.Context, i int, q *Queue, plan *strategy.Plan, all bool) error {
+	c, look, needs := &x.shards[i], (*shard.Look)(nil), x.urgent
+	if all {
+		needs = len(x.news)
 	}
-	x.noteTaken(i, &now)
+	known := c.knows >= needs && c.at.Lasts(q.shard, x.now)
+	if plan != nil {
+		look = &x.looksOf(plan)[i]
+		known = known && look.Err == nil && look.At.Lasts(q.shard, x.now)
+	}
+	if known {
+		return nil
+	}
+	for again := true; again; again = c.all {
+		now, err := shard.CountTogether(ctx, q.shard, x.id, x.what, x.newsFor(i), look)
+		if err != nil {
+			x.miss(i)
+			return err
+		}
+		x.learn(i, &now)
+	}
+	return nil
+}
+
+// look is what a shard gives next by a plan, or something that comes before that. x.mu is held.
+func (x *together) look(ctx context.Context, of ownShard, plan *strategy.Plan) ([]backlog.Head, error) {
+	if err := x.know(ctx, of.number-1, of.q, plan, false); err != nil {
+		return nil, err
+	}
+	look := &x.looksOf(plan)[of.number-1]
+	return look.Heads, look.Err
+}
+
+// looksOf are the looks at the shards by a plan. x.mu is held.
+func (x *together) looksOf(plan *strategy.Plan) *[queue.MaxQueueShards]shard.Look {
+	if x.looks[plan] == nil {
+		if len(x.looks) >= headsMost || x.looks == nil {
+			x.looks = map[*strategy.Plan]*[queue.MaxQueueShards]shard.Look{}
+		}
+		x.looks[plan] = new([queue.MaxQueueShards]shard.Look)
+		for i := range x.looks[plan] {
+			x.looks[plan][i].Plan = plan
+		}
+	}
+	return x.looks[plan]
+}
+
+// newsFor is what a shard does not know yet. x.mu is held.
+func (x *together) newsFor(i int) (of shard.Elsewhere) {
+	c := &x.shards[i]
+	if of.All = c.all; c.all {
+		for _, v := range x.values {
+			of.InFlight = append(of.InFlight, backlog.OwnCount{MetaEntry: v.MetaEntry, InFlight: v.total - v.in[i]})
+		}
+	}
+	for k := range x.news[c.knows:] {
+		switch n := &x.news[c.knows+k]; {
+		case n.from == i:
+		case n.value == nil:
+			of.Taken = append(of.Taken, n.taken)
+		case !c.all:
+			of.InFlight = append(of.InFlight, backlog.OwnCount{MetaEntry: n.value.MetaEntry, InFlight: n.value.total - n.value.in[i]})
+		}
+	}
+	return of
+}
+
+// learn keeps what a shard has told, which has just been told all of the news. x.mu is held.
+func (x *together) learn(i int, now *shard.Counted) {
+	c := &x.shards[i]
+	c.at, c.grace, c.all = now.At, now.Grace, now.Fresh
+	c.lost = c.lost || now.Lost
+	c.began = append(c.began, now.Began...)
+	for _, taken := range now.Taken {
+		x.news = append(x.news, report{from: i, taken: taken})
+	}
 	if now.Fresh {
-		known := map[queue.MetaEntry]struct{}{}
+		had := map[queue.MetaEntry]bool{}
 		for _, n := range now.Own {
-			known[n.MetaEntry] = struct{}{}
+			had[n.MetaEntry] = true
 		}
-		for entry := range c.own {
-			if _, is := known[entry]; !is {
-				now.Own = append(now.Own, backlog.OwnCount{MetaEntry: entry})
+		for entry, v := range x.values {
+			if v.in[i] > 0 && !had[entry] {
+				x.note(i, backlog.OwnCount{MetaEntry: entry})
 			}
-		}
-		c.stale = map[queue.MetaEntry]struct{}{}
-		for entry := range x.total {
-			c.stale[entry] = struct{}{}
 		}
 	}
 	for _, n := range now.Own {
 		x.note(i, n)
 	}
-	return now.Grace, nil
+	if c.knows < len(x.news) && !x.flush {
+		x.flush = true
+		time.AfterFunc(newsAge, x.spreadNews)
+	}
+	c.knows = len(x.news)
 }
 
-// note keeps the count of a value in one shard, which the others have to know.
+// note keeps the count of a value in one shard. What the others give next can only come later when it rises, so they
+// need not know before their turn. x.mu is held.
 func (x *together) note(i int, n backlog.OwnCount) {
-	c := &x.shards[i]
-	before := c.own[n.MetaEntry]
+	v := x.values[n.MetaEntry]
+	switch {
+	case v == nil && n.InFlight == 0:
+		return
+	case v == nil:
+		if x.values == nil {
+			x.values = map[queue.MetaEntry]*valueCount{}
+		}
+		v = &valueCount{MetaEntry: n.MetaEntry}
+		x.values[n.MetaEntry] = v
+	}
+	before := v.in[i]
 	if n.InFlight == before {
 		return
 	}
-	if c.own == nil {
-		c.own = map[queue.MetaEntry]uint32{}
+	v.in[i] = n.InFlight
+	if v.total += n.InFlight - before; v.total == 0 {
+		delete(x.values, n.MetaEntry)
 	}
-	c.own[n.MetaEntry] = n.InFlight
-	if n.InFlight == 0 {
-		delete(c.own, n.MetaEntry)
-	}
-	x.total[n.MetaEntry] += n.InFlight - before
-	if x.total[n.MetaEntry] == 0 {
-		delete(x.total, n.MetaEntry)
-	}
-	for k := range int(x.s.count.Load()) {
-		if k == i {
-			continue
-		}
-		if x.shards[k].stale == nil {
-			x.shards[k].stale = map[queue.MetaEntry]struct{}{}
-		}
-		x.shards[k].stale[n.MetaEntry] = struct{}{}
+	if x.news = append(x.news, report{from: i, value: v}); n.InFlight < before {
+		x.urgent = len(x.news)
 	}
 }
 
-// tell has a shard know what the others have in flight.
-func (x *together) tell(i int, q *Queue) error {
-	c := &x.shards[i]
-	if len(c.stale)+len(c.taken) == 0 {
-		return nil
+// newsAge is how soon all shards know what one has told.
+const newsAge = time.Millisecond
+
+// spreadNews has all shards know all news.
+func (x *together) spreadNews() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.now = x.s.e.options.Now().UnixNano()
+	x.flush = false
+	shards, _ := x.s.shards()
+	least := len(x.news)
+	for i, q := range shards {
+		if q == nil || x.know(context.Background(), i, q, nil, true) != nil {
+			x.miss(i)
+		}
+		least = min(least, x.shards[i].knows)
 	}
-	counts := make([]backlog.OwnCount, 0, len(c.stale))
-	for entry := range c.stale {
-		counts = append(counts, backlog.OwnCount{MetaEntry: entry, InFlight: x.total[entry] - c.own[entry]})
+	x.news, x.urgent = slices.Delete(x.news, 0, least), max(0, x.urgent-least)
+	for i := range x.shards {
+		x.shards[i].knows = max(0, x.shards[i].knows-least)
 	}
-	clear(c.stale)
-	taken := c.taken
-	c.taken = nil
-	return shard.CountOthers(q.shard, shard.Elsewhere{InFlight: counts, Taken: taken})
 }
 
 // hearEvery is how soon a call that waits learns that another shard has less in flight.
@@ -268,10 +365,11 @@ func (x *together) keepHearing() {
 func (x *together) hearAlone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.now = x.s.e.options.Now().UnixNano()
 	x.letGo()
 	all, _ := x.s.shards()
 	serves := slices.ContainsFunc(all, func(q *Queue) bool { return q != nil })
-	if _, err := x.hear(); err != nil || !serves { // a call finds that by itself
+	if _, err := x.hear(context.Background(), nil); err != nil || !serves { // a call finds that by itself
 		x.listening(func() { x.paced = false })
 	}
 }

@@ -24,9 +24,9 @@ type together struct {
 	changed map[queue.MetaEntry]struct{}
 	lost    bool // there were too many changes to remember
 
-	rates     []*rate                    // that are kept together, too (together_rates.go)
-	taken     map[queue.MetaEntry]uint32 // reservations here
-	lostTaken bool                       // of too many values to remember
+	rates     []*rate                   // that are kept together, too (together_rates.go)
+	taken     map[queue.MetaEntry]Takes // reservations here
+	lostTaken bool                      // of too many values to remember
 }
 
 // changedMost is how many changed values are remembered. If no one asks for them for long, the next answer has all.
@@ -61,9 +61,9 @@ func (v *values) CountTogether(id uint64, what Together) (fresh bool, began []st
 // countFromNow begins to count the chunks in flight of these keys.
 func (v *values) countFromNow(id uint64, keys []queue.MetaKey) {
 	if v.together == nil {
-		v.together = &together{id: id, taken: map[queue.MetaEntry]uint32{}}
+		v.together = &together{id: id, taken: map[queue.MetaEntry]Takes{}}
 	}
-	v.forgetOthers()
+	v.ForgetOthers()
 	x := v.together
 	x.keys, x.others, x.changed, x.lost = slices.Clone(keys), map[queue.MetaEntry]uint32{},
 		map[queue.MetaEntry]struct{}{}, false
@@ -78,7 +78,11 @@ func (v *values) countFromNow(id uint64, keys []queue.MetaKey) {
 	}
 }
 
-func (v *values) forgetOthers() {
+// ForgetOthers is for a backlog that missed some of what the others have in flight. It is told all of it again.
+func (v *values) ForgetOthers() {
+	if v.together == nil {
+		return
+	}
 	for _, entry := range slices.Collect(maps.Keys(v.together.others)) {
 		v.CountOthers(OwnCount{entry, 0})
 	}
@@ -86,7 +90,7 @@ func (v *values) forgetOthers() {
 
 // countAlone is the inverse of CountTogether.
 func (v *values) countAlone() {
-	v.forgetOthers()
+	v.ForgetOthers()
 	for _, r := range slices.Clone(v.together.rates) {
 		v.letRateGo(v.together, r)
 	}

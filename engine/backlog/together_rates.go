@@ -23,12 +23,13 @@ import (
 
 // Takes are reservations of a value.
 //
-// They have no time: a backlog counts them as if they were made when it hears of them. So it may wait for longer than
-// it has to, by the time that this took. With the times it could wait too short. A value that owes nothing any more is
-// forgotten, and a reservation of before that would begin at nothing.
+// A backlog counts them as if all were made when the last one was, or when it looked at its clock last, if that was
+// later. So it may wait for longer than it has to, by the time that this took. With the earlier time it could wait too
+// short: a value that owes nothing any more is forgotten, and a reservation of before that would begin at nothing.
 type Takes struct {
 	queue.MetaEntry
 	Count uint32
+	At    int64 // when the last one was made, in nanoseconds
 }
 
 // Owed is what one value of a rate owes: its theoretical arrival time, in nanoseconds. It is in the future.
@@ -90,7 +91,8 @@ func (x *together) noteTaken(t *term) {
 		clear(x.taken)
 		x.lostTaken = true
 	}
-	x.taken[queue.MetaEntry{Key: t.key.name, Value: t.value}]++
+	entry := queue.MetaEntry{Key: t.key.name, Value: t.value}
+	x.taken[entry] = Takes{entry, x.taken[entry].Count + 1, t.key.values.Rates.now}
 }
 
 // OwnTaken appends the reservations since the last call to dst. lost: there were more than are remembered.
@@ -99,34 +101,37 @@ func (v *values) OwnTaken(dst []Takes) (list []Takes, lost bool) {
 	if x == nil {
 		return dst, false
 	}
-	for entry, n := range x.taken {
-		dst = append(dst, Takes{entry, n})
+	for _, takes := range x.taken {
+		dst = append(dst, takes)
 	}
 	clear(x.taken)
 	lost, x.lostTaken = x.lostTaken, false
 	return dst, lost
 }
 
-// TakenElsewhere counts reservations that other backlogs made.
-func (v *values) TakenElsewhere(list []Takes) {
-	if v.together == nil { // it is a new backlog, which CountTogether is about to find
+// TakenElsewhere counts reservations that other backlogs made. The caller has the backlog Advance to now afterwards.
+func (v *values) TakenElsewhere(list []Takes, now int64) {
+	if v.together == nil || len(v.together.rates) == 0 { // one without together is new: CountTogether will find that
 		return
 	}
-	for i := range list {
+	now = max(now, v.Rates.now)
+	// All of a value are counted at once: what is over by now is as good as nothing, but not for what came before that.
+	sums := make(map[queue.MetaEntry]Takes, len(list))
+	for _, x := range list {
+		sum := sums[x.MetaEntry]
+		sums[x.MetaEntry] = Takes{x.MetaEntry, sum.Count + x.Count, max(sum.At, min(max(x.At, v.Rates.now), now))}
+	}
+	for _, x := range sums {
 		// A value may have no term here, as no submission here has it. It counts all the same: one may come.
 		for _, r := range v.together.rates {
-			if r.limit.Key == list[i].Key {
-				r.takenElsewhere(&list[i])
+			if r.limit.Key != x.Key {
+				continue
 			}
+			of, was := r.stands(x.Value)
+			count := min(int64(x.Count), of.most/of.apart+1) // a value owes no more than that
+			r.owe(x.Value, min(max(was, x.At)+count*of.apart, max(was, x.At+of.most)), now)
 		}
 	}
-}
-
-func (r *rate) takenElsewhere(x *Takes) {
-	of, was := r.stands(x.Value)
-	at := r.key.values.Rates.now
-	count := min(int64(x.Count), of.most/of.apart+1) // a value owes no more than that
-	r.owe(x.Value, min(max(was, at)+count*of.apart, max(was, at+of.most)))
 }
 
 // stands is the tempo of a value and its theoretical arrival time. It makes no pace, as most values of which others
@@ -142,9 +147,9 @@ func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
 }
 
 // owe has a value owe so much at least.
-func (r *rate) owe(value queue.MetaValue, at int64) {
+func (r *rate) owe(value queue.MetaValue, at, now int64) {
 	v := r.key.values
-	if _, was := r.stands(value); at <= was || at <= v.Rates.now {
+	if _, was := r.stands(value); at <= was || at <= now {
 		return // what is in the past is as good as nothing
 	}
 	t := v.intern(r.key.name, value)
@@ -181,10 +186,10 @@ func (v *values) Owes(l strategy.Limit, list []Owed, unknown bool) {
 	if unknown {
 		r.since = max(r.since, v.Rates.now)
 		for p := range r.paces.each {
-			r.owe(p.term.value, r.first(p.tempo))
+			r.owe(p.term.value, r.first(p.tempo), v.Rates.now)
 		}
 	}
 	for _, x := range list {
-		r.owe(x.Value, x.At)
+		r.owe(x.Value, x.At, v.Rates.now)
 	}
 }

@@ -148,27 +148,37 @@ func (m *model) owe(l strategy.Limit, list []Owed, unknown bool) {
 	}
 }
 
-// rateElsewhere has other backlogs reserve.
+// rateElsewhere has other backlogs reserve, now or a moment ago. The backlog hears of it before it looks at the clock.
 func (m *model) rateElsewhere() {
-	entry := queue.MetaEntry{Key: []string{"a", "b", ""}[m.r.IntN(3)]}
-	if entry.Key != "" {
-		entry.Value = queue.IntValue(int64(m.r.IntN(5)))
+	list, sums := []Takes(nil), map[queue.MetaEntry]Takes{}
+	m.rates.now += m.r.Int64N(int64(time.Second)) * int64(m.r.IntN(2))
+	for range 1 + m.r.IntN(3) {
+		x := Takes{queue.MetaEntry{Key: []string{"a", "b", ""}[m.r.IntN(3)]}, 1 + uint32(m.r.IntN(3)),
+			m.rates.now + m.r.Int64N(int64(time.Second)) - int64(time.Second)*9/10}
+		if x.Key != "" {
+			x.Value = queue.IntValue(int64(m.r.IntN(5)))
+		}
+		sum, at := sums[x.MetaEntry], min(max(x.At, m.b.Values.Rates.now), m.rates.now)
+		sums[x.MetaEntry] = Takes{x.MetaEntry, sum.Count + x.Count, max(sum.At, at)}
+		list = append(list, x)
 	}
-	x := Takes{entry, 1 + uint32(m.r.IntN(3))}
-	for _, l := range m.beside.rates {
-		if l.Key != entry.Key {
-			continue
-		}
-		if m.rates.of[l] == nil {
-			m.rates.of[l] = map[queue.MetaValue]int64{}
-		}
-		for range x.Count {
-			before := m.at(l, entry.Value)
-			apart, _, most := m.pace(l, entry.Value)
-			m.rates.of[l][entry.Value] = min(max(before, m.rates.now)+apart, max(before, m.rates.now+most))
+	for entry, x := range sums {
+		for _, l := range m.beside.rates {
+			if l.Key != entry.Key {
+				continue
+			}
+			if m.rates.of[l] == nil {
+				m.rates.of[l] = map[queue.MetaValue]int64{}
+			}
+			for range x.Count {
+				before := m.at(l, entry.Value)
+				apart, _, most := m.pace(l, entry.Value)
+				m.rates.of[l][entry.Value] = min(max(before, x.At)+apart, max(before, x.At+most))
+			}
 		}
 	}
-	m.b.Values.TakenElsewhere([]Takes{x})
+	m.b.Values.TakenElsewhere(list, m.rates.now)
+	m.b.Values.Rates.Advance(m.rates.now)
 	m.sayTaken()
 }
 

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -102,6 +103,9 @@ type holdLock struct {
 	now    func() time.Time
 	report func(time.Duration) // nil: no one measures
 	at     time.Time
+
+	watched bool          // someone asks for Moments
+	changes atomic.Uint64 // holds that may have changed something
 }
 
 func (l *holdLock) Lock() {
@@ -118,8 +122,23 @@ func (l *holdLock) Unlock() {
 	l.Mutex.Unlock()
 }
 
+// change says that something changes. The mutex is held.
+func (l *holdLock) change() {
+	if l.watched {
+		l.changes.Add(1)
+	}
+}
+
 // held calls fn with the mutex held.
 func (l *holdLock) held(fn func()) {
+	l.Lock()
+	defer l.Unlock()
+	l.change()
+	fn()
+}
+
+// looked is held for a fn that calls change itself, if it changes something.
+func (l *holdLock) looked(fn func()) {
 	l.Lock()
 	defer l.Unlock()
 	fn()

@@ -274,7 +274,7 @@ func (l *Listening) Stop() {
 func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan,
 	listening *Listening) (heads []backlog.Head, err error) {
 	err = overViews(ctx, s, plan, func(views []*backlog.View) (again bool) {
-		heads, again = machine.Heads(s.m, views)
+		heads, again = machine.Heads(s.m, views, nil)
 		if listening != nil && !again && nothingIn(heads) {
 			listening.Request.Asks = true
 			w := s.waiters.ParkAt(&listening.Request, listening.Signs)
@@ -293,15 +293,16 @@ func nothingIn(heads []backlog.Head) bool {
 // not to be called again.
 func overViews(ctx context.Context, s *Shard, plan *strategy.Plan, fn func([]*backlog.View) (again bool)) (err error) {
 	for again := true; err == nil && again; {
-		s.mu.held(func() { again, err = overViewsOnce(ctx, s, plan, fn) })
+		now := s.options.Now()
+		s.mu.held(func() { again, err = overViewsOnce(ctx, s, plan, now, fn) })
 	}
 	return err
 }
 
 // overViewsOnce is one hold of the mutex. The mutex is held.
-func overViewsOnce(ctx context.Context, s *Shard, plan *strategy.Plan,
+func overViewsOnce(ctx context.Context, s *Shard, plan *strategy.Plan, moment time.Time,
 	fn func([]*backlog.View) (again bool)) (again bool, err error) {
-	now := s.now()
+	now := queue.At(moment)
 	if err := s.handsOut(now); err != nil {
 		return false, err
 	}
@@ -312,7 +313,8 @@ func overViewsOnce(ctx context.Context, s *Shard, plan *strategy.Plan,
 	if unbuilt != nil {
 		return true, s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
-	if s.alarm.advance() {
+	if s.alarm.advanceFrom(moment) {
+		s.mu.change()
 		s.waiters.Serve(now)
 	}
 	s.m.Seed(s.options.Seed())

@@ -12,15 +12,16 @@ import (
 // is such a block.
 
 // ShareTogether has a shard tell the ledger of this id how the tenants of the branch stand in it, all of them if it is
-// asked for that. fresh: it tells all of them, and what it told before counts no more.
+// asked for that. fresh: it tells all of them, and what it told before counts no more. at is when it told this.
 func ShareTogether(ctx context.Context, s *Shard, plan *strategy.Plan, id uint64, all bool) (news []backlog.TenantNews,
-	fresh bool, err error) {
+	fresh bool, at Moment, err error) {
+	now := s.options.Now()
 	err = overViews(ctx, s, plan, func(views []*backlog.View) (again bool) {
 		fresh = views[0].ShareTogether(id, all)
-		news = views[0].News(nil)
+		news, at = views[0].News(nil), moment(s, now)
 		return false
 	})
-	return news, fresh, err
+	return news, fresh, at, err
 }
 
 // TenantHeads are what the alternatives of the branch give next of a tenant; the zero Head: nothing.

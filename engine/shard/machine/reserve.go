@@ -213,15 +213,16 @@ func takeOf(m *Machine, q *Request, view *backlog.View) (sub *backlog.Submission
 
 // Heads are what the views of a plan give next, in the order of its branches; the zero Head: nothing.
 // tired says that it gave up, as ReserveBriefly does, and is to be asked again.
-func Heads(m *Machine, views []*backlog.View) (heads []backlog.Head, tired bool) {
+// They are appended to dst.
+func Heads(m *Machine, views []*backlog.View, dst []backlog.Head) (heads []backlog.Head, tired bool) {
 	m.Backlog.Allow(ShelveMost)
 	for _, view := range views {
 		h, _ := m.Backlog.Head(view, m.Rnd)
-		heads = append(heads, h)
+		dst = append(dst, h)
 	}
 	tired = m.Backlog.Tired()
 	m.Backlog.Allow(0)
-	return heads, tired
+	return dst, tired
 }
 
 // ShelveMost is how many submissions that something holds back one hold of the mutex moves aside.

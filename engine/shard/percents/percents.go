@@ -32,7 +32,7 @@ func (p *Percents) PlanNow(plan *strategy.Plan, asked int) *strategy.Plan {
 func (p *Percents) numbered(plan *strategy.Plan, asked int) (now *strategy.Plan) {
 	var chunks int
 	p.Look(func(m *machine.Machine) {
-		chunks = p.asked(m) + asked
+		chunks = p.Asked(m) + asked
 		now = p.plans.Find(plan, chunks)
 	})
 	if now == nil {
@@ -42,13 +42,8 @@ func (p *Percents) numbered(plan *strategy.Plan, asked int) (now *strategy.Plan)
 	return now
 }
 
-// Asked is how many chunks are in flight or asked for by calls that wait in this shard alone.
-func (p *Percents) Asked() (chunks int) {
-	p.Look(func(m *machine.Machine) { chunks = p.asked(m) })
-	return chunks
-}
-
-func (p *Percents) asked(m *machine.Machine) int { return int(m.InFlight()) + p.Waiting() }
+// Asked is how many chunks are in flight or asked for by calls that wait in this shard alone. The mutex is held.
+func (p *Percents) Asked(m *machine.Machine) int { return int(m.InFlight()) + p.Waiting() }
 
 // Plans are plans with numbers that were used lately. It has no lock.
 type Plans struct{ of map[key]*strategy.Plan }
