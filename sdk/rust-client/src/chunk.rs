@@ -94,12 +94,27 @@ pub struct Chunk {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) cancelled: bool,
+    /// when the time of the handler's kind is over, and how long that time is
+    pub(crate) until: Option<(Instant, Duration)>,
     /// what the handler said last: how far it is, and a note
     pub(crate) says: Option<(f64, String)>,
     /// the worker is to send that
     pub(crate) listed: bool,
     /// submissions that are to be inserted with the completion, as JSON
     pub(crate) then: Vec<String>,
+}
+
+impl State {
+    /// Why the handler is to end; `None`: it goes on.
+    fn ends(&self) -> Option<Failure> {
+        match self.until {
+            _ if self.cancelled => Some(Failure::Cancelled),
+            Some((until, time)) if Instant::now() >= until => {
+                Some(Failure::Failed(format!("the handler took too long (more than {time:?})")))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Chunk {
@@ -140,25 +155,25 @@ impl Chunk {
         self.state.lock().unwrap().cancelled
     }
 
-    /// An error if the result no longer counts. Long handlers call it now and then.
+    /// An error if the result no longer counts, or the time of the chunk's kind is over. Long handlers call it now and then.
     pub fn check(&self) -> Result<(), Failure> {
-        if self.cancelled() {
-            return Err(Failure::Cancelled);
-        }
-        Ok(())
+        self.state.lock().unwrap().ends().map_or(Ok(()), Err)
     }
 
-    /// Waits, but not longer than the result counts.
+    /// Waits, but not longer than the result counts, nor longer than the time of the chunk's kind.
     pub fn sleep(&self, time: Duration) -> Result<(), Failure> {
         let until = Instant::now() + time;
         let mut state = self.state.lock().unwrap();
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if state.cancelled {
-                return Err(Failure::Cancelled);
+            if let Some(failure) = state.ends() {
+                return Err(failure);
             }
+            let mut left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
+            }
+            if let Some((end, _)) = state.until {
+                left = left.min(end.saturating_duration_since(Instant::now()));
             }
             state = self.changed.wait_timeout(state, left).unwrap().0;
         }

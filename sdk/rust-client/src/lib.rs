@@ -45,6 +45,6 @@ pub use chunk::{Chunk, Failure, Returned};
 pub use client::{Client, ClientOptions, Ended, Outputs};
 pub use error::{Error, Refused};
 pub use json::Json;
-pub use kinds::{Kinds, META_KIND};
+pub use kinds::{KindOptions, Kinds, META_KIND};
 pub use submission::{NewSubmission, Output, Submission};
 pub use worker::{Stop, WorkOptions};

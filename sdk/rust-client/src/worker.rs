@@ -72,7 +72,7 @@ impl Default for WorkOptions {
 }
 
 impl WorkOptions {
-    fn check(&mut self) -> Result<(), Error> {
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
         let fault = if self.concurrency < 1 || self.concurrency.saturating_add(self.prefetch.unwrap_or(0)) > MAX_HELD {
             format!("concurrency is {}; it must be at least 1, and with prefetch at most {MAX_HELD}", self.concurrency)
         } else if self.timeout < Duration::from_millis(100) || self.timeout > DAY {
@@ -162,7 +162,17 @@ impl Client {
     /// ```
     pub fn work<R: Into<Returned>>(
         &self,
+        options: WorkOptions,
+        handler: impl Fn(&Chunk) -> Result<R, Failure> + Sync,
+    ) -> Result<(), Error> {
+        self.work_beside(options, &Stop::default(), handler)
+    }
+
+    /// [`Client::work`] beside other workers: `all` ends it, too.
+    pub(crate) fn work_beside<R: Into<Returned>>(
+        &self,
         mut options: WorkOptions,
+        all: &Stop,
         handler: impl Fn(&Chunk) -> Result<R, Failure> + Sync,
     ) -> Result<(), Error> {
         options.check()?;
@@ -178,6 +188,7 @@ impl Client {
             scope: Arc::default(),
         };
         options.stop.tell(&shared.hands.inbox);
+        all.tell(&shared.hands.inbox);
         let stop = options.stop.clone();
         let _listening = options.signals.then(|| signal::listen(Box::new(move || stop.stop())));
         let result = std::thread::scope(|threads| {
@@ -195,6 +206,7 @@ impl Client {
             shared.decide(&mut options)
         });
         options.stop.forget(&shared.hands.inbox);
+        all.forget(&shared.hands.inbox);
         result
     }
 }

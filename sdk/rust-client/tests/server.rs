@@ -1,6 +1,6 @@
 //! The client against a real server: QUERN_BINARY says which, bin/quern of the repository unless told.
 
-use quern_client::{Client, Error, Failure, Json, Kinds, NewSubmission, Stop, WorkOptions};
+use quern_client::{Chunk, Client, Error, Failure, Json, KindOptions, Kinds, NewSubmission, Stop, WorkOptions};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -245,6 +245,70 @@ fn kinds_have_handlers_of_their_own() {
         worker.join().unwrap().unwrap();
     });
     assert!(matches!(client.wait(&other, Some(Duration::ZERO)), Err(Error::StillOpen(_))));
+}
+
+/// Stops workers when a test ends.
+struct Ends<'a>(&'a Stop);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// A kind has handlers, a time and retries of its own: its handlers are free while those of the others are busy, a handler that takes too
+/// long fails, and the kind says when a failed attempt is made again, also after a panic. All workers end together.
+#[test]
+fn kinds_have_options_of_their_own() {
+    let server = Server::start("kind-options");
+    let client = server.client();
+    let insert = |kind: &str| client.insert("default", &NewSubmission::inline(["a"]).meta("kind", kind)).unwrap().id;
+    let slow = insert("slow");
+    let (stop, (release, released), asked) = (Stop::default(), std::sync::mpsc::channel::<()>(), Mutex::new(vec![]));
+    let released = Mutex::new(released);
+    let soon = |chunk: &Chunk, text: &str| {
+        asked.lock().unwrap().push((chunk.attempt, text.lines().next().unwrap().to_string()));
+        Some(Duration::from_millis(1)).filter(|_| chunk.attempt < 2)
+    };
+    let kinds = Kinds::default()
+        .handle("slow", |_| {
+            released.lock().unwrap().recv()?;
+            Ok(())
+        })
+        .handle_with("quick", KindOptions { concurrency: 1, ..KindOptions::default() }, |_| Ok(()))
+        .handle_with(
+            "late",
+            KindOptions { concurrency: 1, timeout: Some(Duration::from_millis(50)), retry: Some(Box::new(soon)) },
+            |chunk| {
+                if chunk.attempt == 1 {
+                    panic!("no {}", chunk.attempt);
+                }
+                chunk.sleep(Duration::from_secs(3600))
+            },
+        );
+    std::thread::scope(|threads| {
+        let (_ends, release) = (Ends(&stop), release); // also when the test fails
+        let worker = threads.spawn(|| client.work_kinds(options(&stop, 1), kinds));
+        assert_eq!(client.wait(&insert("quick"), Some(Duration::from_secs(20))).unwrap().state, "completed");
+        assert_eq!(client.wait(&insert("late"), Some(Duration::from_secs(20))).unwrap().state, "completed_with_dead");
+        assert!(matches!(client.wait(&slow, Some(Duration::ZERO)), Err(Error::StillOpen(_))));
+        release.send(()).unwrap();
+        assert_eq!(client.wait(&slow, Some(Duration::from_secs(20))).unwrap().state, "completed");
+        stop.stop();
+        worker.join().unwrap().unwrap();
+    });
+    let text = "the handler took too long (more than 50ms)".to_string();
+    assert_eq!(*asked.lock().unwrap(), [(1, "panic: no 1".to_string()), (2, text)]);
+}
+
+/// When the worker of one kind ends because of an error, the others end, too, and the error is the result.
+#[test]
+fn workers_of_kinds_end_together() {
+    let server = Server::start("kinds-end");
+    let alone = || KindOptions { concurrency: 1, ..KindOptions::default() };
+    let kinds = Kinds::default().handle("a", |_| Ok(())).handle_with("b", alone(), |_| Ok(()));
+    let refused = server.client().work_kinds(WorkOptions { queue: "none".to_string(), ..options(&Stop::default(), 1) }, kinds);
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
 }
 
 /// Inserts that overlap share calls, and each gets its own result: also one that is refused, and one whose key came before.
