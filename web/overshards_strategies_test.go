@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -209,6 +212,45 @@ func TestShardsWhyByName(t *testing.T) {
 		s.do("POST", "/v1/submissions/"+made.ID+"/chunks/0/why", `{"strategy":{"name":"own"}}`, http.StatusOK, &why)
 		if why.Strategy != "OldestFirst" {
 			t.Errorf("shard %d follows %q", made.Shard, why.Strategy)
+		}
+	}
+}
+
+// A tenant previews its own chunks in all shards, and is asked nothing else.
+func TestShardsPreviewOfATenant(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.do("PUT", "/v1/queues/orders", `{"settings":{"shards":4}}`, 201, nil)
+	var want []string
+	for i := range 16 {
+		var made api.Submission
+		body := fmt.Sprintf(`{"group":"g%d","meta":{"company":%d},"chunks":{"count":1,"prefix":"x"}}`, i/2, 7+i%2)
+		f.do("POST", "/v1/queues/orders/submissions", body, 201, &made)
+		if i%2 == 0 {
+			want = append(want, made.ID)
+		}
+	}
+	entry := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}
+	_, mine := f.token(engine.TokenRequest{Name: "tenant", Scopes: restrictableScopes,
+		Restriction: access.Restriction{Queues: []string{"orders"}, Entry: entry}})
+	for _, strategy := range []string{"OldestFirst", `SelectAny("company", [7, 8], OldestFirst)`} {
+		body, _ := json.Marshal(map[string]any{"strategy": strategy, "max": 100})
+		got := f.as(mine, call{method: "POST", path: "/v1/queues/orders/strategies/preview", body: string(body)})
+		var preview api.PreviewResponse
+		got.decode(t, &preview)
+		var ids []string
+		for _, pick := range preview.Picks {
+			ids = append(ids, pick.Submission)
+		}
+		slices.Sort(ids) // in one millisecond, ids of several shards are in no order of time
+		slices.Sort(want)
+		if got.status != http.StatusOK || !slices.Equal(ids, want) || !strings.HasPrefix(preview.Strategy, `SelectOnly("company", 7`) {
+			t.Errorf("%s: %d %+v, want %v", strategy, got.status, preview, want)
+		}
+	}
+	for below, body := range map[string]string{"explain": `{"strategy":"OldestFirst"}`, "compare": `{"a":"OldestFirst","b":"Random"}`} {
+		if got := f.as(mine, call{method: "POST", path: "/v1/queues/orders/strategies/" + below, body: body}); got.status != http.StatusForbidden {
+			t.Errorf("%s: %d %s, want 403", below, got.status, got.body)
 		}
 	}
 }
