@@ -78,7 +78,7 @@ func aboutStrategy(below string, join func(asked []*strategyCall) error, fields 
 		}
 		var parts []*shardPart
 		for i, q := range all {
-			if err := engine.Foreseeable(x.queue, q.Plan); err != nil {
+			if err := x.foreseeable(q.Plan); err != nil {
 				return renamed(err, "/strategy", "/"+fields[i])
 			}
 			parts = append(parts, q.divide(below, body, fields)...)
@@ -95,6 +95,17 @@ func aboutStrategy(below string, join func(asked []*strategyCall) error, fields 
 		}
 		return join(all)
 	}
+}
+
+// foreseeable refuses a plan that is not told over all shards. To merge by what is in flight, one has to know it, and
+// the answers to a tenant do not say it.
+func (x *shardCall) foreseeable(plan *strategy.Plan) error {
+	tenant, by := tenantOf(x.c.Request().Context()), func(b strategy.Branch) bool { return b.Fewest != "" }
+	if tenant != nil && slices.ContainsFunc(plan.Branches, by) {
+		return queue.Invalid("/strategy", "has PreferDistinct, which counts what others have in flight, too. With "+
+			"this token, ask one shard, as in %q", queue.ShardName(x.queue, 1))
+	}
+	return engine.Foreseeable(x.queue, plan)
 }
 
 // divide makes the parts of a question. Names of strategies are those of the whole queue, so the shards get the text.
@@ -174,9 +185,7 @@ func (q *strategyCall) preview() (*api.PreviewResponse, error) {
 		sum.RestartGraceUntil = later(sum.RestartGraceUntil, answers[i].RestartGraceUntil)
 	}
 	for _, i := range order {
-		pick := lists[i][0]
-		pick.Shard, lists[i] = q.good[i].number, lists[i][1:]
-		sum.Picks = append(sum.Picks, pick)
+		sum.Picks, lists[i] = append(sum.Picks, lists[i][0]), lists[i][1:]
 	}
 	return sum, nil
 }
@@ -257,9 +266,7 @@ func explainOverShards(asked []*strategyCall) error {
 	}
 	sum.Seed, sum.Picks, sum.MissingShards = q.Seed, nil, q.missing
 	for _, i := range order {
-		pick := lists[i][0]
-		pick.Pick.Shard, lists[i] = q.good[i].number, lists[i][1:]
-		sum.Picks = append(sum.Picks, pick)
+		sum.Picks, lists[i] = append(sum.Picks, lists[i][0]), lists[i][1:]
 	}
 	first := func(*api.ExplainPick) string { return "" } // a list without a next page
 	if sum.Picks, _, err = pageOf(sum.Picks, "", first, asIs); err != nil {

@@ -202,7 +202,7 @@ func TestShardsPreviewWithoutOne(t *testing.T) {
 	}
 }
 
-// A name of a strategy means the same in every question about a chunk, whatever shard has it.
+// A question about a chunk or a submission names the shard. A name of a strategy means the same in all of them.
 func TestShardsWhyByName(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})
@@ -210,8 +210,10 @@ func TestShardsWhyByName(t *testing.T) {
 	for _, made := range s.spread(4, 1) {
 		var why api.WhyResponse
 		s.do("POST", "/v1/submissions/"+made.ID+"/chunks/0/why", `{"strategy":{"name":"own"}}`, http.StatusOK, &why)
-		if why.Strategy != "OldestFirst" {
-			t.Errorf("shard %d follows %q", made.Shard, why.Strategy)
+		var d api.Diagnosis
+		s.do("GET", "/v1/submissions/"+made.ID+"/diagnosis", nil, http.StatusOK, &d)
+		if why.Strategy != "OldestFirst" || why.Shard != made.Shard || d.Shard != made.Shard {
+			t.Errorf("shard %d: %+v, %+v", made.Shard, why, d)
 		}
 	}
 }
@@ -230,6 +232,7 @@ func TestShardsPreviewOfATenant(t *testing.T) {
 			want = append(want, made.ID)
 		}
 	}
+	f.do("POST", "/v1/queues/orders/reservations", `{"strategy":"SelectOnly(\"company\", 8, Random)","max":100}`, 200, nil)
 	entry := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}
 	_, mine := f.token(engine.TokenRequest{Name: "tenant", Scopes: restrictableScopes,
 		Restriction: access.Restriction{Queues: []string{"orders"}, Entry: entry}})
@@ -247,6 +250,22 @@ func TestShardsPreviewOfATenant(t *testing.T) {
 		if got.status != http.StatusOK || !slices.Equal(ids, want) || !strings.HasPrefix(preview.Strategy, `SelectOnly("company", 7`) {
 			t.Errorf("%s: %d %+v, want %v", strategy, got.status, preview, want)
 		}
+	}
+	distinct := call{method: "POST", path: "/v1/queues/orders/strategies/preview", body: `{"strategy":"PreferDistinct(\"group\", OldestFirst)"}`}
+	if got := f.as(mine, distinct); got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "PreferDistinct") {
+		t.Errorf("%d %s, want 422", got.status, got.body)
+	}
+	shown := 0
+	for shard := range 4 { // what others have in flight of a group is not shown
+		distinct.path = fmt.Sprintf("/v1/queues/orders~%d/strategies/preview", shard+1)
+		got := f.as(mine, distinct)
+		shown += strings.Count(string(got.body), `"submission"`)
+		if got.status != http.StatusOK || strings.Contains(string(got.body), "in_flight") {
+			t.Errorf("%s: %d %s", distinct.path, got.status, got.body)
+		}
+	}
+	if shown != 8 {
+		t.Errorf("the shards show %d chunks, want 8", shown)
 	}
 	for below, body := range map[string]string{"explain": `{"strategy":"OldestFirst"}`, "compare": `{"a":"OldestFirst","b":"Random"}`} {
 		if got := f.as(mine, call{method: "POST", path: "/v1/queues/orders/strategies/" + below, body: body}); got.status != http.StatusForbidden {

@@ -117,7 +117,8 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 	if err != nil {
 		return nil, err
 	}
-	out := &output[api.WhyResponse]{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
+	out := &output[api.WhyResponse]{Body: api.WhyResponse{State: found.State.String(), Shard: engine.NumberOf(q),
+		Strategy: plan.Text(),
 		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: found.Standing,
 		RestartGraceUntil: found.Grace.API(),
 		Warnings:          unscored(resting)}}
@@ -164,7 +165,11 @@ func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue,
 func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue,
 	in *SubmissionPath) (*output[api.Diagnosis], error) {
 	found, err := q.Questions.DiagnoseSubmission(ctx, in.id)
-	return diagnosed(ctx, q, &found, err)
+	out, err := diagnosed(ctx, q, &found, err)
+	if err == nil {
+		out.Body.Shard = engine.NumberOf(q)
+	}
+	return out, err
 }
 
 // diagnosed is the answer about a submission or a value. For a tenant it leaves out what belongs to others, such as
@@ -256,7 +261,7 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue,
 		return nil, err
 	}
 	plan := request.Plan.Unscored()
-	paths, leaves := pathsOf(plan), plan.Leaves()
+	show, leaves := shownPicks(ctx, q, plan), plan.Leaves()
 	out := api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
 		Tree:     found.Tree,
@@ -269,13 +274,13 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue,
 	first := func(*engine.ExplainedPick) string { return "" } // a list without a next page
 	out.Picks, _, err = pageOf(found.Picks, "", first, func(p *engine.ExplainedPick) api.ExplainPick {
 		leaf := &leaves[p.Leaf]
-		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)),
+		pick := api.ExplainPick{Pick: show.api(&p.Previewed), Tenants: make([]api.Tenant, len(p.Tenants)),
 			Skipped: make([]api.WhyBranch, len(p.Skipped))}
 		for level := range p.Tenants {
 			pick.Tenants[level] = p.Tenants[level].API(leaf.Around[level].Fair)
 		}
 		for j := range p.Skipped {
-			pick.Skipped[j] = p.Skipped[j].API(j, &leaves[j], paths[j])
+			pick.Skipped[j] = p.Skipped[j].API(j, &leaves[j], show.paths[j])
 		}
 		return pick
 	})
@@ -306,16 +311,16 @@ func (ask questions) compare(ctx context.Context, q *engine.Queue,
 		return nil, err
 	}
 	return &output[api.CompareResponse]{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b),
-		Overlap: found.Overlap, OnlyA: apiPicks(found.OnlyA, a), OnlyB: apiPicks(found.OnlyB, b), Seed: found.Seed,
+		Overlap: found.Overlap, OnlyA: shownPicks(ctx, q, a).some(found.OnlyA),
+		OnlyB: shownPicks(ctx, q, b).some(found.OnlyB), Seed: found.Seed,
 		RestartGraceUntil: found.Grace.API()}}, nil
 }
 
 // The list is for reading, so it is cut; the counts in apiSpread are of all picks.
-func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
+func (s *shownPick) some(picks []engine.Previewed) []api.PreviewPick {
 	out := make([]api.PreviewPick, min(len(picks), api.MaxDiffering))
-	paths := pathsOf(plan.Unscored())
 	for i := range out {
-		out[i] = apiPick(&picks[i], paths)
+		out[i] = s.api(&picks[i])
 	}
 	return out
 }
@@ -344,9 +349,9 @@ func (ask questions) preview(ctx context.Context, q *engine.Queue,
 		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed,
 		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}}
-	paths := pathsOf(request.Plan.Unscored())
+	show := shownPicks(ctx, q, request.Plan)
 	for i := range found.Picks {
-		out.Body.Picks[i] = apiPick(&found.Picks[i], paths)
+		out.Body.Picks[i] = show.api(&found.Picks[i])
 	}
 	return out, nil
 }
@@ -389,10 +394,25 @@ func pathsOf(plan *strategy.Plan) []string {
 	return paths
 }
 
+// shownPick is how the picks of one plan are shown.
+type shownPick struct {
+	paths  []string
+	shard  int
+	tenant bool // what others have in flight of a value is not for a tenant
+}
+
+func shownPicks(ctx context.Context, q *engine.Queue, plan *strategy.Plan) *shownPick {
+	return &shownPick{pathsOf(plan.Unscored()), engine.NumberOf(q), tenantOf(ctx) != nil}
+}
+
 // Branches count from 1 for readers, as in the answers of explain and why.
-func apiPick(p *engine.Previewed, paths []string) api.PreviewPick {
-	return api.PreviewPick{
+func (s *shownPick) api(p *engine.Previewed) api.PreviewPick {
+	out := api.PreviewPick{
 		Submission: p.Submission.String(), Index: p.Index, Meta: someMeta(p.Meta), Priority: p.Priority,
-		Branch: p.Leaf + 1, Path: paths[p.Leaf], InFlight: p.Head.Flight, Among: p.Head.Weight,
+		Branch: p.Leaf + 1, Path: s.paths[p.Leaf], Shard: s.shard, Among: p.Head.Weight,
 	}
+	if !s.tenant {
+		out.InFlight = p.Head.Flight
+	}
+	return out
 }

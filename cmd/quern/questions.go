@@ -207,7 +207,7 @@ func whyCommand(a *app) *cobra.Command {
 
 func printWhy(a *app, got *api.WhyResponse) error {
 	w := newTable(a.out)
-	say(w, "strategy\t%s\nchunk\t%s\n", got.Strategy, got.State)
+	say(w, "strategy\t%s\nchunk\t%s%s\n", got.Strategy, got.State, inShard(got.Shard))
 	if got.Standing != nil {
 		say(w, "stands\t%s\n", standingText(got.Standing))
 	}

@@ -19,6 +19,9 @@ type Diagnosis struct {
 	// Time when everything is done: the latest end of the causes. null if nothing moves; for a tenant's token also if
 	// the forecast of a cause is null
 	Forecast *Forecast `json:"forecast"`
+
+	// For a submission: number of the shard that has it; absent if the queue has one shard
+	Shard int `json:"shard,omitempty"`
 }
 
 // Holding is a reservation, with the consumer that holds it.

@@ -136,10 +136,11 @@ type WhyRequest struct {
 // WhyResponse is the first obstacle between a chunk and each branch of a strategy, and about where the chunk stands.
 type WhyResponse struct {
 	State    string `json:"state" names:"chunk states"` // State of the chunk
+	Shard    int    `json:"shard,omitempty"`            // Number of the shard that has it; absent if the queue has one shard
 	Strategy string `json:"strategy"`                   // The canonical text
 	// Branches of the strategy, in the order in which the server asks them
 	Branches []WhyBranch `json:"branches"`
-	// The chunk's approximate place; absent if no branch admits it now
+	// The chunk's approximate place, in its shard if the queue has several; absent if no branch admits it now
 	Standing *WhyStanding `json:"standing,omitempty"`
 
 	// End of the restart grace; until then, limits hold back the chunks that they count. Absent: there is none
@@ -306,8 +307,7 @@ type PreviewPick struct {
 	Branch     int    `json:"branch"`     // Number of the branch, from 1; inside of Fair every alternative is a branch
 	Path       string `json:"path"`       // The way to the branch through the strategy
 
-	// In an answer about a queue of several shards: the number of its shard
-	Shard int `json:"shard,omitempty"`
+	Shard int `json:"shard,omitempty"` // Number of the shard that has it; absent if the queue has one shard
 	// Under PreferDistinct: chunks of the value in flight, earlier picks among them; absent: 0
 	InFlight uint32 `json:"in_flight,omitempty"`
 	// Under Random: approximate number of chunks that it was drawn from

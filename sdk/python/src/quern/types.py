@@ -945,6 +945,8 @@ class Diagnosis(_DiagnosisRequired, total=False):
     first_reserved_at: str
     #: The longest reservation; absent if there is none
     oldest: Holding
+    #: For a submission: number of the shard that has it; absent if the queue has one shard
+    shard: int
 
 
 class DurationBucket(TypedDict):
@@ -2750,7 +2752,7 @@ class PreviewPick(_PreviewPickRequired, total=False):
     among: int
     #: Under PreferDistinct: chunks of the value in flight, earlier picks among them; absent: 0
     in_flight: int
-    #: In an answer about a queue of several shards: the number of its shard
+    #: Number of the shard that has it; absent if the queue has one shard
     shard: int
 
 
@@ -4296,7 +4298,9 @@ class WhyAnswer(_WhyAnswerRequired, total=False):
     """WhyAnswer: see the server's OpenAPI document."""
     #: End of the restart grace; until then, limits hold back the chunks that they count. Absent: there is none
     restart_grace_until: str
-    #: The chunk's approximate place; absent if no branch admits it now
+    #: Number of the shard that has it; absent if the queue has one shard
+    shard: int
+    #: The chunk's approximate place, in its shard if the queue has several; absent if no branch admits it now
     standing: WhyStanding
     #: Blocks that do not score now, because their plugin is missing, inactive or out of use, so that their next branch is used. Absent
     #: if there are none

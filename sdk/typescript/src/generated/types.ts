@@ -570,6 +570,8 @@ export type Diagnosis = {
   oldest?: Holding
   /** The answer as one sentence, the cause with the most chunks first */
   sentence: string
+  /** For a submission: number of the shard that has it; absent if the queue has one shard */
+  shard?: number
   /** Open submissions in question */
   submissions: number
 }
@@ -2054,7 +2056,7 @@ export type PreviewPick = {
   path: string
   /** Priority of the submission */
   priority: number
-  /** In an answer about a queue of several shards: the number of its shard */
+  /** Number of the shard that has it; absent if the queue has one shard */
   shard?: number
   /** Id of the submission */
   submission: string
@@ -3392,7 +3394,9 @@ export type WhyAnswer = {
   branches: WhyBranch[]
   /** End of the restart grace; until then, limits hold back the chunks that they count. Absent: there is none */
   restart_grace_until?: string
-  /** The chunk's approximate place; absent if no branch admits it now */
+  /** Number of the shard that has it; absent if the queue has one shard */
+  shard?: number
+  /** The chunk's approximate place, in its shard if the queue has several; absent if no branch admits it now */
   standing?: WhyStanding
   /** State of the chunk */
   state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded"
