@@ -141,6 +141,10 @@ func reserveShards(ctx context.Context, r *run, scale shardScale) error {
 		{name: "max_simultaneous_percent", strategy: `MaxSimultaneous("company", "90%", OldestFirst)`},
 		{name: "max_rate", strategy: `MaxRate("company", 1000000, "1s", burst=1000000, OldestFirst)`},
 		{name: "fair", strategy: `Fair("company", OldestFirst)`},
+		{name: "max_simultaneous_random", strategy: `MaxSimultaneous("company", 1000, Random)`}, // shards take turns from here on
+		{name: "prefer_distinct", strategy: `PreferDistinct("company", OldestFirst)`},
+		{name: "prefer_distinct_random", strategy: `PreferDistinct("company", Random)`},
+		{name: "max_rate_random", strategy: `MaxRate("company", 100, "1s", burst=100, Random)`},
 		{name: "one_group", strategy: fmt.Sprintf(`SelectOnly("group", %q, OldestFirst)`, scale.groupName(0))},
 	} {
 		got, err := b.time(ctx, scale.timing, c)
