@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
+import time
 import unittest
 from collections.abc import Callable
 from typing import Any, Optional
@@ -270,6 +272,30 @@ class Served(unittest.TestCase):
             asyncio.run(run(server.address))
         self.check(inserted, refused)
         self.assertTrue(any(call.path.endswith(":batch") for call in calls))
+
+
+class Keys(unittest.TestCase):
+    """Two processes never draw the same idempotency keys: the server would take the second insert for the first one made again."""
+
+    def test_a_fork_draws_keys_of_its_own(self) -> None:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:  # it draws what the parent would draw next
+            os.write(writing, str(_produce.draws.getrandbits(64)).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        self.assertNotEqual(os.read(reading, 100).decode(), str(_produce.draws.getrandbits(64)))
+        os.close(reading)
+        os.close(writing)
+
+    def test_copies_of_a_process_draw_different_keys(self) -> None:
+        before = _produce.draws.getstate()
+        first = _produce.new_key()
+        _produce.draws.setstate(before)
+        time.sleep(0.001)
+        second = _produce.new_key()
+        self.assertEqual(first[:16], second[:16])
+        self.assertNotEqual(first, second)
 
 
 if __name__ == "__main__":

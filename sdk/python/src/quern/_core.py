@@ -7,6 +7,7 @@ Every procedure here is a generator that yields what it needs (an :class:`Effect
 from __future__ import annotations
 
 import contextvars
+import functools
 import json
 import random
 import secrets
@@ -309,12 +310,17 @@ def read_json(what: str, body: bytes) -> Any:
 
 def path(pattern: str, *names: object) -> str:
     """Fill names into a path, escaped. The names . and .. would change it."""
-    for name in names:
-        if name is None:
-            raise TypeError("None cannot stand in a path")
-        if str(name) in ("", ".", ".."):
-            raise ValueError(f"{str(name)!r} cannot stand in a path")
-    return pattern.format(*(urllib.parse.quote(str(name), safe="") for name in names))
+    if any(name is None for name in names):
+        raise TypeError("None cannot stand in a path")
+    return pattern.format(*[segment(str(name)) for name in names])
+
+
+@functools.lru_cache(256)  # a program names few queues, and each call names one
+def segment(name: str) -> str:
+    """A name as a part of a path."""
+    if name in ("", ".", ".."):
+        raise ValueError(f"{name!r} cannot stand in a path")
+    return urllib.parse.quote(name, safe="")
 
 
 def query(pattern: str, values: Mapping[str, Any]) -> str:

@@ -10,7 +10,6 @@ makes the call of all that wait, so that neither threads nor tasks are started.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from typing import Any, Optional
@@ -18,6 +17,7 @@ from typing import Any, Optional
 from ._core import Await, Core, Pause, Procedure
 from ._http import Request
 from ._produce import CALL_BYTES, CALL_COUNT
+from ._values import write_json
 from .errors import BadAnswer, Error, Refused
 
 LARGE = 64 << 10  # bytes of an insert that goes alone, as it would hold up small ones
@@ -158,11 +158,11 @@ class Shared:
 
 def line(request: Request) -> bytes:
     """An insert as a line of a shared call: its body with what is in its headers."""
-    more = {"idempotency_key": request.headers["Idempotency-Key"]}
+    more = f',"idempotency_key":{write_json(request.headers["Idempotency-Key"])}'
     if trace := request.headers.get("traceparent"):
         state = request.headers.get("tracestate")
-        more["trace"] = f"{trace};{state}" if state else trace
-    return b"%s,%s" % (request.body[:-1], json.dumps(more)[1:].encode())
+        more += f',"trace":{write_json(f"{trace};{state}" if state else trace)}'
+    return b"%s%s}" % (request.body[:-1], more.encode())
 
 
 def once(act: Callable[[], None]) -> Callable[[], None]:
