@@ -93,7 +93,7 @@ func (f *completion) answered(result queue.Result) {
 // frees says that the completion ends the submission that holds a unique key: then an insert that it brings may have
 // it. A chain of submissions, each with the key of the one before, would end otherwise.
 func (f *completion) frees(m *machine.Machine, held *machine.Unique) bool {
-	return f != nil && held.ID == f.item.Token.Submission && m.Uniques.EndsWith(held)
+	return f != nil && held.ID == f.item.Token.Submission && held.Ends(m)
 }
 
 // leaving is the submission that the completion ends; nil: it goes on.

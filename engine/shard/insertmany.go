@@ -222,7 +222,7 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 	}
 	now := since.Add(queue.IdempotencyWindow)
 	if held := c.m.Uniques.Find(n, now); held != nil && !c.finishes.frees(c.m, held) {
-		if !n.Unique.Replace || held.ID > c.before || c.m.Uniques.Replaceable(held) == nil {
+		if !n.Unique.Replace || held.ID > c.before || held.Replaceable(c.m) == nil {
 			a.unique = held
 			c.m.Uniques.Kept++
 			return nil
@@ -278,7 +278,7 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 func (c *insertCall) leaving(a *asked) *machine.Record {
 	switch {
 	case a.ousted != nil:
-		return c.m.Uniques.Replaceable(a.ousted)
+		return a.ousted.Replaceable(c.m)
 	case c.finishes != nil:
 		return c.finishes.leaving(c.m)
 	}
@@ -382,8 +382,8 @@ func (c *insertCall) publish(now queue.Time) {
 // oust ends the submission whose place an insert takes. If that one has begun since it was decided so, it stays, and
 // answers this insert.
 func (c *insertCall) oust(a *asked, now queue.Time) bool {
-	if r := c.m.Uniques.Replaceable(a.ousted); r != nil {
-		c.m.Uniques.Replace(r, a.op.ID, now)
+	if r := a.ousted.Replaceable(c.m); r != nil {
+		machine.Replace(c.m, r, a.op.ID, now)
 		return true
 	}
 	c.withdrawOne(a)

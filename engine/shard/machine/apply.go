@@ -41,7 +41,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	for _, inserting := range m.Joined.Inserting {
 		inserting(s)
 	}
-	m.Uniques.inserted(s)
+	m.Uniques.inserted(s, m.Replay)
 	m.Afters.inserting(s)
 	if m.Replay {
 		m.Keys.replay(s, m.Now)

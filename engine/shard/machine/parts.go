@@ -9,7 +9,7 @@ import (
 // parts are the features of the machine. Each has its own state, and a file with its name says
 // what changes it; the machine itself has submissions, their chunks and reservations. Most parts
 // do not know the machine: they are handed what they need, or ask for it by a small interface.
-// Deaths, Recovery, Tokens and Tries decide about submissions, so they have the machine.
+// Afters, Deaths, Recovery, Tokens and Tries decide about submissions, so they have the machine.
 type parts struct {
 	Joined Joined
 
@@ -89,10 +89,10 @@ func (p *parts) of(m *Machine) {
 			ByID: map[queue.SubmissionID]*Record{}, Watch: map[queue.SubmissionID][]Watcher{},
 			Freed: 1, // retention looks at all of the history first
 		},
-		Quotas:   quotas{m: m},
+		Quotas:   quotas{settings: &m.Settings, backlog: m.Backlog, stats: &m.Stats},
 		Recovery: recovery{m: m},
 		Tokens:   tokens{m: m}, Tries: tries{m: m, overdue: overdue{}},
-		Uniques:     uniques{m: m, Limit: queue.MaxUniqueWindows},
+		Uniques:     uniques{asides: &p.Asides, Limit: queue.MaxUniqueWindows},
 		Afters:      afters{m: m, Limit: queue.MaxAwaited},
 		ValueLimits: valueLimits{backlog: m.Backlog},
 	}

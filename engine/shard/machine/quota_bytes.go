@@ -4,7 +4,10 @@ package machine
 // inserts. They are counted only for keys that ever had such a quota, because a counter for each value of each
 // key would take memory from users who set none. So the first quota of a key walks over all open submissions.
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // openBytes are the counters. The key "" is that of the queue.
 type openBytes struct {
@@ -13,7 +16,7 @@ type openBytes struct {
 }
 
 // watch is called before a quota of bytes of the key holds. It is not ended: who set a quota once may do so again.
-func (p *openBytes) watch(m *Machine, key queue.MetaKey) {
+func (p *openBytes) watch(backlog *backlog.Backlog, key queue.MetaKey) {
 	if p.keys[key] {
 		return
 	}
@@ -21,8 +24,8 @@ func (p *openBytes) watch(m *Machine, key queue.MetaKey) {
 		p.keys, p.of = map[queue.MetaKey]bool{}, map[scope]uint64{}
 	}
 	p.keys[key] = true
-	for slot := range m.Backlog.Slots() {
-		if sub := m.Backlog.InSlot(slot); sub != nil && sub.Bytes > 0 {
+	for slot := range backlog.Slots() {
+		if sub := backlog.InSlot(slot); sub != nil && sub.Bytes > 0 {
 			p.add(sub.Meta(), key, uint64(sub.Bytes))
 		}
 	}

@@ -15,6 +15,7 @@ package machine
 import (
 	"fmt"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -38,7 +39,10 @@ func scopeOf(entry queue.MetaEntry) scope {
 // quotas are the groups that someone created, with their quotas, and what inserts on their way bring to each scope.
 // Quotas of the queue are in its settings, and those of values in the backlog.
 type quotas struct {
-	m       *Machine
+	settings *queue.Settings
+	backlog  *backlog.Backlog
+	stats    *Stats
+
 	of      map[string]queue.Quota
 	watched bool // the queue or a value may have a quota: inserts on their way count for all their scopes
 	pending map[scope]queue.Quota
@@ -85,7 +89,7 @@ func (p *quotas) Stays(group string) { delete(p.leaving, group) }
 // rated says that a MaxRate of the group's key counts earlier work of the group.
 func (p *quotas) rated(group string, now queue.Time) bool {
 	for _, value := range queue.GroupValues(group) {
-		for _, rate := range p.m.Backlog.Values.OfRates(queue.MetaEntry{Key: queue.GroupKey, Value: value}) {
+		for _, rate := range p.backlog.Values.OfRates(queue.MetaEntry{Key: queue.GroupKey, Value: value}) {
 			if rate.Owes(now) {
 				return true
 			}
@@ -112,7 +116,7 @@ func (p *quotas) Set(group string, quota queue.Quota) {
 	}
 	p.of[group] = quota
 	if quota.Bytes > 0 {
-		p.bytes.watch(p.m, queue.GroupKey)
+		p.bytes.watch(p.backlog, queue.GroupKey)
 	}
 }
 
@@ -125,7 +129,7 @@ func (p *quotas) Remove(group string) { delete(p.of, group) }
 func (p *quotas) Watch(key queue.MetaKey, quota queue.Quota) {
 	p.watched = p.watched || quota != queue.Quota{}
 	if quota.Bytes > 0 {
-		p.bytes.watch(p.m, key)
+		p.bytes.watch(p.backlog, key)
 	}
 }
 
@@ -137,8 +141,8 @@ func (p *quotas) use(of scope) queue.Quota {
 	use.Bytes += p.bytes.of[of]
 	switch of.Key {
 	case "":
-		use.Waiting += p.m.Backlog.Available() + p.m.Stats.Parked
-		use.Submissions += uint64(p.m.Backlog.Len())
+		use.Waiting += p.backlog.Available() + p.stats.Parked
+		use.Submissions += uint64(p.backlog.Len())
 	case queue.GroupKey:
 		use.Waiting += p.parked[of]
 		for _, value := range queue.GroupValues(of.Value.String()) {
@@ -152,7 +156,7 @@ func (p *quotas) use(of scope) queue.Quota {
 }
 
 func (p *quotas) addValue(use *queue.Quota, of queue.MetaEntry) {
-	n := p.m.Backlog.Values.Of(of.Key, of.Value)
+	n := p.backlog.Values.Of(of.Key, of.Value)
 	use.Waiting += n.Available + n.Paused + n.Blocked
 	use.Submissions += uint64(n.Submissions)
 }
@@ -162,7 +166,7 @@ func (p *quotas) addValue(use *queue.Quota, of queue.MetaEntry) {
 func (p *quotas) Room(n *queue.NewSubmission, leaving *Record) error {
 	if group := n.Meta.GroupOf(); group != "" {
 		quota, created := p.of[group]
-		if !created && p.m.Settings.GroupMustExist {
+		if !created && p.settings.GroupMustExist {
 			return queue.NotCreated(group)
 		}
 		if err := p.room(groupScope(group), quota, n, leaving); err != nil {
@@ -173,12 +177,12 @@ func (p *quotas) Room(n *queue.NewSubmission, leaving *Record) error {
 		return nil
 	}
 	for _, entry := range n.Meta {
-		quota := p.m.Backlog.Values.Settings(entry.Key, entry.Value).Quota
+		quota := p.backlog.Values.Settings(entry.Key, entry.Value).Quota
 		if err := p.room(entry, quota, n, leaving); err != nil {
 			return err
 		}
 	}
-	return p.room(scope{}, p.m.Settings.Quota(), n, leaving)
+	return p.room(scope{}, p.settings.Quota(), n, leaving)
 }
 
 func (p *quotas) room(of scope, quota queue.Quota, n *queue.NewSubmission, leaving *Record) error {

@@ -26,7 +26,7 @@ import (
 
 // uniques are the unique keys of a shard.
 type uniques struct {
-	m        *Machine
+	asides   *asides
 	Limit    int                       // keys that may be held for a time
 	youngest map[queue.KeyHash]*Unique // who holds a key
 	windows  map[uint32]*Unique        // those that are held for a time, by seq
@@ -143,7 +143,7 @@ func (p *uniques) drop(u *Unique) {
 	p.held--
 	if u.until != 0 {
 		delete(p.windows, u.seq)
-		p.m.Asides.Changed(AsideUnique, uint64(u.seq))
+		p.asides.Changed(AsideUnique, uint64(u.seq))
 	}
 }
 
@@ -196,7 +196,7 @@ func (p *uniques) expire(now queue.Time) {
 
 // inserted notes that an insert is applied. Its key was free then, so nothing older holds it for a time.
 // At a replay, keys that are held while open follow from what is open in the end.
-func (p *uniques) inserted(op *journal.Insert) {
+func (p *uniques) inserted(op *journal.Insert, replay bool) {
 	if op.Unique == nil {
 		return
 	}
@@ -209,13 +209,13 @@ func (p *uniques) inserted(op *journal.Insert) {
 	if op.Unique.For == 0 {
 		return
 	}
-	if p.m.Replay && p.of(op.Unique, op.ID) == nil {
+	if replay && p.of(op.Unique, op.ID) == nil {
 		if first != nil && first.ID > op.ID {
 			return // a younger submission has taken the key: its row is ahead of this op
 		}
 		p.add(op)
 	}
-	p.m.Asides.Changed(AsideUnique, uint64(op.Seq))
+	p.asides.Changed(AsideUnique, uint64(op.Seq))
 }
 
 // opened has a submission hold its key that is open again, or was when the shard closed.
@@ -264,25 +264,24 @@ const uniqueRowVersion = 1
 
 // Replaceable finds the submission that another one with the same key may replace: one that is open, and of
 // which nothing is reserved or finished; nil: it has to stay.
-func (p *uniques) Replaceable(u *Unique) *Record {
-	r := p.m.Live(u.ID)
+func (u *Unique) Replaceable(m *Machine) *Record {
+	r := m.Live(u.ID)
 	if r == nil || r.Ending || r.Holds.Len() > 0 || r.Done+r.Dead+r.Skips+r.Dying > 0 {
 		return nil
 	}
 	return r
 }
 
-// EndsWith says that a submission, which holds a key while it is open, has one chunk left: with that it ends.
-func (p *uniques) EndsWith(u *Unique) bool {
-	r := p.m.Live(u.ID)
+// Ends says that a submission, which holds a key while it is open, has one chunk left: with that it ends.
+func (u *Unique) Ends(m *Machine) bool {
+	r := m.Live(u.ID)
 	return u.until == 0 && r != nil && !r.Ending && r.Done+r.Dead+r.Skips+1 == r.Chunks
 }
 
 // Replace ends a submission in favour of another one, whose insert follows in the same batch. Nothing of it is
 // handed out from now on: who replaces it was told that it never began.
-func (p *uniques) Replace(r *Record, by queue.SubmissionID, now queue.Time) {
-	m := p.m
-	p.Replaced++
+func Replace(m *Machine, r *Record, by queue.SubmissionID, now queue.Time) {
+	m.Uniques.Replaced++
 	reason := fmt.Sprintf("replaced by submission %s, which has the same unique key", by)
 	m.EndSubmission(r, queue.Cancelled, reason, now)
 	if !r.Parked {

@@ -234,7 +234,7 @@ func (e *emission) unites(n *queue.NewSubmission) bool {
 	if held == nil {
 		return keys.Room(n, e.now) == nil
 	}
-	if !n.Unique.Replace || held.UnderWay() || keys.Replaceable(held) == nil {
+	if !n.Unique.Replace || held.UnderWay() || held.Replaceable(e.m) == nil {
 		keys.Kept++
 		return false
 	}
@@ -244,7 +244,7 @@ func (e *emission) unites(n *queue.NewSubmission) bool {
 
 // mayOust says that what its inserts replace has not begun meanwhile. The mutex is held.
 func (e *emission) mayOust() bool {
-	return !slices.ContainsFunc(e.ousts, func(u *machine.Unique) bool { return e.m.Uniques.Replaceable(u) == nil })
+	return !slices.ContainsFunc(e.ousts, func(u *machine.Unique) bool { return u.Replaceable(e.m) == nil })
 }
 
 // giveUp frees the keys of inserts that are not made. The mutex is held.
@@ -282,7 +282,7 @@ func (s *Schedules) encode(m *machine.Machine, e *emission) {
 		s.Seal()
 	}
 	for _, u := range e.ousts {
-		m.Uniques.Replace(m.Uniques.Replaceable(u), e.inserts[0].ID, e.now)
+		machine.Replace(m, u.Replaceable(m), e.inserts[0].ID, e.now)
 	}
 	for _, insert := range e.inserts {
 		m.Insert(insert, e.carried, e.now)
