@@ -60,7 +60,7 @@ func (p *Part) sent(r *machine.Record, t *machine.Try, o queue.Outgoing) {
 	t.Reason, t.To, t.Number = journal.Forwarded, o.Queue, o.Number
 	r.Forwards++
 	p.m.Stats.Forwarded++
-	p.m.Deaths.GiveUp(r, o.Chunk.Index)
+	machine.GiveUp(p.m, r, o.Chunk.Index)
 	p.queued(o)
 }
 

@@ -42,7 +42,7 @@ func (p *Part) redrive(op journal.Redrive) error {
 		}
 		t.Reason, t.Attempts, t.Expiries, t.NotBefore = journal.Redriven, 0, 0, 0
 		t.Redrives = machine.OneMore(t.Redrives)
-		m.Deaths.Died(r, index, -1)
+		machine.Died(m, r, index, -1)
 		m.PutBack(r, index)
 	}
 	m.Touch(r)
@@ -104,7 +104,7 @@ func (p *Part) move(op journal.Move) error {
 	m.Touch(r)
 	if finished != 0 {
 		marks.Hit("a submission stays ended while its dead letters go")
-		m.Deaths.Reclose(r, finished)
+		machine.Reclose(m, r, finished)
 	}
 	return nil
 }
@@ -114,11 +114,11 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 	index := op.Indexes[i]
 	switch {
 	case op.Kind == journal.MoveOffer:
-		p.m.Deaths.Offer(r, index, t)
+		machine.Offer(p.m, r, index, t)
 	case t.Reason != journal.Dead:
 	case op.Kind == journal.MoveDiscard:
 		t.Reason = journal.Skipped
-		p.m.Deaths.GiveUp(r, index)
+		machine.GiveUp(p.m, r, index)
 	case op.Kind == journal.MoveForward:
 		p.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue,
 			Chunk: queue.ChunkID{Submission: r.ID, Index: index}})
@@ -133,7 +133,7 @@ func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 		marks.Hit("a submission is opened again before the history has it")
 		p.Index.Remove(old)
 	}
-	r, err := p.m.Deaths.Reopen(row)
+	r, err := machine.Reopen(p.m, row)
 	if err != nil {
 		return nil, err
 	}

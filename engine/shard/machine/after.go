@@ -27,13 +27,21 @@ import (
 
 // afters knows who waits for whom.
 type afters struct {
-	m      *Machine
+	shard  submissions
+	asides *asides
 	Limit  int // of Count
 	Count  int // of submissions that someone waits for, for each who does
 	waits  map[uint32]*Waits
 	behind map[queue.SubmissionID]*behind
 	over   []over
 	known  Ends // what the history said at a start
+}
+
+// submissions are those of the shard, as afters asks for them.
+type submissions interface {
+	Live(id queue.SubmissionID) *Record
+	LiveSeq(seq uint32) *Record
+	Record(id queue.SubmissionID) *Record
 }
 
 // Ends are how submissions ended.
@@ -73,7 +81,7 @@ func (p *afters) Claim(op *journal.Insert, known Ends) (*Waits, error) {
 	}
 	states := make([]queue.SubmissionState, len(op.After.IDs))
 	for i, id := range op.After.IDs {
-		if p.m.Live(id) != nil {
+		if p.shard.Live(id) != nil {
 			continue
 		}
 		if states[i] = p.stateOf(id, known); states[i] == queue.Open {
@@ -92,7 +100,7 @@ func (p *afters) Claim(op *journal.Insert, known Ends) (*Waits, error) {
 
 // stateOf is how a submission ended; queue.Open: it is not known.
 func (p *afters) stateOf(id queue.SubmissionID, known Ends) queue.SubmissionState {
-	if r := p.m.Endings.ByID[id]; r != nil {
+	if r := p.shard.Record(id); r != nil {
 		return r.State
 	}
 	return known[id]
@@ -124,7 +132,7 @@ func (p *afters) follow(id queue.SubmissionID, seq uint32) {
 // Forget has a submission wait no longer, as it ends or is not inserted.
 func (p *afters) Forget(w *Waits) {
 	delete(p.waits, w.seq)
-	p.m.Asides.Changed(AsideAfter, uint64(w.seq))
+	p.asides.Changed(AsideAfter, uint64(w.seq))
 	for _, id := range w.Left {
 		p.left(id)
 	}
@@ -166,7 +174,7 @@ func (p *afters) inserting(op *journal.Insert) {
 	if p.waits[op.Seq] == nil {
 		p.add(op.Seq, slices.Clone(op.After.IDs))
 	}
-	p.m.Asides.Changed(AsideAfter, uint64(op.Seq))
+	p.asides.Changed(AsideAfter, uint64(op.Seq))
 }
 
 // ended notes the end of a submission: it waits for nothing any more, and those that wait for it are due.
@@ -185,7 +193,7 @@ func (p *afters) end(id queue.SubmissionID, state queue.SubmissionState) {
 }
 
 // step tells the submissions whose wait is over, at most `most`, and says how many it looked at.
-func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n int) {
+func (p *afters) step(m *Machine, now queue.Time, most int, parked map[Action]*Parking) (n int) {
 	var later []over
 	for n < most && len(p.over) > 0 {
 		o := &p.over[0]
@@ -193,7 +201,7 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 			p.over = p.over[1:]
 			continue
 		}
-		if p.m.Live(o.id) != nil { // it was redriven before this was written: it will end again
+		if p.shard.Live(o.id) != nil { // it was redriven before this was written: it will end again
 			for _, seq := range o.seqs {
 				if p.waitsFor(seq, o.id) {
 					p.follow(o.id, seq)
@@ -202,7 +210,7 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 			o.seqs = nil
 			continue
 		}
-		if again := p.m.Endings.ByID[o.id]; again != nil { // it was redriven, and has ended again
+		if again := p.shard.Record(o.id); again != nil { // it was redriven, and has ended again
 			o.state = again.State
 		}
 		one := over{o.id, o.state, o.seqs[:1:1]}
@@ -210,18 +218,18 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 		if n++; !p.waitsFor(one.seqs[0], one.id) {
 			continue
 		}
-		r := p.m.LiveSeq(one.seqs[0])
-		if r == nil || r.Ending || p.m.Tries.Beginning(r) {
+		r := p.shard.LiveSeq(one.seqs[0])
+		if r == nil || r.Ending || m.Tries.Beginning(r) {
 			// In a moment it is known whether it is inserted, or ends.
 			later = append(later, one)
 			continue
 		}
-		p.m.Lifecycle.Acting = Action{Kind: KindAfter, Submission: r.ID}
-		if parked[p.m.Lifecycle.Acting] != nil {
+		m.Lifecycle.Acting = Action{Kind: KindAfter, Submission: r.ID}
+		if parked[m.Lifecycle.Acting] != nil {
 			later = append(later, one)
 			continue
 		}
-		n += p.conclude(r, &one, most-n, now)
+		n += one.conclude(m, r, most-n, now)
 	}
 	p.over = append(p.over, later...)
 	return n
@@ -229,18 +237,18 @@ func (p *afters) step(now queue.Time, most int, parked map[Action]*Parking) (n i
 
 // conclude writes what the end means for one that has waited for it, and says how many chunks of it died: about `most`
 // at most. The others follow in slices, whether or not another one ends meanwhile.
-func (p *afters) conclude(r *Record, end *over, most int, now queue.Time) (died int) {
+func (o *over) conclude(m *Machine, r *Record, most int, now queue.Time) (died int) {
 	switch after := r.Details().After; {
-	case p.m.Tries.Overdue(r):
+	case m.Tries.Overdue(r):
 		return 0 // it waits until it ends, so that a start knows why its chunks are dead (goesOn)
-	case after.Met(end.state):
-		p.m.Encode(now).Awaited(&journal.Awaited{Seq: r.Seq, ID: end.id})
+	case after.Met(o.state):
+		m.Encode(now).Awaited(&journal.Awaited{Seq: r.Seq, ID: o.id})
 	case after.DeadLetter:
-		died = p.m.Tries.endOverdue(r, end.unmet(), max(most, 1), now)
+		died = m.Tries.endOverdue(r, o.unmet(), max(most, 1), now)
 	default:
-		p.m.EndSubmission(r, queue.Cancelled, end.unmet(), now)
+		m.EndSubmission(r, queue.Cancelled, o.unmet(), now)
 	}
-	p.m.Batch.Intend(&concluded{*end})
+	m.Batch.Intend(&concluded{*o})
 	return died
 }
 
@@ -263,35 +271,35 @@ func (c *concluded) Applied(m *Machine) { m.Stats.Acted(KindAfter, true) }
 func (c *concluded) Undo(m *Machine) { m.Afters.over = append(m.Afters.over, c.over) }
 
 // met applies that a submission no longer waits for another one.
-func (p *afters) met(op *journal.Awaited) {
+func (p *afters) met(m *Machine, op *journal.Awaited) {
 	w := p.waits[op.Seq]
 	if w == nil || !slices.Contains(w.Left, op.ID) {
 		return
 	}
 	w.Left = slices.DeleteFunc(slices.Clone(w.Left), func(id queue.SubmissionID) bool { return id == op.ID })
 	p.left(op.ID)
-	p.m.Asides.Changed(AsideAfter, uint64(op.Seq))
-	if r := p.m.LiveSeq(op.Seq); r != nil && len(w.Left) == 0 && !p.m.Replay {
-		p.release(r)
+	p.asides.Changed(AsideAfter, uint64(op.Seq))
+	if r := p.shard.LiveSeq(op.Seq); r != nil && len(w.Left) == 0 && !m.Replay {
+		release(m, r)
 	}
 }
 
 // release offers a submission that waits for nothing any more, unless its run_at is still to come.
-func (p *afters) release(r *Record) {
+func release(m *Machine, r *Record) {
 	switch {
-	case r.Details().RunAt > p.m.Now: // its timer runs
-	case p.m.Tries.Overdue(r): // it stays hidden until its chunks are dead letters
+	case r.Details().RunAt > m.Now: // its timer runs
+	case m.Tries.Overdue(r): // it stays hidden until its chunks are dead letters
 	case r.Ending: // in a moment it is known whether it has ended
-		p.m.Lifecycle.Schedule(KindRunAt, Due{At: p.m.Now.Add(time.Millisecond), Seq: r.Seq})
+		m.Lifecycle.Schedule(KindRunAt, Due{At: m.Now.Add(time.Millisecond), Seq: r.Seq})
 	default:
-		unpark(p.m, r)
+		unpark(m, r)
 	}
 }
 
 // Unknown are the submissions that have ended, and about which only the history can tell how. It is asked at a start.
 func (p *afters) Unknown() (ids []queue.SubmissionID) {
 	for _, id := range slices.Sorted(maps.Keys(p.behind)) {
-		if p.m.Live(id) == nil && p.m.Endings.ByID[id] == nil {
+		if p.shard.Record(id) == nil {
 			ids = append(ids, id)
 		}
 	}
@@ -310,14 +318,14 @@ func (p *afters) Know(id queue.SubmissionID, state queue.SubmissionState) {
 func (p *afters) replayed() {
 	for _, seq := range slices.Sorted(maps.Keys(p.waits)) {
 		w := p.waits[seq]
-		if r := p.m.LiveSeq(seq); r != nil && r.Details().After != nil {
+		if r := p.shard.LiveSeq(seq); r != nil && r.Details().After != nil {
 			r.more.Waits = w
 		} else {
 			p.Forget(w)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.behind)) {
-		if p.m.Live(id) == nil {
+		if p.shard.Live(id) == nil {
 			p.end(id, p.stateOf(id, p.known))
 		}
 	}

@@ -274,7 +274,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	m.Touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		m.Deaths.Died(r, op.Index, 1) // the op that follows says what that means for the submission
+		Died(m, r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
 		m.Counting.skips(r, op.Index)
 	case op.NotBefore > m.Now:

@@ -11,39 +11,35 @@ import (
 // This file counts the dead chunks of submissions, and opens a submission again that ended
 // with some. What can become of dead letters is the affair of their part.
 
-// deaths is the part of the machine that counts the chunks of open submissions that are dead.
-type deaths struct{ m *Machine }
-
 // Died notes that a chunk of an open submission is dead, or (delta -1) no longer.
-func (p *deaths) Died(r *Record, index uint32, delta int) {
-	p.m.Counting.dies(r, index, delta)
-	for _, died := range p.m.Joined.Died {
+func Died(m *Machine, r *Record, index uint32, delta int) {
+	m.Counting.dies(r, index, delta)
+	for _, died := range m.Joined.Died {
 		died(r, index, delta)
 	}
 }
 
-// recount counts the dead chunks of a submission that is open again, or was when the shard closed.
-func (p *deaths) recount(r *Record) {
+// recountDead counts the dead chunks of a submission that is open again, or was when the shard closed.
+func recountDead(m *Machine, r *Record) {
 	r.Dead = 0
 	for index, t := range r.Tries {
 		if t.Reason == journal.Dead {
-			p.m.Counting.dies(r, index, 1)
+			m.Counting.dies(r, index, 1)
 		}
 	}
 }
 
 // GiveUp notes that a dead chunk is given up here, for the reason that is in its try already.
-func (p *deaths) GiveUp(r *Record, index uint32) {
-	p.Died(r, index, -1)
-	p.m.Counting.skips(r, index)
+func GiveUp(m *Machine, r *Record, index uint32) {
+	Died(m, r, index, -1)
+	m.Counting.skips(r, index)
 }
 
 // Offer ends the waiting of a chunk before its time. At a replay what its row tells waits
 // only from the end of the replay on.
 // During a replay the timers do not exist yet. It only clears the time; the end of the replay then sorts every chunk
 // with a try into ready or waiting.
-func (p *deaths) Offer(r *Record, index uint32, t *Try) {
-	m := p.m
+func Offer(m *Machine, r *Record, index uint32, t *Try) {
 	switch {
 	case t.Gone() || m.IsHeld(r, index):
 	case t.Waiting:
@@ -60,8 +56,7 @@ func (p *deaths) Offer(r *Record, index uint32, t *Try) {
 // history in the checkpoint that writes the open one (Reopened): until then both exist, and the open one counts.
 //
 //	history row ─ restored ─► Record ─► tries counted again ─► shown to views, its unique key held again
-func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
-	m := p.m
+func Reopen(m *Machine, row *checkpoint.Ended) (*Record, error) {
 	state, err := finalState(row.Final)
 	if err != nil {
 		return nil, err
@@ -80,7 +75,7 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 	m.Endings.Opened++
 	m.Stats.Completed += uint64(r.Done)
 	m.Stats.Skipped += uint64(r.Skips)
-	p.recount(r)
+	recountDead(m, r)
 	if !m.Replay {
 		m.expires(r)
 		m.Uniques.opened(r)
@@ -94,8 +89,7 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 // Reclose ends a submission that was opened only to change what is dead in it: it stays ended, as it was.
 // Ends are counted once: the counters go back by what m.end adds again. The time of the end stays, so that a deletion
 // of its last letter does not make a submission look younger than it is.
-func (p *deaths) Reclose(r *Record, finished queue.Time) {
-	m := p.m
+func Reclose(m *Machine, r *Record, finished queue.Time) {
 	m.Stats.SubmissionEnd--
 	m.Stats.EndedAs[queue.CompletedWithDead]--
 	m.end(r, queue.CompletedWithDead, "")

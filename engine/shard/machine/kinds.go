@@ -101,7 +101,7 @@ func (m *Machine) Step(kind Kind, now queue.Time, most int, slots []uint32, park
 		}
 		return len(slots)
 	case KindAfter:
-		return m.Afters.step(now, most, parked)
+		return m.Afters.step(m, now, most, parked)
 	case KindSuspect:
 		return m.Suspects.Lend(now, most)
 	case KindSweep:

@@ -9,14 +9,13 @@ import (
 // parts are the features of the machine. Each has its own state, and a file with its name says
 // what changes it; the machine itself has submissions, their chunks and reservations. Most parts
 // do not know the machine: they are handed what they need, or ask for it by a small interface.
-// Afters, Deaths, Recovery, Tokens and Tries decide about submissions, so they have the machine.
+// Recovery, Tokens and Tries decide about submissions, so they have the machine.
 type parts struct {
 	Joined Joined
 
 	ActLog      actLog
 	Asides      asides
 	Counting    Counting // for a recount
-	Deaths      deaths
 	Delays      delays
 	Endings     endings
 	Lifecycle   lifecycle
@@ -83,7 +82,6 @@ type Joined struct {
 func (p *parts) of(m *Machine) {
 	*p = parts{
 		ActLog: actLog{encode: m.Encode},
-		Deaths: deaths{m: m},
 		Roster: roster.New(),
 		Endings: endings{
 			ByID: map[queue.SubmissionID]*Record{}, Watch: map[queue.SubmissionID][]Watcher{},
@@ -93,7 +91,7 @@ func (p *parts) of(m *Machine) {
 		Recovery: recovery{m: m},
 		Tokens:   tokens{m: m}, Tries: tries{m: m, overdue: overdue{}},
 		Uniques:     uniques{asides: &p.Asides, Limit: queue.MaxUniqueWindows},
-		Afters:      afters{m: m, Limit: queue.MaxAwaited},
+		Afters:      afters{shard: m, asides: &p.Asides, Limit: queue.MaxAwaited},
 		ValueLimits: valueLimits{backlog: m.Backlog},
 	}
 	p.Asides = asides{
@@ -113,7 +111,7 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 	case *journal.Act: // an entry for the audit log
 		return m.ActLog.apply(op)
 	case *journal.Awaited: // a submission waits for another one no longer
-		m.Afters.met(op)
+		m.Afters.met(m, op)
 	case *journal.Contents: // the bytes of a submission whose insert follows
 		m.Storage.Contents(op)
 	case *journal.Output: // of a chunk whose completion follows

@@ -117,9 +117,9 @@ func (p *recovery) Replayed(now queue.Time) {
 		m.Uniques.opened(r)
 		parks(m, r)
 		for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
-			p.resume(r, index, r.Tries[index])
+			resume(m, r, index, r.Tries[index])
 		}
-		m.Deaths.recount(r)
+		recountDead(m, r)
 		m.Stats.Completed += uint64(r.Done)
 		m.Stats.Skipped += uint64(r.Skips)
 		m.Stats.Waiting += uint64(r.Waiting)
@@ -136,8 +136,7 @@ func (p *recovery) Replayed(now queue.Time) {
 }
 
 // resume makes a chunk wait again that waited at the time of its row.
-func (p *recovery) resume(r *Record, index uint32, t *Try) {
-	m := p.m
+func resume(m *Machine, r *Record, index uint32, t *Try) {
 	over := t.NotBefore <= m.Now
 	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) ||
 		m.Backlog.Withdraw(r.Sub, index, false) != backlog.Taken {
