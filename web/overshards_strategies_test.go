@@ -236,6 +236,12 @@ func TestShardsPreviewOfATenant(t *testing.T) {
 	entry := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}
 	_, mine := f.token(engine.TokenRequest{Name: "tenant", Scopes: restrictableScopes,
 		Restriction: access.Restriction{Queues: []string{"orders"}, Entry: entry}})
+	for shard := range 4 {
+		f.eventually("the nodes know the token", func() bool {
+			list := call{method: "GET", path: fmt.Sprintf("/v1/queues/orders~%d/submissions", shard+1)}
+			return f.as(mine, list).status == http.StatusOK && f.send(list).status == http.StatusUnauthorized
+		})
+	}
 	for _, strategy := range []string{"OldestFirst", `SelectAny("company", [7, 8], OldestFirst)`} {
 		body, _ := json.Marshal(map[string]any{"strategy": strategy, "max": 100})
 		got := f.as(mine, call{method: "POST", path: "/v1/queues/orders/strategies/preview", body: string(body)})
