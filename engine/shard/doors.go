@@ -108,18 +108,28 @@ type holdLock struct {
 	changes atomic.Uint64 // holds that may have changed something
 }
 
+// Lock takes it for a hold that may change something: only looked says that its own may not.
 func (l *holdLock) Lock() {
 	l.Mutex.Lock()
+	l.begin()
+	l.change()
+}
+
+func (l *holdLock) Unlock() {
+	l.end()
+	l.Mutex.Unlock()
+}
+
+func (l *holdLock) begin() {
 	if l.report != nil {
 		l.at = l.now()
 	}
 }
 
-func (l *holdLock) Unlock() {
+func (l *holdLock) end() {
 	if l.report != nil {
 		l.report(l.now().Sub(l.at))
 	}
-	l.Mutex.Unlock()
 }
 
 // change says that something changes. The mutex is held.
@@ -133,13 +143,14 @@ func (l *holdLock) change() {
 func (l *holdLock) held(fn func()) {
 	l.Lock()
 	defer l.Unlock()
-	l.change()
 	fn()
 }
 
 // looked is held for a fn that calls change itself, if it changes something.
 func (l *holdLock) looked(fn func()) {
-	l.Lock()
-	defer l.Unlock()
+	l.Mutex.Lock()
+	defer l.Mutex.Unlock()
+	l.begin()
+	defer l.end()
 	fn()
 }
