@@ -157,6 +157,11 @@ func seeOthers(s *Sharded) {
 	if settings, err := s.settings(); s.e.nodes == nil || err != nil || settings.GroupsPerShard == 0 {
 		return
 	}
+	learnGroups(s)
+}
+
+// learnGroups has this node of a cluster know all groups that the others have placed up to now.
+func learnGroups(s *Sharded) {
 	if err := errors.Join(s.e.nodes.catchUp(), s.follow()); err != nil {
 		s.e.options.Logger.Warn("the groups that other nodes have placed are not known yet", "queue", s.name, "error", err)
 	}

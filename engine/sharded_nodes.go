@@ -161,6 +161,9 @@ func (l *Lookup) GroupHome(queueName, group string, create bool) (string, error)
 			return "", err
 		}
 	}
+	if s.groups.of(group) == 0 {
+		learnGroups(s) // another node may have placed it just now
+	}
 	if number := s.groups.of(group); number > 0 {
 		return queue.ShardName(s.name, number), nil
 	}

@@ -363,3 +363,21 @@ func TestCrewNumbersOfAShardWithoutANode(t *testing.T) {
 		t.Errorf("the shards are %+v", shards.Items)
 	}
 }
+
+// Who made a group through one node finds it through any other at once.
+func TestCrewFindsNewGroups(t *testing.T) {
+	t.Parallel()
+	f := newCrewed(t)
+	f.do("PUT", "/v1/queues/orders", `{"settings":{"shards":3}}`, http.StatusCreated, nil)
+	for i := range 12 {
+		path := fmt.Sprint("/v1/queues/orders/groups/g", i)
+		if got := f.at(i%3, call{method: "PUT", path: path, body: `{}`}); got.status != http.StatusCreated {
+			t.Fatalf("a new group: %d %s", got.status, got.body)
+		}
+		for node := range f.crew.list {
+			if got := f.at((i+1+node)%3, call{method: "GET", path: path}); got.status != http.StatusOK {
+				t.Errorf("node %d: %d %s", (i+1+node)%3, got.status, got.body)
+			}
+		}
+	}
+}
