@@ -1,12 +1,13 @@
 package engine
 
-// The last known numbers of shards that do not serve. The numbers of a queue are added up from its shards, so they would
-// fall while a shard moves or its node is dead, and an autoscaler would take away workers that are needed in a moment.
+// The last known numbers of shards that do not serve. The numbers of a queue are the sums over its shards. Without the last
+// known ones, they would fall while a shard moves or its node is dead. Then an autoscaler would stop workers that are needed
+// a moment later.
 //
-//	every second ─► each server keeps the numbers of its shards ─► with its next beat, the other nodes have them
-//	numbers of the whole queue ─► of a shard that does not serve, the newest numbers that this server or a peer kept
+//	every second     each server keeps the numbers of its shards ─► its next beat carries them to the other nodes
+//	someone asks     the numbers of shards that serve + the newest that this server or a peer kept of the others
 //
-// They are not written anywhere: the catalogue of a cluster is a journal that keeps every change.
+// No file and no journal has these numbers: the catalogue of a cluster is a journal that keeps every change.
 
 import (
 	"sync"
@@ -25,8 +26,8 @@ type LastCounts struct {
 	At    queue.Time // when they were so, by the clock of this server
 }
 
-// kept are the numbers that are kept: what there is to do, and no totals, which begin again with each start. Nodes of different
-// versions tell each other these numbers in this order, so new ones come last.
+// kept lists the numbers that are worth keeping: how much work there is. Totals are not, as they begin again with each start.
+// Beats carry the numbers in this order between nodes of different versions, so a new number has to be the last.
 func kept(s *api.Stats) []*uint64 {
 	return []*uint64{&s.SubmissionsOpen, &s.Ready, &s.Waiting, &s.Retrying, &s.Reserved, &s.Paused, &s.Blocked, &s.Done, &s.Skipped,
 		&s.Dead, &s.DeadLetters, &s.OperationsReady}

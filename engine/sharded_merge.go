@@ -288,8 +288,8 @@ func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 	return got, heads
 }
 
-// comesLater says that values of which a shard gives next have more chunks in flight than was known, as other shards took
-// them. Then others may come first, and the draw counts for nothing.
+// comesLater says that a shard's next chunk has become worse since it was compared: another shard has taken chunks of its
+// value meanwhile. Then another shard may come first, and the draw is void.
 func (m *merging) comesLater(b, shard int) bool {
 	before := m.heads[b][shard].Flight
 	_ = m.know(shard, m.compared()) // the next line finds the same error

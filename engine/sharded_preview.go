@@ -1,14 +1,14 @@
 package engine
 
-// Questions about a strategy of a queue of several shards. What a strategy would hand out is foreseen in each shard, and
-// merged as a reserve merges it (package merge): each foreseen chunk says what its shard had to give at that moment.
+// Questions about a strategy of a queue of several shards. Each shard foresees what it would hand out by itself. The lists
+// are merged as a reserve merges the shards (package merge).
 //
 //	shard 1   7 9 12 ─┐
 //	shard 2   8 20   ─┼─► 7 8 9 12 20     OldestFirst
 //	shard 3   none   ─┘
 //
-// That is exact as long as no shard has to know what another one gives. Limits of groups are so. What the shards count
-// together, and what they share out by one ledger, is not: a shard cannot foresee that.
+// That is exact while no shard has to know what another one gives, as with limits by the group. No shard can foresee what
+// the shards count together, or share out by one ledger.
 
 import (
 	"cmp"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
-	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // A reserve and a completion of one chunk cost little memory: these calls are most of what a server does. It is not
@@ -22,11 +21,7 @@ func TestReserveAndCompleteAllocateLittle(t *testing.T) {
 		if _, _, err := s.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 100_000, Prefix: "p/"}}); err != nil {
 			t.Fatal(err)
 		}
-		parsed, err := strategy.Parse("OldestFirst")
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := parsed.Plan()
+		plan := planOf(t, "OldestFirst")
 		var chunks []queue.Reservation
 		var results []queue.Result
 		items := make([]queue.CompleteItem, 1)

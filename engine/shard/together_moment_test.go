@@ -7,11 +7,10 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
-	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// A moment that began between the commit of a completion and its effect ends with the effect: the other shards must hear that a value has
-// room, and the shard itself may give something that it could not give before.
+// A completion takes effect after its commit, and that ends every moment of the shard that began before. The other shards must hear that a
+// value has room again, and the shard itself may have more to give.
 func TestMomentEndsWithTheEffectOfACommit(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {
@@ -19,11 +18,7 @@ func TestMomentEndsWithTheEffectOfACommit(t *testing.T) {
 		if _, _, err := s.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p/"}}); err != nil {
 			t.Fatal(err)
 		}
-		parsed, err := strategy.Parse("OldestFirst")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := s.Reserve(ctx, machine.Request{Plan: parsed.Plan(), Max: 1, Timeout: time.Hour}, nil)
+		got, err := s.Reserve(ctx, machine.Request{Plan: planOf(t, "OldestFirst"), Max: 1, Timeout: time.Hour}, nil)
 		if err != nil || len(got.Reservations) != 1 {
 			t.Fatal(got, err)
 		}

@@ -150,7 +150,8 @@ type Shard struct {
 	Ready           uint64 `json:"ready"`            // Chunks that can be reserved now
 	Reserved        uint64 `json:"reserved"`         // Chunks held by consumers
 	SubmissionsOpen uint64 `json:"submissions_open"` // Submissions that have not ended
-	// When ready, reserved and submissions_open were so; absent: now, or no one knows them, as the shard does not serve
+	// Set while the shard does not serve: ready, reserved and submissions_open are its last known numbers, from this time. If it does not
+	// serve and this is absent, no one knows its numbers, and they are 0
 	LastKnownAt Time `json:"last_known_at,omitzero"`
 }
 

@@ -3716,7 +3716,8 @@ class _ShardRequired(TypedDict):
 
 class Shard(_ShardRequired, total=False):
     """Shard: see the server's OpenAPI document."""
-    #: When ready, reserved and submissions_open were so; absent: now, or no one knows them, as the shard does not serve
+    #: Set while the shard does not serve: ready, reserved and submissions_open are its last known numbers, from this time. If it does
+    #: not serve and this is absent, no one knows its numbers, and they are 0
     last_known_at: str
     #: In a cluster: the name of the node that serves it, or did so last; absent: no node does
     owner: str

@@ -2873,7 +2873,7 @@ export type Session = {
 export type Shard = {
   /** Groups that the shard has */
   groups: number
-  /** When ready, reserved and submissions_open were so; absent: now, or no one knows them, as the shard does not serve */
+  /** Set while the shard does not serve: ready, reserved and submissions_open are its last known numbers, from this time. If it does not serve and this is absent, no one knows its numbers, and they are 0 */
   last_known_at?: string
   /** In a cluster: the name of the node that serves it, or did so last; absent: no node does */
   owner?: string
