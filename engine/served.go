@@ -16,14 +16,14 @@ type Place struct {
 	Node  string // "": this server, which is alone, or no node yet
 }
 
-// Placed counts the queues that this node of a cluster serves, and those that no node does, as far as it knows.
-func (n *Nodes) Placed() (served, waiting int) {
+// Placed counts the queues that this node of a cluster serves, and names those that no node does, as far as it knows.
+func (n *Nodes) Placed() (served int, waiting []string) {
 	for _, row := range n.known.Load().byName {
 		switch at := n.elsewhere(row); {
 		case at == nil:
 			served++
 		case at.Node == "":
-			waiting++
+			waiting = append(waiting, row.Name)
 		}
 	}
 	return served, waiting

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -40,6 +41,9 @@ func TestNumbersOfADeadNode(t *testing.T) {
 		return known && last.Stats == want
 	}
 	a.serves(t, knows)
+	a.nodes.mu.Lock()
+	a.nodes.busy[q.id] = true // so that it takes over nothing
+	a.nodes.mu.Unlock()
 	b.stop()
 	a.serves(t, func() bool {
 		if !knows() {
@@ -49,6 +53,9 @@ func TestNumbersOfADeadNode(t *testing.T) {
 		view := a.nodes.node.View()
 		return !view.Live("b")
 	})
+	if served, waiting := a.nodes.Placed(); served != 2 || !slices.Equal(waiting, []string{q.name}) {
+		t.Errorf("it serves %d queues, and no node serves %q", served, waiting)
+	}
 	if last, _ := a.LastCounts(shardedName, 1); last.Stats.Empty != 1 {
 		t.Errorf("an empty shard has %+v", last)
 	}

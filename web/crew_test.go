@@ -156,7 +156,7 @@ func (c *crew) settled() {
 	for _, n := range c.list {
 		for {
 			_, waiting := n.engine.Nodes().Placed()
-			if len(n.engine.Nodes().Others()) == len(c.list)-1 && n.engine.Nodes().Has(engine.DefaultQueue) && waiting == 0 {
+			if len(n.engine.Nodes().Others()) == len(c.list)-1 && n.engine.Nodes().Has(engine.DefaultQueue) && len(waiting) == 0 {
 				break
 			}
 			for _, n := range c.list {

@@ -109,15 +109,22 @@ func (j *joined) nodes(core *engine.Engine) func(context.Context) ([]api.Node, e
 	}
 }
 
-// placeMetrics are how many queues a node serves, and how many no node does.
-func placeMetrics(core *engine.Engine) []prometheus.Collector {
-	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues",
-			Help: "Number of queues that this node serves."},
-			func() float64 { served, _ := core.Nodes().Placed(); return float64(served) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues_waiting",
-			Help: "Number of queues that no node serves, as this node sees it."},
-			func() float64 { _, waiting := core.Nodes().Placed(); return float64(waiting) }),
+// places shows how many queues a node serves, and which no node does: 256 at most, as many as there can be.
+type places func() (served int, waiting []string)
+
+var (
+	placesServed = prometheus.NewDesc("quern_cluster_queues", "Number of queues that this node serves.", nil, nil)
+	placeWaiting = prometheus.NewDesc("quern_cluster_queues_waiting",
+		"1 for each queue that no node serves, as this node sees it. Other queues are not listed.", []string{"queue"}, nil)
+)
+
+func (p places) Describe(to chan<- *prometheus.Desc) { to <- placesServed; to <- placeWaiting }
+
+func (p places) Collect(to chan<- prometheus.Metric) {
+	served, waiting := p()
+	to <- prometheus.MustNewConstMetric(placesServed, prometheus.GaugeValue, float64(served))
+	for _, name := range waiting {
+		to <- prometheus.MustNewConstMetric(placeWaiting, prometheus.GaugeValue, 1, name)
 	}
 }
 

@@ -4,11 +4,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
@@ -74,6 +78,28 @@ func TestNodesAreListed(t *testing.T) {
 	age := regexp.MustCompile(`(?m)^quern_node_beat_age_seconds\{node="([ab])"\} (\S+)$`).FindAllStringSubmatch(string(metrics), -1)
 	if len(age) != 2 || age[0][1] != "a" || age[1][1] != "b" {
 		t.Errorf("the ages of beats are %v, want those of a and b", age)
+	}
+}
+
+// Metrics name each queue that no node serves, and list no other.
+func TestMetricsNameQueuesWithoutANode(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(places(func() (int, []string) { return 3, []string{"default", "orders~2"} }))
+	var got []string
+	families, err := registry.Gather()
+	for _, family := range families {
+		for _, m := range family.Metric {
+			line := fmt.Sprint(family.GetName(), " ", m.Gauge.GetValue())
+			for _, label := range m.Label {
+				line += fmt.Sprint(" ", label.GetName(), "=", label.GetValue())
+			}
+			got = append(got, line)
+		}
+	}
+	want := []string{"quern_cluster_queues 3", "quern_cluster_queues_waiting 1 queue=default", "quern_cluster_queues_waiting 1 queue=orders~2"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("the metrics are %q (%v), want %q", got, err, want)
 	}
 }
 

@@ -124,7 +124,7 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 		return errors.Join(err, catalogue.Close())
 	}
 	if on.cluster != nil {
-		registry.MustRegister(placeMetrics(core)...)
+		registry.MustRegister(places(core.Nodes().Placed))
 	}
 	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
 
