@@ -41,7 +41,7 @@ type together struct {
 	values map[queue.MetaEntry]*valueCount
 	news   []report // that not all shards know
 	urgent int      // as much of the news is to be known before shards are compared
-	flush  bool     // spreadNews is about to run
+	flush  bool     // spreadNews is about to run, or runs
 	fair   fairShares
 	shards [queue.MaxQueueShards]counted
 	looks  map[*strategy.Plan]*[queue.MaxQueueShards]shard.Look
@@ -306,23 +306,41 @@ func (x *together) note(i int, n backlog.OwnCount) {
 // newsAge is how soon all shards know what one has told.
 const newsAge = time.Millisecond
 
-// spreadNews has all shards know all news.
+// spreadNews has all shards know all news. It holds the lock for one shard at a time, so that no reserve waits for all.
 func (x *together) spreadNews() {
+	shards, _ := x.s.shards()
+	for i := range shards {
+		x.spreadTo(i)
+	}
+	x.forgetNews()
+}
+
+// spreadTo has one shard know all news.
+func (x *together) spreadTo(i int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.now = x.s.e.options.Now().UnixNano()
-	x.flush = false
+	shards, _ := x.s.shards()
+	if q := shards[i]; q == nil || x.know(context.Background(), i, q, nil, true) != nil {
+		x.miss(i)
+	}
+}
+
+// forgetNews drops the news that all shards know, and has the rest spread soon.
+func (x *together) forgetNews() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	shards, _ := x.s.shards()
 	least := len(x.news)
-	for i, q := range shards {
-		if q == nil || x.know(context.Background(), i, q, nil, true) != nil {
-			x.miss(i)
-		}
+	for i := range shards {
 		least = min(least, x.shards[i].knows)
 	}
 	x.news, x.urgent = slices.Delete(x.news, 0, least), max(0, x.urgent-least)
 	for i := range x.shards {
 		x.shards[i].knows = max(0, x.shards[i].knows-least)
+	}
+	if x.flush = len(x.news) > 0; x.flush {
+		time.AfterFunc(newsAge, x.spreadNews)
 	}
 }
 
