@@ -18,8 +18,8 @@ stage() { # makes a target, and keeps how it ended and what it said
 	"${MAKE:-make}" --no-print-directory "$1" 2>&1 | tee "$results/$1.said" || outcome=FAILED
 	echo "$outcome $((SECONDS - begun))" >"$results/$1"
 }
-causes() { # the lines that name the tests that failed, or that ran when the time was up
-	grep -hE -A 2 '^ *--- FAIL|WARNING: DATA RACE|^(FAIL|ERROR): |^not ok|^FAILED |^panic: test timed out|running tests:' "$results/$1.said" | head -40 | cut -c1-300
+causes() { # the lines that name the tests that failed, or that ran when the time was up. A test may log a lot before it says why it fails.
+	grep -hE -A 25 '^ *--- FAIL|WARNING: DATA RACE|^(FAIL|ERROR): |^not ok|^FAILED |^panic: test timed out|running tests:' "$results/$1.said" | head -100 | cut -c1-300
 }
 title() {
 	local number

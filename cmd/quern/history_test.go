@@ -181,7 +181,7 @@ func (h *history) note(client int, call int64, o outcome, deeds ...deed) {
 	}
 }
 
-// takeover records that an owner was lost between a moment and now.
+// takeover records that the owners of all shards were lost between a moment and now.
 func (h *history) takeover(from int64) { h.takenOver(from, h.now()) }
 
 // maybeTakeover records that an owner may have been lost, at any time after this one.
