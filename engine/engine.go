@@ -16,7 +16,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/views"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -85,7 +85,7 @@ type Engine struct {
 // shared is what all queues together may take.
 type shared struct {
 	views *views.Memory
-	live  *shard.LiveLimit
+	live  *inserts.LiveLimit
 }
 
 // DefaultQueue always exists.
@@ -104,7 +104,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	}
 	e := &Engine{options: o, queues: map[string]*Queue{}, shards: map[queue.ShardID]*Queue{},
 		forwards: forwards{nudge: make(chan struct{}, 1)},
-		shared:   shared{views.NewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
+		shared:   shared{views.NewMemory(uint64(o.ViewMemory)), inserts.NewLiveLimit(o.MaxLive)}}
 	e.bulks.e, e.forwards.e, e.cleaner = e, e, newCleaner(e)
 	e.Sharding = Sharding{e, map[string]*Sharded{}}
 	e.home = local{e}

@@ -6,8 +6,8 @@ package shard
 //	begin        append the next epoch, on the condition that the journal ends where it was read to
 //	               refused: another writer came first ─► moved
 //	               unknown: own.tried remembers the batch; the next read finds out whether it is there
-//	fetchBlobs   copies that the store lacks
-//	sweepBlobs   blobs that no submission names
+//	Fetch        copies of blobs that the store lacks
+//	Sweep        blobs that no submission names
 //	recallAwaited  how submissions ended that others wait for
 //	sweep        contents of inserts that were never published
 //	take         the machine becomes the shard's
@@ -22,6 +22,8 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 )
 
 // Claim makes the shard the owner of its journal, and starts its goroutines. Its error has
@@ -45,7 +47,7 @@ func (p *Prepared) Claim(ctx context.Context) (*Shard, error) {
 // deposed gives an error that says that another writer has the journal the code that callers know.
 func deposed(err error) error {
 	if errors.Is(err, journal.ErrConflict) {
-		return moved(err)
+		return commit.Moved(err)
 	}
 	return err
 }
@@ -64,10 +66,11 @@ func (p *Prepared) claim(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.fetchBlobs(ctx); err != nil {
+	if err := p.blobs.Fetch(ctx); err != nil {
 		return err
 	}
-	if err := p.sweepBlobs(ctx, journaled); err != nil {
+	past := pastRows{store: p.options.Store}
+	if err := p.blobs.Sweep(ctx, p.m, p.own.epoch, journaled, past.find); err != nil {
 		return err
 	}
 	if err := p.recallAwaited(ctx); err != nil {
@@ -106,6 +109,21 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 		return fmt.Errorf("shard: start epoch %d: %w", epoch, err)
 	}
 	p.own.epoch, p.own.tried = epoch, nil
+	return nil
+}
+
+// recallAwaited asks the history how the submissions ended that others wait for: a crash came before that was written
+// for all of them.
+func (p *Prepared) recallAwaited(ctx context.Context) error {
+	for _, id := range p.m.Afters.Unknown() {
+		state, found, err := inserts.EndedAs(ctx, p.options.Store, id)
+		if err != nil {
+			return err
+		}
+		if found {
+			p.m.Afters.Know(id, state)
+		}
+	}
 	return nil
 }
 

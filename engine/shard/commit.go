@@ -289,7 +289,7 @@ func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 // reloads from the journal before, so that who asks again finds a shard that serves; when
 // another writer has the journal, it serves no more.
 func (p *writer) refuse(b *machine.Batch, cause error) {
-	err := commitError(cause)
+	err := commit.Failed(cause)
 	if errors.Is(cause, journal.ErrSync) {
 		p.options.Fatal(cause)
 	}
@@ -317,16 +317,6 @@ func (p *writer) refuse(b *machine.Batch, cause error) {
 	}
 }
 
-func commitError(cause error) error {
-	if errors.Is(cause, journal.ErrFull) {
-		return cause // which says so
-	}
-	if errors.Is(cause, journal.ErrConflict) {
-		return moved(cause)
-	}
-	return commit.Unknown(cause)
-}
-
 // fresh reuses the buffer of an answered batch. The mutex is held.
 func (p *writer) fresh() *machine.Batch {
 	b := machine.NewBatch()
@@ -346,14 +336,4 @@ func (p *writer) recycle(b *machine.Batch) {
 	}
 	b.Intents.Reuse()
 	p.mu.held(func() { p.spare = &machine.Batch{Enc: b.Enc, Marked: b.Marked, Intents: b.Intents} })
-}
-
-// storeError turns the failure of a write to the store into the error that its caller can
-// act on. Damage stays what it is: to ask again does not help.
-func storeError(err error) error {
-	_, damaged := errors.AsType[*queue.FormatError](err)
-	if err == nil || damaged || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return commitError(err)
 }

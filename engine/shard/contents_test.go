@@ -57,7 +57,7 @@ func TestRoomForOutputs(t *testing.T) {
 	}
 	noise := make([]byte, 16<<10)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-	bound := keptTimes*o.CheckpointBytes + int64(len(noise)) + 1024
+	bound := s.contents.Most() + int64(len(noise)) + 1024
 	err = nil
 	for i := 0; err == nil && i < most; i++ {
 		var bytes int64
@@ -74,7 +74,7 @@ func TestRoomForOutputs(t *testing.T) {
 	if err := s.store.SetMaxPages(0); err != nil {
 		t.Fatal(err)
 	}
-	if bytes, err := complete(noise); err != nil || bytes > keptTimes*o.CheckpointBytes {
+	if bytes, err := complete(noise); err != nil || bytes > s.contents.Most() {
 		t.Errorf("a completion when there is room: %v, and %d bytes wait in memory; want a checkpoint before it", err, bytes)
 	}
 }

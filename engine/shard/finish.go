@@ -12,8 +12,9 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/contents"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
@@ -169,7 +170,7 @@ func (s *Shard) Epoch() (epoch uint32) {
 // ofLaterLife says whether a token was given out by a later life of this queue. One of a
 // queue that had its number before is not: that one's submissions are older than this queue.
 func ofLaterLife(s *Shard, t *queue.Token) bool {
-	return t.Epoch > s.Epoch() && s.options.Key.Valid(t) && t.Submission.Time() >= s.options.Born
+	return t.Epoch > s.Epoch() && s.options.ours(t)
 }
 
 // Complete. Signatures are checked before the mutex is taken: a MAC takes time that no other caller
@@ -186,14 +187,16 @@ type scratch struct {
 	valid []bool // by item: is the token one of ours?
 }
 
+// ours says that the shard gave out a token. One of a deleted queue that had the number of this one may have the epoch
+// and the sequence of one of its own. Its submission is older than this queue.
+func (o *Options) ours(t *queue.Token) bool { return o.Key.Valid(t) && t.Submission.Time() >= o.Born }
+
 // check finds out which tokens are valid. It needs nothing of the machine, so it is done
-// outside of the mutex. A token of a deleted queue that had the number of this one may have
-// the epoch and the sequence of one of its own. Its submission is older than this queue.
-func (c *scratch) check(key reserver.Key, born queue.Time, items []queue.CompleteItem) {
+// outside of the mutex.
+func (c *scratch) check(o *Options, items []queue.CompleteItem) {
 	c.valid = c.valid[:0]
 	for i := range items {
-		t := &items[i].Token
-		c.valid = append(c.valid, key.Valid(t) && t.Submission.Time() >= born)
+		c.valid = append(c.valid, o.ours(&items[i].Token))
 	}
 }
 
@@ -207,7 +210,7 @@ func nextSlice(items []queue.CompleteItem) (n, bytes int) {
 	for ; n < min(len(items), shell.SliceItems) && len(items[n].Insert) == 0; n++ {
 		more := 0
 		if items[n].Output != nil {
-			more = len(items[n].Output) + itemCost
+			more = len(items[n].Output) + contents.ItemCost
 		}
 		if n > 0 && bytes+more > outputSlice {
 			break
@@ -223,24 +226,24 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	from := len(dst)
 	scratch := s.pools.takeScratch()
 	var waits commit.Set
-	var inserts inserting
+	var bring inserts.Completing
 	var err error
 	for rest := items; len(rest) > 0 && err == nil; {
 		n, bytes := nextSlice(rest)
 		if n == 0 {
 			var result queue.Result
-			result, err = inserts.complete(ctx, s, &rest[0], &waits)
+			result, err = bring.Complete(ctx, &s.inserts, &rest[0], &waits)
 			dst, rest = append(dst, result), rest[1:]
 			continue
 		}
-		if err = s.contents.room(bytes); err == nil {
+		if err = s.contents.Room(bytes); err == nil {
 			dst, err = s.completeSlice(rest[:n], dst, scratch, &waits)
 		}
 		rest = rest[n:]
 	}
 	s.pools.scratch.Put(scratch)
 	err = s.writer.outcome(waits, err)
-	if inserts.over(ctx, err); err != nil {
+	if bring.Over(ctx, err); err != nil {
 		return dst, err
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
@@ -249,7 +252,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 // completeSlice decides and encodes completions, with the outputs that they bring.
 func (s *Shard) completeSlice(items []queue.CompleteItem, dst []queue.Result, scratch *scratch,
 	waits *commit.Set) ([]queue.Result, error) {
-	scratch.check(s.options.Key, s.options.Born, items)
+	scratch.check(&s.options, items)
 	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
 		from := len(dst)
 		var list []journal.Completed

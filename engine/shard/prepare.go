@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/contents"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/submissions"
@@ -40,7 +41,7 @@ type Prepared struct {
 	checkpointed journal.Position // the rows of the store are complete up to here
 	replayed     int64            // bytes of the journal behind that
 	copies       *copies
-	lacking      []*machine.Record // of whose blobs the store lacks its copies
+	blobs        contents.Start
 
 	claimed journal.Position  // of the batch with which Claim began the epoch
 	begun   *journal.Snapshot // what that says of snapshots; nil: nothing
@@ -55,7 +56,8 @@ type ownership struct {
 // Prepare reads the files of a shard. It changes none of them.
 func Prepare(ctx context.Context, o Options) (*Prepared, error) {
 	o.fill()
-	p := &Prepared{options: o, own: new(ownership), copies: &copies{kept: o.Copies.Snapshots != nil}}
+	p := &Prepared{options: o, own: new(ownership), copies: &copies{kept: o.Copies.Snapshots != nil},
+		blobs: contents.Start{Files: o.files()}}
 	if err := p.read(ctx); err != nil {
 		return nil, err
 	}
@@ -192,8 +194,12 @@ func (p *Prepared) CatchUp(ctx context.Context) error {
 	if err := p.readOn(ctx, before); err != nil || p.m.AppliedAt == before {
 		return err
 	}
-	p.lacking = nil
 	return p.checkBlobs(ctx)
+}
+
+// checkBlobs makes sure that the bytes are there that inserts name.
+func (p *Prepared) checkBlobs(ctx context.Context) error {
+	return p.blobs.Check(ctx, p.m, p.parts.snapshots.Newest().Kept)
 }
 
 // recall takes from the history what must outlive a submission: its id is not drawn again,
@@ -308,7 +314,8 @@ func (s *Shard) remake(ctx context.Context) (*Prepared, error) {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
 	}
 	s.ahead.Store(true)
-	next := &Prepared{options: s.options, own: s.own, copies: s.snapshots.copies, before: s.m}
+	next := &Prepared{options: s.options, own: s.own, copies: s.snapshots.copies, before: s.m,
+		blobs: contents.Start{Files: s.options.files()}}
 	if err := next.read(ctx); err != nil {
 		return nil, err
 	}

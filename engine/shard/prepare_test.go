@@ -19,7 +19,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/contents"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -106,8 +106,8 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 			var log strings.Builder
 			o := s.options
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			start := Prepared{m: &machine.Machine{Backlog: s.m.Backlog}, own: &ownership{epoch: 2}, options: o}
-			if err := start.sweepBlobs(ctx, nil); err != nil {
+			start, past := contents.Start{Files: o.files()}, pastRows{store: o.Store}
+			if err := start.Sweep(ctx, s.m, 2, nil, past.find); err != nil {
 				t.Fatal(err)
 			}
 			if got := log.String(); !strings.Contains(got, want) || want == "" && got != "" {

@@ -10,11 +10,13 @@ import (
 	"github.com/quern-queue/quern/engine/shard/answers"
 	"github.com/quern-queue/quern/engine/shard/bulks"
 	"github.com/quern-queue/quern/engine/shard/consumers"
+	"github.com/quern-queue/quern/engine/shard/contents"
 	"github.com/quern-queue/quern/engine/shard/cuts"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/deletions"
 	"github.com/quern-queue/quern/engine/shard/disk"
 	"github.com/quern-queue/quern/engine/shard/ends"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/keys"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -75,7 +77,7 @@ func (r *resources) of(s *Shard) {
 	*r = resources{
 		Acts: acts.Acts{Shell: (*doors)(s)},
 		Cuts: cuts.Cuts{Shell: (*doors)(s), Journal: func() journal.Journal { return s.writer.journal },
-			Still: func(ctx context.Context) (func(), error) { return s.contents.naming.still(ctx, s) }},
+			Still: func(ctx context.Context) (func(), error) { return s.contents.Still(ctx) }},
 		Percents: percents.Percents{Shell: (*doors)(s), Waiting: func() int { return s.waiters.Asked() }},
 		Values:   values.Values{Shell: (*doors)(s)},
 	}
@@ -87,7 +89,7 @@ func (r *resources) of(s *Shard) {
 		r.Acts.Put = s.putActs
 	}
 	r.Ends = ends.Face(door(s, func() *ends.Part { return s.parts.ends }))
-	r.Submissions = submissions.New(d, s.options.Queue, s.options.bytes(), history)
+	r.Submissions = submissions.New(d, s.options.Queue, s.contents.Bytes(), history)
 	r.Views = views.New(d, s.options.ViewMemory)
 	r.Scoring = scoring.Face(door(s, func() *scoring.Part { return s.parts.scoring }), s.options.Scorers, r.Views,
 		s.stale)
@@ -98,7 +100,7 @@ func (r *resources) of(s *Shard) {
 	r.Settings = settings.Face(door(s, func() *settings.Part { return s.parts.settings }), s.setDurability)
 	letters := door(s, func() *deadletters.Part { return s.parts.letters })
 	r.DeadLetters = deadletters.Face(letters, history.RLocker(), r.Submissions)
-	r.DeadLetters.Bytes = s.options.bytes()
+	r.DeadLetters.Bytes = s.contents.Bytes()
 	r.Forwarding = deadletters.FaceForwarding(letters, uint64(s.options.Born)*queue.MaxShards+uint64(s.options.ID),
 		book, s.intake())
 	r.Retention = retention.New(door(s, func() retention.Kept { return s.parts.letters }), retention.Options{
@@ -112,15 +114,15 @@ func (r *resources) of(s *Shard) {
 	}{r.Submissions, r.Deletions}, history.RLocker())
 	r.Recounts = recount.Face(door(s, func() *recount.Part { return s.parts.recount }), s.options.RecountEvery)
 	r.Schedules = schedules.Face(door(s, func() *schedules.Part { return s.parts.schedules }), book, schedules.Means{
-		Full: s.Full, Room: func(n *queue.NewSubmission) error { return s.contents.room(bytesOf(n)) },
-		Pack: s.contents.pack, Blobs: emitted{&s.contents}, Trace: s.options.Emitting,
+		Full: s.Full, Room: func(n *queue.NewSubmission) error { return s.contents.Room(contents.Size(n)) },
+		Pack: s.contents.Pack, Blobs: contents.Emitted{Contents: &s.contents}, Trace: s.options.Emitting,
 	})
 	r.Rules = rules.Face(door(s, func() *rules.Part { return s.parts.rules }), book)
 	r.Answers = answers.New(d, d.queue(), s.options.Key, r.Rules, s.options.Seconds.Wait, s.options.Seconds.Lately)
 	if s.options.Owner.Own != nil {
 		r.Answers.Owned = s.owned
 	}
-	r.Answers.Bytes = s.options.bytes()
+	r.Answers.Bytes = s.contents.Bytes()
 	r.Worker = worker.New(d, d.queue(), book, worker.Means{
 		Seal: func() { s.writer.seal() },
 		Steps: map[machine.Kind]func(*machine.Machine, queue.Time, int) int{
@@ -150,9 +152,9 @@ func door[P any](s *Shard, part func() P) shell.Door[P] {
 type inner struct {
 	checkpoints checkpointer
 	keys        *keys.Keys
-	contents    contents
+	contents    contents.Contents
 	disk        *disk.Disk
-	inserts     inserter
+	inserts     inserts.Inserts
 	snapshots   snapshotter
 	waiters     *waiters.Waiters
 	writer      writer
@@ -162,14 +164,18 @@ type inner struct {
 // started, and may use parts that are set further down.
 func (i *inner) of(s *Shard) {
 	i.disk = &disk.Disk{Full: s.full, Free: s.options.FreeBallast, Fatal: s.options.Fatal}
-	i.contents.options, i.contents.disk, i.contents.checkpoints = &s.options, i.disk, &i.checkpoints
+	o := &s.options
+	i.contents.Files = o.files()
+	i.contents.Limits = contents.Limits{Op: o.OpBytes, Batch: fullBatch, Checkpoint: o.CheckpointBytes}
+	i.contents.Disk, i.contents.Checkpoint, i.contents.Kept = i.disk, i.checkpoints.now, i.checkpoints.note
 	i.keys = keys.New((*doors)(s), func(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
 		return s.Submissions.Get(ctx, id)
 	}, s.disk.Write)
-	i.inserts = inserter{
-		Shell: (*doors)(s), options: &s.options, keys: i.keys, contents: &i.contents, full: s.full, takesIn: s.takesIn,
-		refusal: func(meta queue.Meta) error { return s.parts.rules.Refusal(meta) }, sealFull: i.writer.sealFull,
-	}
+	i.inserts = inserts.Inserts{Shell: (*doors)(s), Means: inserts.Means{
+		ID: o.ID, Queue: o.Queue, Seed: o.Seed, Ours: o.ours, Live: o.Live, Full: s.full, Keys: i.keys,
+		Contents: &i.contents, TakesIn: s.takesIn, SealFull: i.writer.sealFull, Pending: i.writer.pending,
+		Refusal: func(meta queue.Meta) error { return s.parts.rules.Refusal(meta) },
+	}}
 	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed,
 		waiters.Rates{Advance: func() { s.alarm.advance() }, Arm: s.alarm.arm})
 	// The alarm wakes waiters at a moment at which a rate lets something through again: no call comes then that

@@ -19,6 +19,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/consumers/roster"
+	"github.com/quern-queue/quern/engine/shard/contents"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/shard/schedules"
@@ -63,8 +65,9 @@ type Options struct {
 	// told when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
 	Posted func()
 
-	Live       *LiveLimit    // how many submissions may be open, shared with other shards; nil: any number
-	ViewMemory *views.Memory // what its views may take, shared with other shards; nil: views.DefaultMemory of its own
+	Live *inserts.LiveLimit // how many submissions may be open, shared with other shards; nil: any number
+	// what its views may take, shared with other shards; nil: views.DefaultMemory of its own
+	ViewMemory *views.Memory
 
 	// how long one recount of everything takes, and how often one is made; default an
 	// hour; below 0: none is
@@ -183,12 +186,17 @@ func (o *Options) fill() {
 	o.Owner.Patience = cmp.Or(o.Owner.Patience, appendPatience)
 	o.OpBytes = cmp.Or(o.OpBytes, 64<<10)
 	o.CheckpointBytes = cmp.Or(o.CheckpointBytes, 16<<20)
-	o.Live = cmp.Or(o.Live, NewLiveLimit(0))
+	o.Live = cmp.Or(o.Live, inserts.NewLiveLimit(0))
 	o.Full = cmp.Or(o.Full, new(atomic.Bool))
 	o.ViewMemory = cmp.Or(o.ViewMemory, views.NewMemory(views.DefaultMemory))
 	o.RecountEvery = cmp.Or(o.RecountEvery, recount.DefaultEvery)
 	o.CheckpointEnded = cmp.Or(o.CheckpointEnded, 20_000)
 	o.CheckpointItems = cmp.Or(o.CheckpointItems, 2000)
+}
+
+// files are where the bytes of submissions are.
+func (o *Options) files() contents.Files {
+	return contents.Files{ID: o.ID, Queue: o.Queue, Logger: o.Logger, Store: o.Store, Blobs: o.Copies.Blobs}
 }
 
 // newShard is a shard that has no state yet.
@@ -219,20 +227,9 @@ var (
 		"after a failed commit. The server tries again every second; its log says what is wrong."}
 )
 
-// errDraining refuses inserts; a repeated one is answered all the same.
-var errDraining = &queue.Error{Code: queue.CodeDraining,
-	Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting " +
-		"\"draining\"."}
-
 var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the data directory was deleted, moved or " +
 	"replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose " +
 	"say which one; what was there can still be read. Put the files back, then restart the server."}
-
-// errMoved refuses what a shard cannot do any more because another writer has its journal.
-// Nothing of it was done.
-var errMoved = &queue.Error{Code: queue.CodeMoved,
-	Message: "Another server has taken this queue over, so nothing of this request was " +
-		"done. If no other one should have, stop this server; its log and /readyz?verbose say what it found."}
 
 // errMoving refuses what a shard cannot answer while another server may have it: there is
 // no append that would find out.
@@ -247,11 +244,6 @@ func (s *Shard) owned() error {
 		return nil
 	}
 	return errMoving
-}
-
-// moved is errMoved with the finding in the journal.
-func moved(cause error) error {
-	return &queue.Error{Code: errMoved.Code, Message: errMoved.Message, Err: cause}
 }
 
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be
@@ -287,7 +279,7 @@ func (s *Shard) usable() error {
 	case s.closed:
 		return errClosing
 	case errors.Is(s.lost, journal.ErrConflict):
-		return errMoved
+		return commit.Moved(nil)
 	case s.lost != nil:
 		return errLost
 	case s.reloading:
@@ -323,14 +315,14 @@ func (s *Shard) Close() error {
 	}
 	s.leave()
 	s.writer.finish()
-	s.options.Live.open.Add(-s.live) // nothing is applied any more
+	s.options.Live.Opened(-s.live) // nothing is applied any more
 	s.Worker.Finish()
 	s.checkpoints.stop()
 	<-s.checkpoints.ended
 	s.snapshots.ended.Wait()
 	s.mu.held(s.leaveHeld)
 	var err error
-	if s.options.remote() && s.lost == nil {
+	if s.contents.Remote() && s.lost == nil {
 		// so that the next server needs no folder of snapshots for what this one has
 		err = s.store.Memtable.Flush(context.Background())
 	}

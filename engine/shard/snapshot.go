@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/contents"
 	"github.com/quern-queue/quern/engine/shard/cuts"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/shell"
@@ -88,7 +89,7 @@ func (p *Prepared) findCopies(ctx context.Context) (names map[string]bool, err e
 	}
 	var bytes int64
 	names = map[string]bool{}
-	of := namesIn{p.options.ID, func(key string) { names[key] = true }}
+	of := contents.NamesIn(p.options.ID, func(key string) { names[key] = true })
 	err = p.journal.Read(ctx, max(newest.Position, 1)-1, func(at journal.Position, batch []byte) error {
 		bytes += int64(len(batch)) + batchCost
 		if at <= newest.Position {
@@ -190,7 +191,7 @@ var errEnough = errors.New("shard: no more is wanted")
 // has their bytes. What a crash leaves of them the next start sweeps.
 func (p *snapshotter) dropBlobs(ctx context.Context, log journal.Journal, after, upTo journal.Position) (err error) {
 	o := p.options
-	names := namesIn{o.ID, func(key string) { err = errors.Join(err, o.Copies.Blobs.Delete(ctx, key)) }}
+	names := contents.NamesIn(o.ID, func(key string) { err = errors.Join(err, o.Copies.Blobs.Delete(ctx, key)) })
 	read := log.Read(ctx, max(after, 1)-1, func(at journal.Position, batch []byte) error {
 		if at > upTo {
 			return errEnough

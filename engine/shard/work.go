@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/shard/worker"
@@ -100,10 +101,6 @@ func (s *Shard) work(now queue.Time) Work {
 // disk during a checkpoint, must not take the server out of its load balancer.
 const lagMost = 30 * time.Second
 
-var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue's life-cycle worker cannot write to " +
-	"the disk: nothing new is taken in until it can. Complete, fail, extend and release go on. Ask again in a " +
-	"moment; the server's log says what is wrong."}
-
 // takesIn says whether inserts can be served. The mutex is held. A shard that cannot write its timed work would
 // only collect work that it cannot take care of.
 func (s *Shard) takesIn() error {
@@ -113,7 +110,7 @@ func (s *Shard) takesIn() error {
 	case s.retired:
 		return errClosing
 	case s.Worker.Trouble.Degraded:
-		return errDegraded
+		return inserts.ErrDegraded
 	}
 	return nil
 }
@@ -125,7 +122,7 @@ func (s *Shard) handsOut(now queue.Time) error {
 		worker.Lag(s.m, now) < s.m.Settings.ReservationTimeout {
 		return err
 	}
-	return errDegraded
+	return inserts.ErrDegraded
 }
 
 // Health is nil while the shard serves all calls, and its life-cycle worker keeps up.

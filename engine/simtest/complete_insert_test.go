@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -134,7 +134,7 @@ func TestCompleteInsertsNeither(t *testing.T) {
 	})
 	t.Run("as many submissions are open as may be", func(t *testing.T) {
 		t.Parallel()
-		f := openFollowed(t, func(b *box) { b.live = shard.NewLiveLimit(2) })
+		f := openFollowed(t, func(b *box) { b.live = inserts.NewLiveLimit(2) })
 		result, _ := f.complete(insertion("", "x"), insertion("", "y"))
 		if result.Outcome != queue.OutcomeRefused || result.Code != string(queue.CodeTooManySubmissions) {
 			t.Errorf("got %+v, want it refused", result)

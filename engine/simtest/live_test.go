@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 )
 
 // As many submissions may be open as the server allows, however many are inserted at once, and not one more; when one ends there is
@@ -16,7 +16,7 @@ func TestMaxLiveSubmissions(t *testing.T) {
 	t.Parallel()
 	const most = 50
 	b := newBox(t, relaxed())
-	b.live = shard.NewLiveLimit(most)
+	b.live = inserts.NewLiveLimit(most)
 	b.open()
 	first := prefixed(1)
 	first.IdempotencyKey = "once"
@@ -63,7 +63,7 @@ func TestMaxLiveSubmissions(t *testing.T) {
 		t.Errorf("after one ended: %v, then %v", err, then)
 	}
 	b.close()
-	b.live = shard.NewLiveLimit(10)
+	b.live = inserts.NewLiveLimit(10)
 	b.open()
 	if s := b.shard.Stats(); s.SubmissionsOpen != most || queue.CodeOf(insert()) != queue.CodeTooManySubmissions {
 		t.Errorf("after a restart under a smaller limit %d are open, want %d", s.SubmissionsOpen, most)
@@ -77,7 +77,7 @@ func TestMaxLiveSubmissions(t *testing.T) {
 func TestNoRoomLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, relaxed())
-	b.live = shard.NewLiveLimit(1)
+	b.live = inserts.NewLiveLimit(1)
 	b.open()
 	mustInsert(t, b, prefixed(1))
 	letter := func(number uint64) queue.Delivery {
@@ -90,7 +90,7 @@ func TestNoRoomLosesNothing(t *testing.T) {
 		t.Fatalf("without room: %v", err)
 	}
 	b.close()
-	b.live = shard.NewLiveLimit(2)
+	b.live = inserts.NewLiveLimit(2)
 	b.open()
 	if err := deliver(); err != nil {
 		t.Fatalf("with room: %v", err)

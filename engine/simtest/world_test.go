@@ -19,6 +19,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inserts"
 	"github.com/quern-queue/quern/engine/shard/views"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -55,13 +56,13 @@ type box struct {
 	ballast  func() bool
 	reported func(list []journal.Set, all bool) // what operators set; nil: no one is
 	scorers  strategy.Scorers
-	live     *shard.LiveLimit // nil: any number may be open
-	views    *views.Memory    // nil: as much as is usual
-	opBytes  int              // Options.OpBytes
-	copies   string           // the folder of its snapshots; "": none are kept
-	mostKeys int              // store.Options.Keys
-	slotKeys int              // store.Options.SlotKeys
-	born     queue.Time       // of the shard: with its number it identifies its outbox
+	live     *inserts.LiveLimit // nil: any number may be open
+	views    *views.Memory      // nil: as much as is usual
+	opBytes  int                // Options.OpBytes
+	copies   string             // the folder of its snapshots; "": none are kept
+	mostKeys int                // store.Options.Keys
+	slotKeys int                // store.Options.SlotKeys
+	born     queue.Time         // of the shard: with its number it identifies its outbox
 }
 
 func newBox(t testing.TB, settings queue.Settings) *box {

@@ -3,8 +3,6 @@
 // the callers whose ops are in it wait here.
 package commit
 
-import "github.com/quern-queue/quern/engine/queue"
-
 // Commit is the commit of one batch, for the callers that wait for it.
 type Commit struct {
 	Done chan struct{} // closed after the commit and its effects, or its failure
@@ -13,12 +11,6 @@ type Commit struct {
 
 // New is a commit that is still to come.
 func New() *Commit { return &Commit{Done: make(chan struct{})} }
-
-// Unknown is the error of a commit whose outcome is unknown.
-func Unknown(cause error) *queue.Error {
-	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
-		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
-}
 
 // Wait waits for the commit.
 func (c *Commit) Wait() error {

@@ -1,4 +1,4 @@
-package shard
+package inserts
 
 import (
 	"fmt"
@@ -23,14 +23,14 @@ type LiveLimit struct {
 // NewLiveLimit allows this many open submissions; 0: any number.
 func NewLiveLimit(most int64) *LiveLimit { return &LiveLimit{most: most} }
 
-// admit lets inserts in as long as there is room for one. They count until release, which
+// Admit lets inserts in as long as there is room for one. They count until Release, which
 // is to be called when they are committed and count as open, or failed.
-func (l *LiveLimit) admit(n int) error {
+func (l *LiveLimit) Admit(n int) error {
 	if n == 0 {
 		return nil
 	}
 	if now := l.open.Load() + l.pending.Add(int64(n)) - int64(n); l.most > 0 && now >= l.most {
-		l.release(n)
+		l.Release(n)
 		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
 			"The server has %d open submissions, the most that its option max-live-submissions allows. Send this "+
 				"again when some have ended, put more chunks into fewer submissions, or have the option raised.",
@@ -39,11 +39,8 @@ func (l *LiveLimit) admit(n int) error {
 	return nil
 }
 
-func (l *LiveLimit) release(n int) { l.pending.Add(-int64(n)) }
+// Release ends what Admit began.
+func (l *LiveLimit) Release(n int) { l.pending.Add(-int64(n)) }
 
-// countLive tells the server how many submissions the shard has open now. The mutex is held.
-func (s *Shard) countLive() {
-	n := int64(s.m.Backlog.Len())
-	s.options.Live.open.Add(n - s.live)
-	s.live = n
-}
+// Opened adds to the submissions that are open.
+func (l *LiveLimit) Opened(n int64) { l.open.Add(n) }

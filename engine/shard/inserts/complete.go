@@ -1,4 +1,4 @@
-package shard
+package inserts
 
 // Complete with inserts: a chunk that is done brings submissions, which are inserted in the commit of its completion.
 // It is an atomic insert call that finishes a chunk, too:
@@ -26,35 +26,34 @@ import (
 // completion is the chunk that an insert call completes in its commit.
 type completion struct {
 	item    *queue.CompleteItem
-	pending func() *commit.Commit // of the writer
-	scratch scratch
+	pending func() *commit.Commit
+	ours    bool // the shard gave out the token
 	list    []journal.Completed
 	waits   commit.Set
 	decided bool // result is that of the chunk; else its inserts were refused
 	result  queue.Result
 }
 
-// inserting are the inserts of the completions of one call, in their order.
-type inserting []*insertCall
+// Completing are the inserts of the completions of one call, in their order.
+type Completing []*call
 
-// complete decides and encodes a completion with the inserts that it brings.
-func (l *inserting) complete(ctx context.Context, s *Shard, item *queue.CompleteItem, waits *commit.Set) (
+// Complete decides and encodes a completion with the inserts that it brings.
+func (l *Completing) Complete(ctx context.Context, x *Inserts, item *queue.CompleteItem, waits *commit.Set) (
 	queue.Result, error) {
-	f := &completion{item: item, pending: s.writer.pending}
+	f := &completion{item: item, pending: x.Pending, ours: x.Ours(&item.Token)}
 	defer func() { waits.Join(&f.waits) }() // f is on the heap, and the set of a call without inserts need not be
-	f.scratch.check(s.options.Key, s.options.Born, []queue.CompleteItem{*item})
-	if s.full.Load() { // what finishes work goes on, and what inserts does not
+	if x.Full.Load() {                      // what finishes work goes on, and what inserts does not
 		worth := false
-		if s.mu.held(func() { worth = f.worth(s.m) }); !worth {
+		if x.Look(func(m *machine.Machine) { worth = f.worth(m) }); !worth {
 			return f.result, nil
 		}
-		return refusedWith(commitError(journal.ErrFull), 0), nil
+		return refusedWith(commit.Failed(journal.ErrFull), 0), nil
 	}
-	c := &insertCall{inserter: &s.inserts, list: item.Insert, atomic: true, finishes: f}
+	c := &call{Inserts: x, list: item.Insert, atomic: true, finishes: f}
 	*l = append(*l, c)
 	err := c.begin(ctx)
 	switch {
-	case errors.Is(err, errDegraded):
+	case errors.Is(err, ErrDegraded):
 		return refusedWith(err, 0), nil
 	case err != nil:
 		return queue.Result{}, err
@@ -65,8 +64,8 @@ func (l *inserting) complete(ctx context.Context, s *Shard, item *queue.Complete
 	return f.refused(), nil
 }
 
-// over tells the inserts how the commits went that the call has waited for.
-func (l inserting) over(ctx context.Context, err error) {
+// Over tells the inserts how the commits went that the call has waited for.
+func (l Completing) Over(ctx context.Context, err error) {
 	for _, c := range l {
 		if c.settled(err); err == nil {
 			c.answer(ctx)
@@ -108,7 +107,7 @@ func (f *completion) leaving(m *machine.Machine) *machine.Record {
 // take completes the chunk, if the token is still worth it. The mutex is held.
 func (f *completion) take(m *machine.Machine, now queue.Time) bool {
 	var results [1]queue.Result
-	dst, list := m.Completes([]queue.CompleteItem{*f.item}, f.scratch.valid, now, results[:0], nil)
+	dst, list := m.Completes([]queue.CompleteItem{*f.item}, []bool{f.ours}, now, results[:0], nil)
 	if len(list) == 0 {
 		f.answered(dst[0])
 		return false
@@ -120,7 +119,9 @@ func (f *completion) take(m *machine.Machine, now queue.Time) bool {
 // encode encodes the completion, behind the inserts.
 func (f *completion) encode(m *machine.Machine, now queue.Time) {
 	enc := m.Encode(now)
-	encodeOutputs(enc, []queue.CompleteItem{*f.item}, []queue.Result{f.result}, f.list)
+	if done := &f.list[0]; done.Output {
+		enc.Output(&journal.Output{Seq: done.Seq, Index: done.Index, Bytes: f.item.Output})
+	}
 	enc.Complete(f.list)
 }
 

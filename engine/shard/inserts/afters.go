@@ -1,4 +1,4 @@
-package shard
+package inserts
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // lookUp reads from the history how the submissions have ended that an insert is to wait for, and that are in memory no
 // more. Those that this shard does not have refuse the insert only when nothing has answered it before: a repeated
 // insert gets its first answer, also when the submission that it named has been deleted since.
-func (c *insertCall) lookUp(ctx context.Context) error {
+func (c *call) lookUp(ctx context.Context) error {
 	for i := range c.list {
 		in, a := &c.list[i], &c.asked[i]
 		if in.Decided() || in.New.After == nil {
@@ -27,11 +27,11 @@ func (c *insertCall) lookUp(ctx context.Context) error {
 			}
 		})
 		for _, id := range past {
-			if id.Shard() != c.options.ID {
+			if id.Shard() != c.ID {
 				a.unknown = after.Apart(id)
 				break
 			}
-			state, found, err := endedAs(ctx, c.Store(), id)
+			state, found, err := EndedAs(ctx, c.Store(), id)
 			if err != nil {
 				return err
 			}
@@ -48,22 +48,8 @@ func (c *insertCall) lookUp(ctx context.Context) error {
 	return nil
 }
 
-func endedAs(ctx context.Context, rows *store.Store, id queue.SubmissionID) (queue.SubmissionState, bool, error) {
+// EndedAs says how a submission has ended that is in memory no more.
+func EndedAs(ctx context.Context, rows *store.Store, id queue.SubmissionID) (queue.SubmissionState, bool, error) {
 	row, found, err := rows.History.Ended(ctx, id)
 	return row.State, found, err
-}
-
-// recallAwaited asks the history how the submissions ended that others wait for: a crash came before that was written
-// for all of them.
-func (p *Prepared) recallAwaited(ctx context.Context) error {
-	for _, id := range p.m.Afters.Unknown() {
-		state, found, err := endedAs(ctx, p.options.Store, id)
-		if err != nil {
-			return err
-		}
-		if found {
-			p.m.Afters.Know(id, state)
-		}
-	}
-	return nil
 }
