@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -24,6 +25,8 @@ const peerCounts = 200
 type LastCounts struct {
 	Stats api.Stats
 	At    queue.Time // when they were so, by the clock of this server
+
+	created queue.Time // when the shard was: a later one that has its id is another one
 }
 
 // kept lists the numbers that are worth keeping: how much work there is. Totals are not, as they begin again with each start.
@@ -48,7 +51,7 @@ func (x *Sharding) keepCounts() {
 			if q == nil || q.shard.Health() != nil {
 				continue
 			}
-			last := LastCounts{At: now}
+			last := LastCounts{At: now, created: q.created}
 			stats := q.shard.Stats().Stats
 			for j, to := range kept(&last.Stats) {
 				*to = *kept(&stats)[j]
@@ -70,7 +73,7 @@ func (x *Sharding) all() (list []*Sharded) {
 	return list
 }
 
-// countsForPeers are the numbers that the other nodes keep, too, of at most so many shards.
+// countsForPeers are the numbers that the other nodes keep, too, of at most so many shards. When a shard was created is the first.
 func (x *Sharding) countsForPeers(most int) map[queue.ShardID][]uint64 {
 	counts := map[queue.ShardID][]uint64{}
 	for _, s := range x.all() {
@@ -78,6 +81,7 @@ func (x *Sharding) countsForPeers(most int) map[queue.ShardID][]uint64 {
 		s.kept.mu.Lock()
 		for i, q := range shards {
 			if last := &s.kept.list[i]; q != nil && last.At > 0 && len(counts) < most {
+				counts[q.id] = []uint64{uint64(last.created)}
 				for _, n := range kept(&last.Stats) {
 					counts[q.id] = append(counts[q.id], *n)
 				}
@@ -98,7 +102,8 @@ func (x *Sharding) LastCounts(queueName string, number int) (last LastCounts, kn
 	last = s.kept.list[number-1]
 	s.kept.mu.Unlock()
 	if rows := s.e.nodes.queues(); rows != nil && rows.byName[s.rows[number-1]] != nil {
-		if far := s.e.nodes.countsOfPeers(rows.byName[s.rows[number-1]].Shard); far.At > last.At {
+		row := rows.byName[s.rows[number-1]]
+		if far := s.e.nodes.countsOfPeers(row); far.At > last.At || last.created != row.Created {
 			last = far
 		}
 	}
@@ -109,18 +114,18 @@ func (x *Sharding) LastCounts(queueName string, number int) (last LastCounts, kn
 }
 
 // countsOfPeers are the newest numbers of a shard that came with the beat of a node. At 0: there are none.
-func (n *Nodes) countsOfPeers(shard queue.ShardID) (last LastCounts) {
+func (n *Nodes) countsOfPeers(row *store.QueueRow) (last LastCounts) {
 	view, now := n.node.View(), n.e.options.Now()
 	for i := range view.Peers {
-		numbers := view.Peers[i].Counts[shard]
+		numbers := view.Peers[i].Counts[row.Shard]
 		at := queue.At(now.Add(-n.node.Age(&view, view.Peers[i].Name)))
-		if numbers == nil || at <= last.At {
+		if len(numbers) == 0 || numbers[0] != uint64(row.Created) || at <= last.At {
 			continue
 		}
-		last = LastCounts{At: at}
+		last = LastCounts{At: at, created: row.Created}
 		to := kept(&last.Stats)
-		for j := range min(len(to), len(numbers)) {
-			*to[j] = numbers[j]
+		for j := range min(len(to), len(numbers)-1) {
+			*to[j] = numbers[j+1]
 		}
 	}
 	return last

@@ -64,6 +64,28 @@ func TestNumbersOfADeadNode(t *testing.T) {
 	}
 }
 
+// An id can be used again after its shard is deleted. The numbers of the earlier shard are not those of the later one.
+func TestNumbersOfAnEarlierShard(t *testing.T) {
+	t.Parallel()
+	_, nodes := newFellows(t, 2, "a", "b")
+	a, b := nodes["a"], nodes["b"]
+	a.moved(t, 2, b)
+	row := *a.nodes.known.Load().byName[queue.ShardName(shardedName, 2)]
+	a.serves(t, func() bool { return a.nodes.countsOfPeers(&row).At > 0 })
+	row.Created++
+	if got := a.nodes.countsOfPeers(&row); got.At > 0 {
+		t.Errorf("a shard that was made later has the numbers %+v", got)
+	}
+	a.stop() // so that it keeps no other numbers
+	s := a.whole(shardedName)
+	for known, created := range map[bool]queue.Time{true: s.created, false: s.created - 1} {
+		s.kept.list[0] = LastCounts{Stats: api.Stats{Ready: 99}, At: queue.At(a.options.Now()) + 1_000_000, created: created}
+		if last, _ := a.LastCounts(shardedName, 1); (last.Stats.Ready == 99) != known {
+			t.Errorf("created at %d: %+v", created, last)
+		}
+	}
+}
+
 // A note carries the numbers of a bounded count of shards: all that nodes tell each other has to fit into it.
 func TestNumbersForPeersAreBounded(t *testing.T) {
 	t.Parallel()
