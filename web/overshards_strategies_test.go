@@ -103,6 +103,32 @@ func TestShardsPreviewOfRandom(t *testing.T) {
 	}
 }
 
+// Shards with the same work do not draw the same places by one seed. Two of them draw the same first places
+// by chance in fewer than one of a billion runs.
+func TestShardsDrawForThemselves(t *testing.T) {
+	t.Parallel()
+	s := newOrders(t, api.QueueSettingsInput{})
+	place := map[string]int{}
+	for i, made := range s.spread(4*50, 1) {
+		place[made.ID] = i / 4
+	}
+	seed := rand.Uint64() & api.MaxSeed
+	t.Logf("the seed is %d", seed)
+	var preview api.PreviewResponse
+	s.do("POST", queuePath("orders", "/strategies/preview"), api.PreviewRequest{Max: 100, Seed: &seed}, http.StatusOK, &preview)
+	drawn := map[int][]int{}
+	for _, pick := range preview.Picks {
+		drawn[pick.Shard] = append(drawn[pick.Shard], place[pick.Submission])
+	}
+	for a := 1; a <= 4; a++ {
+		for b := 1; b < a; b++ {
+			if n := min(8, len(drawn[a]), len(drawn[b])); slices.Equal(drawn[a][:n], drawn[b][:n]) {
+				t.Errorf("shard %d draws %v, and shard %d draws %v", a, drawn[a], b, drawn[b])
+			}
+		}
+	}
+}
+
 // An explanation adds up what the blocks refuse in all shards, and says which shard has a value.
 func TestShardsExplain(t *testing.T) {
 	t.Parallel()
