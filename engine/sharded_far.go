@@ -41,14 +41,14 @@ const (
 
 // The names of questions.
 const (
-	askErrand = "errand"
-	askListen = "listen"
-	askLoads  = "loads"
-	askNamed  = "named"
-	askSettle = "settle"
-	askDelete = "delete"
-	askAdopt  = "adopt"
-	askKnown  = "known"
+	askErrand   = "errand"
+	askListen   = "listen"
+	askLoads    = "loads"
+	askNamed    = "named"
+	askSettings = "settings"
+	askDelete   = "delete"
+	askAdopt    = "adopt"
+	askKnown    = "known"
 )
 
 // answering answers a question about a queue. An answer begins with isAnswer.
@@ -57,14 +57,14 @@ type answering func(ctx context.Context, s *Sharded, body []byte) ([]byte, error
 // answersTo says which questions there are.
 func answersTo(question string) answering {
 	return map[string]answering{
-		askErrand: answerErrand,
-		askListen: answer(answerListen),
-		askLoads:  answer(answerLoads),
-		askNamed:  answer(answerNamed),
-		askSettle: answer(answerSettle),
-		askDelete: answer(answerDelete),
-		askAdopt:  answer(answerAdopt),
-		askKnown:  answer(answerKnown),
+		askErrand:   answerErrand,
+		askListen:   answer(answerListen),
+		askLoads:    answer(answerLoads),
+		askNamed:    answer(answerNamed),
+		askSettings: answer(answerSettings),
+		askDelete:   answer(answerDelete),
+		askAdopt:    answer(answerAdopt),
+		askKnown:    answer(answerKnown),
 	}[question]
 }
 
@@ -382,21 +382,21 @@ func answerNamed(_ context.Context, s *Sharded, in *namedAsked) (namedPlan, erro
 	return namedPlan{asked.Plan.Text()}, nil
 }
 
-// answerSettle has the shards of this node go by the settings that the catalogue has now.
-func answerSettle(ctx context.Context, s *Sharded, _ *struct{}) (struct{}, error) {
+// answerSettings has the shards of this node go by the settings that the catalogue has now.
+func answerSettings(ctx context.Context, s *Sharded, _ *struct{}) (struct{}, error) {
 	err := s.e.nodes.catchUp()
 	all, _ := s.shards()
 	for i, q := range all {
 		if q != nil && i > 0 {
-			err = errors.Join(err, s.e.nodes.settle(ctx, q))
+			err = errors.Join(err, s.e.nodes.takeSettings(ctx, q))
 		}
 	}
 	return struct{}{}, err
 }
 
-// settleOthers has all nodes that serve shards take over the settings that the first shard has now. A node that does not
+// tellSettings has all nodes that serve shards take over the settings that the first shard has now. A node that does not
 // answer does so later by itself.
-func (s *Sharded) settleOthers(ctx context.Context) {
+func (s *Sharded) tellSettings(ctx context.Context) {
 	all, _ := s.shards()
 	seen := map[string]bool{}
 	for i, q := range all {
@@ -405,7 +405,7 @@ func (s *Sharded) settleOthers(ctx context.Context) {
 			continue
 		}
 		seen[at.URL] = true
-		if err := s.askJSON(ctx, farMost, at.URL, askSettle, struct{}{}, &struct{}{}); err != nil {
+		if err := s.askJSON(ctx, farMost, at.URL, askSettings, struct{}{}, &struct{}{}); err != nil {
 			s.e.options.Logger.Warn("a node did not take over the settings of a queue at once; it does so later",
 				"queue", s.name, "node", at.Node, "error", err)
 		}

@@ -260,7 +260,7 @@ func moveGroup(ctx context.Context, s *Sharded, q *Queue, name string, to int) e
 	if err != nil || !gone {
 		return err
 	}
-	return settleMove(ctx, s, q, row)
+	return endMove(ctx, s, q, row)
 }
 
 // leaveShard has a shard open nothing more of a group, if nothing of it is open.
@@ -283,8 +283,8 @@ func leaveShard(q *Queue, name string, to int) (row journal.Set, gone bool, err 
 	return row, q.shard.Settings.GroupRow(name).Moves.Gone, nil
 }
 
-// settleMove does what is left of a move when the group is gone from its shard. It may be done again.
-func settleMove(ctx context.Context, s *Sharded, q *Queue, gone journal.Set) error {
+// endMove does what is left of a move when the group is gone from its shard. It may be done again.
+func endMove(ctx context.Context, s *Sharded, q *Queue, gone journal.Set) error {
 	from, to := s.number(q), int(gone.Moves.To)
 	here := gone
 	here.Moves.Gone, here.Moves.To = false, 0
@@ -361,7 +361,7 @@ func moveFrom(ctx context.Context, s *Sharded, q *Queue) error {
 			}
 		}
 		if s.groups.of(row.Name) == number {
-			if err := settleMove(ctx, s, q, row); err != nil {
+			if err := endMove(ctx, s, q, row); err != nil {
 				return err
 			}
 		}

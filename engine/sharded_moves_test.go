@@ -131,7 +131,7 @@ func TestMoveGoesOnAfterAKill(t *testing.T) {
 		}},
 		{"in the catalogue", func(t *testing.T, s *Sharded, q *Queue) {
 			t.Helper()
-			if err := settleMove(t.Context(), s, q, q.shard.Settings.GroupRow("acme")); err != nil {
+			if err := endMove(t.Context(), s, q, q.shard.Settings.GroupRow("acme")); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -355,7 +355,7 @@ func TestInsertMeetsAMove(t *testing.T) {
 		t.Fatal("it was inserted while the group was nowhere")
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := settleMove(t.Context(), w, shardAt(e, 1), row); err != nil {
+	if err := endMove(t.Context(), w, shardAt(e, 1), row); err != nil {
 		t.Fatal(err)
 	}
 	if s := <-inserted; s.ID.Shard() != shardAt(e, 3).id {

@@ -73,14 +73,14 @@ func (n *Nodes) gather(ctx context.Context) {
 				n.start(ctx, first.id, func() error { return n.e.remake(ctx, name) })
 			}
 			if q := n.e.queues[name]; q != nil && *q.config.Load() != row.Settings {
-				n.start(ctx, q.id, func() error { return n.settle(ctx, q) })
+				n.start(ctx, q.id, func() error { return n.takeSettings(ctx, q) })
 			}
 		}
 	}
 }
 
-// settle gives a shard the settings that the catalogue has of the first one.
-func (n *Nodes) settle(ctx context.Context, q *Queue) error {
+// takeSettings gives a shard the settings that the catalogue has of the first one.
+func (n *Nodes) takeSettings(ctx context.Context, q *Queue) error {
 	n.e.changing.Lock()
 	defer n.e.changing.Unlock()
 	whole, _ := queue.CutShard(q.name)

@@ -220,7 +220,7 @@ func (s *Sharded) configure(ctx context.Context, settings queue.Settings) error 
 			return err
 		}
 	}
-	s.settleOthers(ctx)
+	s.tellSettings(ctx)
 	return nil
 }
 

@@ -183,7 +183,7 @@ func (x *consuming) exchangeElsewhere(c echo.Context, s *engine.Sharded, call *e
 		return err
 	}
 	finish := engine.Finishing{Complete: asked.Complete, Fail: asked.Fail, Extend: asked.Extend}
-	return x.nodes.settle(c, s, &finish, func() []sharedList {
+	return x.nodes.finishing(c, s, &finish, func() []sharedList {
 		complete := tokensOf(s, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
 		fail := tokensOf(s, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
 		extend := tokensOf(s, len(asked.Extend), func(i int) *queue.Token { return &asked.Extend[i].Token })

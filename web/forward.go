@@ -111,7 +111,7 @@ func (f *forwarding) elsewhere(c echo.Context, op *operation) (*engine.Elsewhere
 	if op == nil || f.nodes == nil {
 		return nil, nil
 	}
-	at, err := f.settled(c, op)
+	at, err := f.answers(c, op)
 	switch {
 	case err != nil || at == nil:
 		return nil, err
@@ -132,10 +132,10 @@ const (
 	moveLook = 10 * time.Millisecond
 )
 
-// settled says which node is to answer, after a queue that is just moving has arrived.
+// answers says which node is to answer, after a queue that is just moving has arrived.
 // It polls, because the answer changes by what other nodes write. moveLook is short beside the move itself, and
 // only calls that meet a moving queue pay for it.
-func (f *forwarding) settled(c echo.Context, op *operation) (*engine.Elsewhere, error) {
+func (f *forwarding) answers(c echo.Context, op *operation) (*engine.Elsewhere, error) {
 	for waited := time.Duration(0); ; waited += moveLook {
 		at, err := op.reach(f.nodes, c)
 		arriving := at != nil && (at.Node == "" || at.Arriving)

@@ -103,7 +103,7 @@ func (x queues) routes(r *router) {
 }
 
 // move returns when the queue has moved, so that a script can move one queue after another. Meanwhile calls for the
-// queue wait (forward.go, settled).
+// queue wait (forward.go, answers).
 func (x queues) move(ctx context.Context, in *queueBody[api.MoveRequest]) (*output[api.Moved], error) {
 	if shard := in.Body.value.Shard; shard != nil && *shard != 1 {
 		return nil, queue.Invalid("/shard", "is %d, and %q has one shard", *shard, in.Queue)

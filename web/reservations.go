@@ -475,7 +475,7 @@ func (x *consuming) maySettle(c echo.Context, q engine.Work, asked engine.Finish
 		if err := s.Finishable(&asked); err != nil {
 			return err
 		}
-		if err := x.nodes.settle(c, s, &asked, func() []sharedList {
+		if err := x.nodes.finishing(c, s, &asked, func() []sharedList {
 			return []sharedList{{"items", "results", tokensOf(s, n, token)}}
 		}); err != nil {
 			return err

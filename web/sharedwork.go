@@ -1,8 +1,8 @@
 package web
 
 // Inserts and results for a queue whose shards are on several nodes. Results go to the engine, which has the other
-// nodes do their parts by errands. Other calls, and results that need a decision at the node of the shard (settle), go
-// to the nodes of the shards that they are about:
+// nodes do their parts by errands. Other calls, and results that need a decision at the node of the shard (finishing),
+// go to the nodes of the shards that they are about:
 //
 //	all about shards of this node    ─► the engine, as always
 //	all about shards of another node ─► the call is sent on as it is
@@ -84,11 +84,11 @@ func (f *forwarding) dispersed(c echo.Context, q engine.Work) *engine.Sharded {
 	return s
 }
 
-// settle says who has to do a call that finishes chunks: nil, if the engine of this node does it, which has other
+// finishing says who has to do a call that finishes chunks: nil, if the engine of this node does it, which has other
 // nodes do their parts by one errand each. Two kinds of calls are divided as public calls, because the nodes of the
 // shards have to decide something: what an access token that is bound to a part of the queue covers, and whether
 // what completions insert is within the quotas of the caller.
-func (f *forwarding) settle(c echo.Context, s *engine.Sharded, asked *engine.Finishing,
+func (f *forwarding) finishing(c echo.Context, s *engine.Sharded, asked *engine.Finishing,
 	lists func() []sharedList) error {
 	if boundTo(c.Request().Context()) != nil || engine.Bring(asked.Complete) {
 		return f.share(c, lists()...)

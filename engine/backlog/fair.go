@@ -320,7 +320,7 @@ func learn(pace *float32, seconds float32) {
 func (l *ledgers) Refund(s *Submission, c Charge) {
 	l.chargesOf(s, c, func(x *share, number uint32) {
 		x.Refund(number, x.of.cost(c.Estimate))
-		x.settled(number, -x.of.cost(c.Estimate), 0)
+		x.reportCost(number, -x.of.cost(c.Estimate), 0)
 	})
 }
 
@@ -336,7 +336,7 @@ func (l *ledgers) Ended(s *Submission, c Charge, heldFor time.Duration) {
 			return
 		}
 		x.Correct(number, x.of.cost(c.Estimate), fair.Time(heldFor))
-		x.settled(number, fair.Time(heldFor)-x.of.cost(c.Estimate), max(heldFor, time.Millisecond))
+		x.reportCost(number, fair.Time(heldFor)-x.of.cost(c.Estimate), max(heldFor, time.Millisecond))
 		learn(&x.tenants[number].pace, seconds)
 		learn(&x.pace, seconds)
 		x.Expect(number, x.of.cost(x.estimate(number)))
@@ -364,7 +364,7 @@ func (d *division) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Wei
 		for _, x := range d.shares {
 			if number, known := x.numberOf[d.key.byValue[value].number]; known {
 				x.SetWeight(number, w)
-				x.settled(number, 0, 0)
+				x.reportCost(number, 0, 0)
 			}
 		}
 	}

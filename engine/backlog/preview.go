@@ -45,7 +45,7 @@ func (t *trail) notePace(p *pace) {
 func (t *trail) restorePaces(v *values) {
 	for _, x := range slices.Backward(t.paces) {
 		x.pace.at = x.at
-		v.settle(x.pace)
+		v.openByTime(x.pace)
 	}
 }
 

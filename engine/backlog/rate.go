@@ -272,12 +272,12 @@ func (v *values) wake(p *pace) {
 	if p.place == asleep && p.at > v.Rates.now {
 		p.term.uses++
 		v.Rates.due = heapPush(byNext{}, v.Rates.due, p)
-		v.settle(p)
+		v.openByTime(p)
 	}
 }
 
-// settle opens or shuts the gates of a value by the time, and says whether it opened them.
-func (v *values) settle(p *pace) (opened bool) {
+// openByTime opens or shuts the gates of a value by the time, and says whether it opened them.
+func (v *values) openByTime(p *pace) (opened bool) {
 	now := v.Rates.now
 	switch waits := p.waits(now); {
 	case waits && p.count == 0:
@@ -316,7 +316,7 @@ func (v *values) repace(t *term) {
 		p.tempo = r.tempoFor(t.value)
 		if p.at > now { // then it is awake
 			p.at = now + min(inTempo(p.at-now, was, p.apart), p.most)
-			v.settle(p)
+			v.openByTime(p)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func (v *values) pacedValue(t *term, x *trail) {
 		if p.place == asleep {
 			v.wake(p)
 		} else {
-			v.settle(p)
+			v.openByTime(p)
 		}
 		if r.paces.known > r.sweepAt {
 			crowded = r
@@ -474,7 +474,7 @@ func (rs *rates) Advance(now int64) (opened bool) {
 		rs.now = now
 	}
 	for n := 0; n < advanceMost && len(rs.due) > 0 && rs.due[0].next() <= rs.now; n++ {
-		opened = rs.values.settle(rs.due[0]) || opened
+		opened = rs.values.openByTime(rs.due[0]) || opened
 	}
 	return opened
 }

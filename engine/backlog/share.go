@@ -126,7 +126,7 @@ func (s *share) tell(number uint32, before, after state) {
 	for s != nil && before != after {
 		s.save()
 		t := &s.tenants[number]
-		s.settled(number, 0, 0)
+		s.reportCost(number, 0, 0)
 		t.count(before, ^uint8(0))
 		t.count(after, 1)
 		stood := s.state()

@@ -122,9 +122,9 @@ func (s *share) nameOf(number uint32) (name TenantName) {
 	return name
 }
 
-// settled remembers what a chunk of a tenant cost in the end. With no cost it only says that there may be something
+// reportCost remembers what a chunk of a tenant cost in the end. With no cost it only says that there may be something
 // new. Inner shares report nothing: no ledger of all backlogs has their tenants.
-func (s *share) settled(number uint32, cost fair.Cost, held time.Duration) {
+func (s *share) reportCost(number uint32, cost fair.Cost, held time.Duration) {
 	if s.in != nil || s.of.of.reports == nil {
 		return
 	}

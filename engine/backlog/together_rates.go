@@ -157,7 +157,7 @@ func (r *rate) owe(value queue.MetaValue, at, now int64) {
 	if p.at = at; p.place == asleep {
 		v.wake(p)
 	} else {
-		v.settle(p)
+		v.openByTime(p)
 	}
 }
 

@@ -38,7 +38,7 @@ type Plan struct {
 
 const (
 	idleLoad = 1.0              // what a shard counts for by being there
-	settled  = 30 * time.Second // a shard stays for so long before it is moved for the sake of balance
+	stays    = 30 * time.Second // a shard stays for so long before it is moved for the sake of balance
 	balanced = 0.9              // a move has to bring the larger one of two loads down to this part of it
 )
 
@@ -164,7 +164,7 @@ func (s *Situation) balance(p *Plan) {
 	best, after := Coordinator, p.Load*balanced
 	for _, shard := range s.Shards {
 		since, mine := s.Held[shard]
-		if !mine || since < settled || shard == Coordinator {
+		if !mine || since < stays || shard == Coordinator {
 			continue
 		}
 		if larger := max(p.Load-s.weight(shard), least.Load+s.weight(shard)); larger < after {

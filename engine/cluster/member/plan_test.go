@@ -124,7 +124,7 @@ func TestBalance(t *testing.T) {
 					Load: map[queue.ShardID]float64{}}
 				for shard, node := range at {
 					if view.Owners[shard] = (cluster.Owner{Epoch: 1, Node: node}); node == s.Name {
-						s.Held[shard], s.Load[shard] = settled, c.loads[shard]
+						s.Held[shard], s.Load[shard] = stays, c.loads[shard]
 					}
 				}
 				p := Decide(&s)

@@ -29,10 +29,10 @@ type Letters interface {
 	// has what it looks at counted. It breaks off when that has been enough.
 	Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
 		seen *survey.Survey) ([]queue.DeadChunk, error)
-	// Settle calls fn once, with the mutex held. In it, act does what is asked for with
+	// ActOn calls fn once, with the mutex held. In it, act does what is asked for with
 	// those of the indexes that are dead letters of the submission, as far as their state
-	// allows it. Settle returns the commit to wait for.
-	Settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
+	// allows it. ActOn returns the commit to wait for.
+	ActOn(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
 		fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error)
 }
 

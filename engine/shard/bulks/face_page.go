@@ -107,7 +107,7 @@ func (p *page) deadLetters(ctx context.Context) (n int, err error) {
 	}
 	return len(list), p.bySubmission(list, func(id queue.SubmissionID, indexes []uint32, seen uint64) error {
 		last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
-		c, err := p.letters.Settle(ctx, id, indexes, &p.request, func(now queue.Time, act func() (done, refused int)) {
+		c, err := p.letters.ActOn(ctx, id, indexes, &p.request, func(now queue.Time, act func() (done, refused int)) {
 			p.note(now, len(indexes), last, seen, act)
 		})
 		p.waits.Add(c)

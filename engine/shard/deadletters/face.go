@@ -39,25 +39,25 @@ func Face(door shell.Door[*Part], history sync.Locker, endings Endings) *Letters
 // open again. It returns after the commit. The indexes ascend.
 func (l *Letters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32,
 	acts ...queue.Act) (n int, err error) {
-	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkRedrive}, acts...)
+	return l.actOn(ctx, id, indexes, Fate{Action: queue.BulkRedrive}, acts...)
 }
 
 // Delete gives dead chunks of a submission up for good: they count as skipped from then
 // on. Otherwise it is as Redrive.
 func (l *Letters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32,
 	acts ...queue.Act) (n int, err error) {
-	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkDelete}, acts...)
+	return l.actOn(ctx, id, indexes, Fate{Action: queue.BulkDelete}, acts...)
 }
 
 // Forward has dead chunks of a submission leave for another queue: they count as skipped
 // from then on. Otherwise it is as Redrive.
 func (l *Letters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string,
 	acts ...queue.Act) (n int, err error) {
-	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkForward, To: to}, acts...)
+	return l.actOn(ctx, id, indexes, Fate{Action: queue.BulkForward, To: to}, acts...)
 }
 
-// settle does one thing with dead letters of a submission, and says with how many.
-func (l *Letters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f Fate,
+// actOn does one thing with dead letters of a submission, and says with how many.
+func (l *Letters) actOn(ctx context.Context, id queue.SubmissionID, indexes []uint32, f Fate,
 	acts ...queue.Act) (n int, err error) {
 	l.history.Lock()
 	defer l.history.Unlock()
@@ -71,7 +71,7 @@ func (l *Letters) settle(ctx context.Context, id queue.SubmissionID, indexes []u
 	return n, nil
 }
 
-// begin is settle without the wait for the commit, until which the caller holds the history.
+// begin is actOn without the wait for the commit, until which the caller holds the history.
 func (l *Letters) begin(ctx context.Context, id queue.SubmissionID, indexes []uint32, f Fate,
 	acts ...queue.Act) (n int, c *commit.Commit, err error) {
 	c, err = l.at(ctx, id, func(m *machine.Machine, h *Holder, now queue.Time) error {
@@ -96,10 +96,10 @@ func (l *Letters) GiveUp(ctx context.Context, id queue.SubmissionID,
 	return l.begin(ctx, id, indexes, Fate{Action: queue.BulkDelete})
 }
 
-// Settle calls fn once, with the mutex held. In it, act does what a bulk operation asks
+// ActOn calls fn once, with the mutex held. In it, act does what a bulk operation asks
 // for with those of the indexes that are dead letters of the submission, as far as their
 // state allows it. The caller holds the history until the commit that is returned.
-func (l *Letters) Settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
+func (l *Letters) ActOn(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
 	fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error) {
 	return l.at(ctx, id, func(_ *machine.Machine, h *Holder, now queue.Time) error {
 		fn(now, func() (done, refused int) {

@@ -67,7 +67,7 @@ func (l *Completing) Complete(ctx context.Context, x *Inserts, item *queue.Compl
 // Over tells the inserts how the commits went that the call has waited for.
 func (l Completing) Over(ctx context.Context, err error) {
 	for _, c := range l {
-		if c.settled(err); err == nil {
+		if c.discardUnnamed(err); err == nil {
 			c.answer(ctx)
 		}
 		c.end()

@@ -108,14 +108,14 @@ func (x *Inserts) Many(ctx context.Context, list []queue.Insertion, atomic bool)
 	if err == nil && c.batch != nil {
 		err = x.Wait(commit.Set{First: c.batch})
 	}
-	if c.settled(err); err == nil {
+	if c.discardUnnamed(err); err == nil {
 		c.answer(ctx)
 	}
 	return err
 }
 
 // begin decides on all, and publishes what is to be inserted. The caller waits for the batch, and says in any case
-// how that went (settled), and, at last, that the call is over (end).
+// how that went (discardUnnamed), and, at last, that the call is over (end).
 func (c *call) begin(ctx context.Context) error {
 	x := c.Inserts
 	if c.asked = c.one[:]; len(c.list) != 1 {
@@ -156,8 +156,8 @@ func (c *call) begin(ctx context.Context) error {
 	return err
 }
 
-// settled deletes the blobs that nothing names, after the call went well or failed.
-func (c *call) settled(err error) {
+// discardUnnamed deletes the blobs that nothing names, after the call went well or failed.
+func (c *call) discardUnnamed(err error) {
 	if c.batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
 		c.Contents.Discard(c.large)
 	}
