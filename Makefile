@@ -26,11 +26,9 @@ DASHBOARD := web/dashboard
 TEST      := go test -vet=off -timeout 30m
 RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' GOGC=100 $(TEST) -race -gcflags=all=-dwarf=false
 MEMORY    := internal/in-memory.sh
-# The simulations' tests in which calls overlap. internal/kind.sh says which packages are tested how.
-OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken
 # The targets that `make test` runs, in two lanes: tests of the clients and of the dashboard wait for much of their time, so they run beside
 # Go's. Nothing waits for the slower one of a pair.
-STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-pure,test-processes+client-python,client-typescript,client-rust,client-openapi,client-objects,browser,test-nodes
+STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-mixed,test-pure,test-processes+client-python,client-typescript,client-rust,client-openapi,client-objects,browser,test-nodes
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
@@ -58,19 +56,21 @@ format-check:
 	@found=$$(gofmt -l .); [ -z "$$found" ] || { echo "not formatted (make fmt does it): $$found"; exit 1; }
 vet: prepare
 	go vet ./...
-# The package that takes longest comes first, so that others run beside it.
+# internal/kind.sh says which packages and tests are tested how.
 test-race: prepare
-	$(MEMORY) $(RACED) -skip "$$(internal/kind.sh names)" ./web $$(internal/kind.sh other)
+	$(MEMORY) $(RACED) -skip "$$(internal/kind.sh sequential)" $$(internal/kind.sh other)
 test-sequential: prepare
-	$(MEMORY) $(TEST) -run "$$(internal/kind.sh names)" ./web $$(internal/kind.sh sequential)
+	$(MEMORY) $(TEST) -run "$$(internal/kind.sh sequential)" $$(internal/kind.sh with)
 test-overlap: prepare
-	$(MEMORY) $(RACED) -run '$(OVERLAP)' $$(internal/kind.sh simulated)
+	$(MEMORY) $(RACED) -run "$$(internal/kind.sh overlapping)" $$(internal/kind.sh mixed)
+test-mixed: prepare
+	$(MEMORY) $(TEST) -skip "$$(internal/kind.sh overlapping)" $$(internal/kind.sh mixed)
 test-pure: prepare
-	$(MEMORY) $(TEST) $$(internal/kind.sh simulated) $$(internal/kind.sh pure)
+	$(MEMORY) $(TEST) $$(internal/kind.sh pure)
 test-processes: prepare
 	$(INSTALL) postgresql
 	$(TEST) -parallel 3 $$(internal/kind.sh processes) # they wait for much of their time
-# The behaviours once more, of a cluster. In a stage of its own, it can run in the other lane, which is done sooner.
+# The behaviours once more, of a cluster.
 test-nodes: prepare
 	$(INSTALL) postgresql
 	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestPluginBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$$' ./web -args -nodes 3

@@ -10,6 +10,8 @@ import (
 )
 
 // A purge leaves nothing of a customer, open or ended, and touches no one else's; also if the server ends in the middle of it.
+//
+//quern:sequential
 func TestPurgeOfACustomer(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()

@@ -152,6 +152,8 @@ func hasSmall(t *testing.T, e *Engine, id queue.SubmissionID, key string) {
 }
 
 // A data directory becomes a cluster by way of a backup, goes on there, and becomes a data directory again. Increments work over nodes.
+//
+//quern:sequential
 func TestBackupMovesIntoAClusterAndBack(t *testing.T) {
 	t.Parallel()
 	alone := openAt(t, t.TempDir())
@@ -371,6 +373,8 @@ func TestRestoreIntoAClusterBesideANode(t *testing.T) {
 }
 
 // A backup of a cluster takes another moment when the owner makes a snapshot under it, and gives up when that goes on.
+//
+//quern:sequential
 func TestBackupOfAClusterBesideSnapshots(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 1 << 20} {

@@ -44,6 +44,8 @@ func TestInitialRulesOfACluster(t *testing.T) {
 }
 
 // A rule whose time is over is in no new queue, and no longer counts. A rule that is set again keeps its id.
+//
+//quern:sequential
 func TestInitialRulesEnd(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64

@@ -310,6 +310,8 @@ func TestExchangeWithoutNode(t *testing.T) {
 }
 
 // Nodes that are asked at once keep to the bound of one answer together.
+//
+//quern:sequential
 func TestErrandsShareAnswer(t *testing.T) {
 	t.Parallel()
 	_, nodes, _ := crossed(t, 0)

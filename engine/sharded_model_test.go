@@ -16,6 +16,8 @@ import (
 // A queue of four shards against a model that knows of no shards: a list of submissions, what is in flight, and where each group is. Random
 // compositions of strategies are reserved by. In between groups move, shards drain and are opened again, the queue is divided, and the
 // engine begins again. A failure prints its seed, and seedOfShards plays that.
+//
+//quern:sequential
 func TestShardedAgainstModel(t *testing.T) {
 	t.Parallel()
 	seeds := 12

@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
 # kind.sh KIND: the folders of the packages whose tests are of that kind: a file of theirs has the line //quern:tests KIND. The kinds are
 #   pure       nothing runs at the same time, which internal/archtest checks. The race detector sees nothing there and takes five times as long.
-#   simulated  under the race detector only the tests in which calls overlap run, for the same reason; all of them run without.
+#   mixed      under the race detector only the tests with the line //quern:overlapping run, in which calls, streams or nodes overlap. The
+#              others run without it: they do one thing after another.
 #   processes  they start processes, whose races the detector does not see, or run for long: always without it.
 # kind.sh other: those of all other packages, which are tested under the race detector.
 #
-# In those, a test (or a file, before its package clause) with the line //quern:sequential does one thing after the other, at length, and other
-# tests do the same at once: it runs without the detector. kind.sh sequential: the folders with such tests; kind.sh names: their names, for -run and -skip.
+# In those, a test with the line //quern:sequential does one thing after the other, at length, and other tests do the same at once: it runs
+# without the detector. kind.sh with: the folders with such tests.
+# Before the package clause, both lines are of all tests of the file. kind.sh overlapping and kind.sh sequential: the names of the tests, as -run
+# and -skip take them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 search() { grep -r --include='*.go' --exclude-dir=node_modules "$@" cmd engine examples internal plugins sdk wasm web; }
 folders() { xargs -n1 dirname | sort -u | sed 's|^|./|'; }
 marked() { search -lxE "//quern:tests $1" | folders; }
-sequential() { search -lxF //quern:sequential; }
 
 case $1 in
 other) go list ./... | grep -vxF "$(marked '.*' | xargs go list)" ;;
-sequential) sequential | folders ;;
-names)
-	names=$(sequential | xargs awk '
+with) search -lxF //quern:sequential | folders ;;
+overlapping | sequential)
+	names=$(search -lxF "//quern:$1" | xargs awk -v line="//quern:$1" '
 		FNR == 1 { file = 0; mark = 0 }
-		/^\/\/quern:sequential$/ { mark = 1 }
+		$0 == line { mark = 1 }
 		/^package / { file = mark; mark = 0 }
 		/^func / { if ((file || mark) && match($0, /^func Test[A-Za-z0-9_]*\(/)) print substr($0, 6, RLENGTH - 6); mark = 0 }')
 	echo "^($(paste -sd '|' <<<"$names"))\$" ;;

@@ -220,8 +220,6 @@ func (f *fixture) over(request string) (statuses []int, all string) {
 }
 
 // Requests that are forged, misplaced, smuggled or not HTTP are refused each with its status, and no answer shows or changes anything.
-//
-//quern:sequential
 func TestHostileRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	patient := func(s *Server) {

@@ -67,8 +67,6 @@ func (f *fixture) code(a answer) string {
 
 // Every operation asks for its scope: without a token it answers 401, with one that has another scope 403 and names what is missing, and
 // it lets in each scope that it declares, and admin. Refusals come before anything else is looked at.
-//
-//quern:sequential
 func TestEveryOperationTakesItsScope(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -223,6 +221,8 @@ func TestOnlyAdminBlocks(t *testing.T) {
 }
 
 // A token that is revoked, rotated or over ends what waits by it: long polls, streams, sessions. What is done by others goes on.
+//
+//quern:overlapping
 func TestWhatWaitsEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(f *clocked, id string){
@@ -329,6 +329,8 @@ func TestActorIsTheToken(t *testing.T) {
 }
 
 // A token that asks for more than one may is answered 429 with Retry-After, and the others are not.
+//
+//quern:overlapping
 func TestOneTokenCannotTakeAll(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) {

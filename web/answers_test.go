@@ -50,8 +50,6 @@ func (f *fixture) padded(n int) (ids []string) {
 }
 
 // A reserve hands out as much as fits into an answer. The rest comes with the next calls, each chunk once and as its first try.
-//
-//quern:sequential
 func TestReserveIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -76,8 +74,6 @@ func TestReserveIsBoundedInBytes(t *testing.T) {
 }
 
 // A page of chunks has as many outputs as fit into an answer, and says where to go on.
-//
-//quern:sequential
 func TestPageOfOutputsIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -105,8 +101,6 @@ func TestPageOfOutputsIsBounded(t *testing.T) {
 }
 
 // Pages of submissions and waits for them are bounded in bytes. What does not fit comes with the next call.
-//
-//quern:sequential
 func TestSubmissionsOfAnAnswerAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -191,8 +185,6 @@ func (r *rivals) settled() {
 
 // A token whose clients ask for pages, outputs and chunks and do not read them is refused in time, while another one's calls are answered.
 // When the clients are gone nothing is counted any more, and what was handed out to them waits for its deadline.
-//
-//quern:sequential
 func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
@@ -271,6 +263,8 @@ func TestExchangeWithoutRoom(t *testing.T) {
 }
 
 // A reserve that waited for its chunk counts for its token like one that did not.
+//
+//quern:overlapping
 func TestAnswerOfAWaitCountsForItsToken(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Answers: 100 << 10})
@@ -287,8 +281,6 @@ func TestAnswerOfAWaitCountsForItsToken(t *testing.T) {
 
 // An insert of many is counted before anything is inserted, the audit log before it is read, and a batch of a stream while it is sent. What
 // has no room is refused, or the stream ends.
-//
-//quern:sequential
 func TestWhatIsCountedBeforeItIsMade(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Answers: 100 << 10})

@@ -28,8 +28,6 @@ var silent = map[string]string{
 
 // Every operation that changes something for others leaves an entry in the audit log, with the name of the token, the request's id and
 // what it was done to; the test fails for an operation that it does not know.
-//
-//quern:sequential
 func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -271,6 +269,8 @@ func (f *fixture) followAudit(token, last string) func(n int) (targets, ids []st
 }
 
 // A stream that meets damage in the log behind its first batch says so in its last event: a client that was cut would come back for ever.
+//
+//quern:overlapping
 func TestAuditStreamEndsWithTheProblem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -337,6 +337,8 @@ func TestAuditStreamRefusesPages(t *testing.T) {
 
 // A stream from far back reads the log in batches, each of few entries, and sends every entry once, the oldest first. One that is cut
 // before its first entry goes on where it began, by the id that it was sent at once.
+//
+//quern:overlapping
 func TestAuditStreamReadsInBatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -20,6 +20,8 @@ import (
 // What every queue must do: waiting, order, limits, tokens, replays, bytes.
 
 // A consumer that waits is answered by the insert.
+//
+//quern:overlapping
 func TestBehaviour001WaitingReserveIsAnsweredByAnInsert(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -31,6 +33,8 @@ func TestBehaviour001WaitingReserveIsAnsweredByAnInsert(t *testing.T) {
 }
 
 // A wait that ends is no error, and what comes later goes to others.
+//
+//quern:overlapping
 func TestBehaviour002WaitEndsWithNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -51,6 +55,8 @@ func TestBehaviour002WaitEndsWithNothing(t *testing.T) {
 }
 
 // Consumers that wait at once get different chunks.
+//
+//quern:overlapping
 func TestBehaviour004WaitingReservesShareWhatComes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -174,8 +180,6 @@ func TestBehaviour035CompletingTwiceCountsOnce(t *testing.T) {
 }
 
 // Streams are bounded: one too many is told so at once, and one that ends makes room.
-//
-//quern:sequential
 func TestBehaviour046OneTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -237,6 +241,7 @@ func TestBehaviour048WorkIsDoneOnceAndItsResultKept(t *testing.T) {
 	}
 }
 
+//quern:overlapping
 func TestBehaviour071OneOfManyGetsTheChunk(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -265,6 +270,8 @@ func TestBehaviour071OneOfManyGetsTheChunk(t *testing.T) {
 }
 
 // No request has to be repeated after a crash: what was acknowledged is there.
+//
+//quern:overlapping
 func TestBehaviour073WorkIsFoundWithoutBeingSentAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -281,8 +288,6 @@ func TestBehaviour073WorkIsFoundWithoutBeingSentAgain(t *testing.T) {
 }
 
 // Times far away hold across restarts, for a submission and for a retry.
-//
-//quern:sequential
 func TestBehaviour075LongDelaysHoldAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	const month = 30 * 24 * time.Hour
@@ -418,7 +423,6 @@ func TestAFailedSubmissionNamesItsChunk(t *testing.T) {
 	check("after a checkpoint and a restart")
 }
 
-//quern:sequential
 func TestBehaviour092NothingComesBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -481,6 +485,8 @@ func TestBehaviour100BytesComeBackAsTheyWere(t *testing.T) {
 }
 
 // Many wait for a long time; what comes is delivered at once, to as many as it is enough for.
+//
+//quern:overlapping
 func TestBehaviour106IdleConsumersAreWoken(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -206,6 +206,8 @@ func TestBehaviour068KilledConsumersWorkRunsAgain(t *testing.T) {
 }
 
 // What a consumer is told, and when its reservations are lost and when they are not.
+//
+//quern:overlapping
 func TestAttachedConsumers(t *testing.T) {
 	t.Parallel()
 	t.Run("it comes back in time", func(t *testing.T) {
@@ -310,6 +312,8 @@ func TestAttachedConsumers(t *testing.T) {
 }
 
 // Drain and quiet keep work from a consumer, also from one that waits for some; resume takes both back.
+//
+//quern:overlapping
 func TestOrdersForConsumers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

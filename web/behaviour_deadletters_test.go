@@ -139,6 +139,8 @@ func TestBehaviour026OneCopyAcrossRestarts(t *testing.T) {
 }
 
 // 27. Given a consumer waiting on the dead queue, when an item is forwarded there, then it is woken at once.
+//
+//quern:overlapping
 func TestBehaviour027ForwardWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -45,6 +45,8 @@ func (s *scene) together(queue, body string, times, most int) (taken int) {
 }
 
 // Of 20 inserts at once, a group with a limit of 10 takes 10.
+//
+//quern:overlapping
 func TestBehaviour112GroupTakesAsManyAsItsLimit(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []uint8{1, 4} {
@@ -78,6 +80,8 @@ func TestBehaviour112GroupTakesAsManyAsItsLimit(t *testing.T) {
 }
 
 // In a queue whose groups must exist, no insert makes one; otherwise many at once make one.
+//
+//quern:overlapping
 func TestBehaviour113GroupThatNoOneCreated(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []uint8{1, 4} {
@@ -134,6 +138,8 @@ func (s *scene) wantShards(states ...string) (list []api.Shard) {
 }
 
 // While there is little room for new groups, another shard is prepared, and there are never more than were asked for.
+//
+//quern:overlapping
 func TestBehaviour115ShardsArePreparedAhead(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -164,6 +170,8 @@ func TestBehaviour115ShardsArePreparedAhead(t *testing.T) {
 }
 
 // When all shards are full, inserts go on, and the overrun is reported by the metrics, the diagnosis and the readiness.
+//
+//quern:overlapping
 func TestBehaviour116AllShardsAreFull(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -243,6 +251,8 @@ func (s *scene) groupNow(name string) (g api.Group) {
 }
 
 // A group moves when it has no open submissions, with its limits. Nothing is held back, done twice or lost, over a kill.
+//
+//quern:overlapping
 func TestShardsGroupMoves(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -298,6 +308,8 @@ func TestShardsGroupMoves(t *testing.T) {
 }
 
 // A shard that drains gets no new groups, and its groups leave it when they are empty.
+//
+//quern:overlapping
 func TestShardsDrain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -334,6 +346,8 @@ func TestShardsDrain(t *testing.T) {
 }
 
 // A thousand consumers of four shards never have a third chunk of a value in flight, by the key group and, on one node, by another key.
+//
+//quern:overlapping
 func TestBehaviour121LimitOverShards(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"group", "user"} {

@@ -289,6 +289,8 @@ func (s *scene) wantCounts(queue, want string) {
 
 // The harness itself: the clock stands still until it is moved; what is due happens before advance returns, and while the server
 // is down nothing happens.
+//
+//quern:overlapping
 func TestSceneHasItsOwnClock(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -231,6 +231,8 @@ func (s *scene) completingWith(queue, token, output string) []string {
 }
 
 // 44: who waits when the server stops is answered, and what was acknowledged is there after the next start.
+//
+//quern:overlapping
 func TestBehaviour044Shutdown(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

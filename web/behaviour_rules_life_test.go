@@ -16,8 +16,6 @@ import (
 
 // 64. A pause of customer 7: customer 8's chunks flow, and no strategy of the queue sees any of 7: no order, no filter, no limit, no
 // fallback, no share, no formula and no module.
-//
-//quern:sequential
 func TestBehaviour064NoStrategySeesWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -74,8 +72,6 @@ func TestBehaviour074UnservedWorkIsSeen(t *testing.T) {
 
 // 76. 91 % of the backlog is paused, at the head: a reserve looks at as little as if it were not there. How long it takes is measured by
 // BenchmarkRule of engine/backlog and BenchmarkPausedHead here.
-//
-//quern:sequential
 func TestBehaviour076PausedHeadIsNotScanned(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -222,6 +218,8 @@ func TestRuleRevokes(t *testing.T) {
 
 // 105. A queue that is set inactive hands out nothing from then on, also to those who wait, and goes on when it is active again: a pause
 // of the whole queue. Consumers do not poll: one that waits is not answered before.
+//
+//quern:overlapping
 func TestBehaviour105InactiveQueue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

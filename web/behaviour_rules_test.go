@@ -110,6 +110,8 @@ func TestBehaviour051InsertsGoOn(t *testing.T) {
 }
 
 // 52. When the pause is lifted, consumers that wait get the work without asking again.
+//
+//quern:overlapping
 func TestBehaviour052LiftingWakes(t *testing.T) {
 	t.Parallel()
 	for name, match := range map[string]func(api.Submission) api.RuleMatch{
@@ -222,6 +224,8 @@ func TestBehaviour059SetTwiceIsOneRule(t *testing.T) {
 }
 
 // 60. Pausing and lifting a hundred times in parallel with consumers: every chunk is handed out exactly once, at its first try.
+//
+//quern:overlapping
 func TestBehaviour060FlappingCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -320,6 +324,8 @@ func TestBehaviour062RulesSurviveARestart(t *testing.T) {
 }
 
 // 63. A pause with an end ends by itself, also while the server is down.
+//
+//quern:overlapping
 func TestBehaviour063UntilEnds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -100,8 +100,6 @@ func TestBehaviour078TheFirstRunIsTheNextTick(t *testing.T) {
 }
 
 // Given a server that looks late at every tick, the scheduled times stay on the grid for 1,000 ticks.
-//
-//quern:sequential
 func TestBehaviour079ScheduledTimesDoNotDrift(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -126,6 +124,8 @@ func TestBehaviour079ScheduledTimesDoNotDrift(t *testing.T) {
 
 // Given many who look at one schedule at once, each tick has one submission. (Two servers cannot open one data directory: see the
 // tests of the lock and of the journal's conditional append.)
+//
+//quern:overlapping
 func TestBehaviour081ManyLookersOneSubmission(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -409,8 +409,6 @@ func failingRuns(t *testing.T, policy string) {
 }
 
 // A schedule's pause, its delay by jitter, its end, and what its submissions carry, over restarts.
-//
-//quern:sequential
 func TestSchedulesOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

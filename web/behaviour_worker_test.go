@@ -121,6 +121,7 @@ func TestBehaviour013RunAtThatPassedWhileDown(t *testing.T) {
 	}
 }
 
+//quern:overlapping
 func TestBehaviour014EqualRunAtInOrderOfInsertion(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -210,7 +211,6 @@ func TestBehaviour018TailPutsTheFailedBehind(t *testing.T) {
 	}
 }
 
-//quern:sequential
 func TestBehaviour019ABurstOfExpiriesLeavesSlotsToFreshWork(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -527,7 +527,6 @@ func TestBehaviour101CountsAreExact(t *testing.T) {
 	check("restarted")
 }
 
-//quern:sequential
 func TestBehaviour122CancelOfManyChunks(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -87,6 +87,8 @@ func (l leaving) Err() error {
 
 // On fresh servers under load, whose clients have a connection for each call and close it behind the answer, no limit is exceeded and no
 // chunk is handed out twice.
+//
+//quern:overlapping
 func TestFreshServers(t *testing.T) {
 	t.Parallel()
 	servers := 300

@@ -7,4 +7,6 @@
 // handlers that scan and write JSON by hand with package wire; the others are plain functions from
 // an input struct to an output struct, which huma decodes, checks and documents. Both kinds appear
 // in the OpenAPI document, which is generated from the code and kept in testdata/openapi.json.
+//
+//quern:tests mixed
 package web

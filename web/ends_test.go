@@ -52,6 +52,8 @@ func (s *scene) endsOf(query, last string) (next func() (name, id, data string),
 }
 
 // The stream tells each end once, goes on behind the last id, begins with all or with now, and says what retention has removed.
+//
+//quern:overlapping
 func TestEndsAreStreamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -99,6 +101,8 @@ func TestEndsAreStreamed(t *testing.T) {
 }
 
 // The streams of a queue end with a problem when it is deleted.
+//
+//quern:overlapping
 func TestEndsOfADeletedQueue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -88,6 +88,8 @@ func until[T any](s *subscription, name string, wanted func(T) bool) (T, event) 
 }
 
 // A subscriber first gets what was, then each second what is; what happens shows in the frames, with the settings of values.
+//
+//quern:overlapping
 func TestEventsTellWhatHappens(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -113,6 +115,8 @@ func TestEventsTellWhatHappens(t *testing.T) {
 }
 
 // Who comes back with the id of its last event gets the points after it and no others; an id of another run is as good as none.
+//
+//quern:overlapping
 func TestEventsResume(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -139,6 +143,8 @@ func TestEventsResume(t *testing.T) {
 }
 
 // All subscribers are sent the same bytes, and the one that is too slow is told so and gets the newest.
+//
+//quern:overlapping
 func TestEventsAreShared(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
@@ -169,6 +175,8 @@ func TestEventsAreShared(t *testing.T) {
 
 // One stream follows several queues: each event names its queue, a queue that is missing or deleted is closed, and the others continue. It
 // ends with the last.
+//
+//quern:overlapping
 func TestEventsOfSeveralQueues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -217,6 +225,8 @@ func TestEventsOfSeveralQueues(t *testing.T) {
 }
 
 // The stream of several queues begins again whatever the last event was: an id is a place in the stream of one queue.
+//
+//quern:overlapping
 func TestEventsOfSeveralQueuesResume(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -293,8 +303,6 @@ func TestSeries(t *testing.T) {
 }
 
 // Of many values a frame names the first and sums the others, however many there are.
-//
-//quern:sequential
 func TestFrameOfManyValues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -132,6 +132,8 @@ func TestFairExpiries(t *testing.T) {
 }
 
 // 13. However many ask at once, nothing is given twice, and all have their shares.
+//
+//quern:overlapping
 func TestFairCrowd(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -106,8 +106,6 @@ func TestFairWeightChanges(t *testing.T) {
 }
 
 // 6. Who was idle for an hour has earned nothing: from the next reservation on both alternate.
-//
-//quern:sequential
 func TestFairIdlenessEarnsNothing(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -130,8 +128,6 @@ func TestFairIdlenessEarnsNothing(t *testing.T) {
 }
 
 // 7. Who keeps a single chunk queued, and the next one when that is taken, gets its share, no more.
-//
-//quern:sequential
 func TestFairOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -178,8 +174,6 @@ func TestFairFailedSubmission(t *testing.T) {
 }
 
 // 9. Who was at its limit for long is neither starved nor paid back by it.
-//
-//quern:sequential
 func TestFairAtTheLimit(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

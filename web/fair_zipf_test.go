@@ -25,6 +25,8 @@ type served struct {
 // of received/ideal is at least 0.999. Whole chunks cost something of that index: of those who should have 1.5 some have 1 and some
 // 2, so it is taken over the tenants that should have at least 16 by then. `quern-bench fair` does the same with 10^4 tenants and
 // 10^6 chunks, without HTTP.
+//
+//quern:overlapping
 func TestFairZipf(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

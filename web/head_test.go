@@ -9,8 +9,6 @@ import (
 )
 
 // HEAD answers wherever GET does, with the same status and headers and no body. A stream has no HEAD: it would not end, or attach a consumer.
-//
-//quern:sequential
 func TestHeadIsGetWithoutBody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

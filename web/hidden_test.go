@@ -182,8 +182,6 @@ func (h *hiding) same(op string, p pair, request func(string) call) {
 
 // What a token may not see answers exactly as what does not exist, in every operation and wherever it is named: by the path, the query or
 // the body, for tokens that are bound to a value, to a queue and to both.
-//
-//quern:sequential
 func TestWhatIsHiddenIsNotThere(t *testing.T) {
 	t.Parallel()
 	value := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}

@@ -54,8 +54,6 @@ func inUse() uint64 {
 
 // Consumers that wait cost so little that 10,000 of them stay under 250 MiB. What is left is net/http's: two stacks and
 // three buffers per connection.
-//
-//quern:sequential
 func TestIdleWaitersAreCheap(t *testing.T) {
 	const n, most = 1000, 250 << 20 / 10_000
 	if raceDetector {

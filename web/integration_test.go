@@ -149,6 +149,8 @@ func TestTokens(t *testing.T) {
 }
 
 // Of many inserts with one key at the same time, one makes the submission and all tell the same id.
+//
+//quern:overlapping
 func TestConcurrentReplays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -1,3 +1,4 @@
+//quern:overlapping
 package web
 
 import (

@@ -106,8 +106,6 @@ func boundedByLimits() map[string]bounded {
 
 // Every operation whose answer has a list either ends it when it has enough bytes, or its limits say how long it can become. A new one has
 // to be entered here.
-//
-//quern:sequential
 func TestEveryListIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	limits := boundedByLimits()
@@ -237,8 +235,6 @@ func (b *bounded) fill(v reflect.Value, depth int) {
 
 // Lists that are kept whole come page by page when they have more bytes than an answer may, each item once and in order, also when the item
 // that a page ended with is gone.
-//
-//quern:sequential
 func TestListsThatAreKeptWholeHavePages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -287,6 +287,8 @@ func newUserSubmission(i int64) queue.NewSubmission {
 
 // However many values a key has, metrics show a bounded number of them, nothing is lost in the sums, and keys that were
 // not asked for are not shown.
+//
+//quern:overlapping
 func TestMetricsOfManyValues(t *testing.T) {
 	t.Parallel()
 	const values = 10_000

@@ -15,8 +15,6 @@ import (
 
 // A plugin is no way around what a token is bound to: it is shown the tenant's own candidates only, however high it would score another's,
 // and by no question. What a plugin is and does is not for tenants to see.
-//
-//quern:sequential
 func TestTenantsReachNothingThroughAPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -134,8 +134,6 @@ func (n *neighbours) state(admin string) string {
 
 // A tenant's token neither sees nor changes what another tenant of the same queue has, by any operation: each is refused, or answers with
 // nothing of the other's, and the other's state stays as it was.
-//
-//quern:sequential
 func TestTenantsSeeNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)
@@ -157,8 +155,6 @@ func TestTenantsSeeNothingOfOthers(t *testing.T) {
 
 // An operation that does not say how it keeps to a restriction is refused to every token that has one; one that does not say it for a
 // value is refused to those that are bound to one.
-//
-//quern:sequential
 func TestWhatIsNotNarrowedIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

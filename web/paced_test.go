@@ -33,6 +33,8 @@ func idleBody(t *testing.T, address, path, media string, size int) net.Conn {
 }
 
 // Uploads that are announced and do not come keep no large insert out.
+//
+//quern:overlapping
 func TestIdleUploadsBlockNoInserts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -50,6 +52,8 @@ func TestIdleUploadsBlockNoInserts(t *testing.T) {
 }
 
 // A large body that does not go on ends its request, and what it held is free again.
+//
+//quern:overlapping
 func TestIdleBodiesAreCut(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) { s.clock.patience.pause = 50 * time.Millisecond })
@@ -175,8 +179,6 @@ func (f *fixture) beginHTTP2(path string) io.Reader {
 
 // The reader of a long answer gets all of it if it takes more than the least rate, however long that takes, and is cut if it takes less.
 // The server's clock is the reader's: it goes on by the time that the reader needs for each piece.
-//
-//quern:sequential
 func TestSlowReadersAreCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -221,6 +223,8 @@ func TestSlowReadersAreCut(t *testing.T) {
 }
 
 // A reader that takes nothing at all holds a long answer no longer than an ordinary one.
+//
+//quern:overlapping
 func TestIdleReadersAreCut(t *testing.T) {
 	t.Parallel()
 	f, clock := newFixtureAhead(t)
@@ -236,6 +240,8 @@ func TestIdleReadersAreCut(t *testing.T) {
 }
 
 // A long answer ends with the token, the secret or the session that asked for it: what was sent before is all that goes out.
+//
+//quern:overlapping
 func TestLongAnswersEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

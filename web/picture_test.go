@@ -44,8 +44,6 @@ var pictureScene = []struct {
 const chunksOfPicture = 7
 
 // The pictures of the blocks show what a server hands out.
-//
-//quern:sequential
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	for _, p := range pictured {

@@ -34,8 +34,6 @@ func (s *pluginScene) fault() {
 
 // Three faults within a minute open the breaker, and not before: the next reserve does not call the plugin, and explain gives the
 // reason and until when.
-//
-//quern:sequential
 func TestPluginBehaviour12ThreeFaultsOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	s, _ := moodyScene(t, 100)

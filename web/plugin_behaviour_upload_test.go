@@ -123,6 +123,8 @@ func TestPluginBehaviour05LocalsBomb(t *testing.T) {
 
 // A module that compiles in cubic time is refused by the estimate of what compiling it costs. Where a server is told to let it through, the
 // compiling child is killed at its limit of processor time, with the same answer. Chunks are handed out all the while.
+//
+//quern:overlapping
 func TestPluginBehaviour06CompileBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

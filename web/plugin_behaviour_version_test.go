@@ -20,6 +20,8 @@ import (
 
 // While consumers reserve through a plugin, versions are activated and rolled back: no request fails, and each answer is in the order of the
 // one version or of the other.
+//
+//quern:overlapping
 func TestPluginBehaviour21SwitchingUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

@@ -13,6 +13,8 @@ import (
 
 // A dry run against the candidates that a queue has at the moment says what would be taken and what that changes, against the order
 // without the plugin and against the active version; it takes nothing.
+//
+//quern:overlapping
 func TestDryRunOnLiveCandidates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -98,6 +98,8 @@ func TestPluginBehaviour16InfiniteAndEqualScores(t *testing.T) {
 }
 
 // Behaviour 18: whatever the scores, a limit around the plugin holds at every moment.
+//
+//quern:overlapping
 func TestPluginBehaviour18LimitAroundAPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -153,8 +155,6 @@ func (f *fixture) rising(n int) {
 }
 
 // Behaviour 19: a plugin that always wants the newest lets the oldest wait for 15 others at most, in one call and over many.
-//
-//quern:sequential
 func TestPluginBehaviour19ExploreBoundsStarvation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -181,8 +181,6 @@ func TestPluginBehaviour19ExploreBoundsStarvation(t *testing.T) {
 }
 
 // Behaviour 20: within a call no candidate comes more than 255 places later than without the plugin.
-//
-//quern:sequential
 func TestPluginBehaviour20WindowBoundsDisplacement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -223,6 +221,8 @@ func TestPluginBehaviour26FormulaOrdersLikeThePlugin(t *testing.T) {
 }
 
 // Behaviour 24: while a plugin keeps every core in guest code, some 20 ms per batch, the server still answers health checks.
+//
+//quern:overlapping
 func TestPluginBehaviour24ServerAnswersWhileGuestsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -15,8 +15,6 @@ import (
 // A preview and an explanation of what a plugin or a formula scores foresee, for each context, what a reserve with it
 // then takes: in several windows, beside limits and other branches, spread over candidates. The plugin's statistics,
 // and what it is charged, are as before.
-//
-//quern:sequential
 func TestPreviewAsksThePlugin(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

@@ -161,6 +161,8 @@ func TestPluginUploadForm(t *testing.T) {
 }
 
 // Every hostile module is answered over HTTP with what is wrong with it, while the server hands out chunks; nothing of it is kept.
+//
+//quern:overlapping
 func TestHostilePluginsOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -204,6 +206,8 @@ func TestHostilePluginsOverHTTP(t *testing.T) {
 
 // A plugin that never ends costs its own branch only: the same call hands out chunks by the fallback, three times, and then it is not
 // asked any more.
+//
+//quern:overlapping
 func TestPluginBehaviour10EndlessPluginFallsBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

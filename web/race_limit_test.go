@@ -14,6 +14,8 @@ import (
 // A thousand consumers fight for values of which two chunks at a time may be in flight. No value ever has more: neither by what
 // consumers certainly hold, from the answer of the reserve until they send the complete, nor by what the server says at any moment.
 // And every chunk is done, once.
+//
+//quern:overlapping
 func TestLimitRace(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

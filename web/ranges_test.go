@@ -12,8 +12,6 @@ import (
 
 // Every number of queue settings, submissions and schedules that is outside of its documented range is refused with the field, what is
 // allowed there as docs/LIFECYCLE.md has it, and nothing about the type that the server keeps it in.
-//
-//quern:sequential
 func TestRefusedNumbersNameTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -125,8 +125,6 @@ func TestRecipeDedicatedPools(t *testing.T) {
 
 // Newest first without starvation: while more comes than is done, NewestFirst never comes to what is old. Fair shares between the
 // hours of insertion finish it, and serve what is new within a few rounds; so does a part of the consumers that takes OldestFirst.
-//
-//quern:sequential
 func TestRecipeNewestFirst(t *testing.T) {
 	t.Parallel()
 	hourly, oldest := recipe(t, `Fair("hour", NewestFirst)`), recipe(t, `OldestFirst`)

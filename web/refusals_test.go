@@ -41,8 +41,6 @@ func reasonOf(t testing.TB, e *api.AuditEntry) (reason struct {
 
 // Every operation that leaves an entry in the audit log when it goes well leaves one when the token lacks its scope: who, from where, what, the
 // request and why, once. What is no act, of those that change nothing for others and those of producers and consumers, leaves none.
-//
-//quern:sequential
 func TestEveryRefusedActIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -149,8 +147,6 @@ func TestActsBeyondTheTokenAreInTheAuditLog(t *testing.T) {
 }
 
 // However often a token is refused at once, the entries are few.
-//
-//quern:sequential
 func TestRefusedActsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

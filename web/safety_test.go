@@ -480,6 +480,8 @@ func TestMetrics(t *testing.T) {
 }
 
 // Headers are bounded.
+//
+//quern:overlapping
 func TestHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	address := serve(t, bareServer(t))
@@ -499,6 +501,8 @@ func TestHeadersAreBounded(t *testing.T) {
 }
 
 // A body that does not come in time is given up with 408, whatever the operation.
+//
+//quern:overlapping
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
@@ -530,6 +534,8 @@ func TestSlowBodies(t *testing.T) {
 }
 
 // A connection whose headers do not come in time, or that stays open without a request, is closed: it takes nothing from other clients.
+//
+//quern:overlapping
 func TestSlowConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

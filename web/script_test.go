@@ -14,6 +14,8 @@ import (
 // A script is a conversation: lines with ">" are what is sent, lines with "<" what came back. Ids and tokens are named
 // in the order in which they appear (ID1, TOKEN1) and may be used in what is sent as $ID1 and $TOKEN1; times and sizes
 // are blotted out. go test ./web -run Scripts -rewrite rewrites the answers.
+//
+//quern:overlapping
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")
@@ -62,8 +64,6 @@ func inACluster(script string) string {
 }
 
 // Every operation is spoken to by some script.
-//
-//quern:sequential
 func TestEveryOperationHasAScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")

@@ -65,6 +65,8 @@ func TestSessionsAreOver(t *testing.T) {
 }
 
 // Who looks at a stream is there: the session goes on for as long as the stream is open, and its end is the end of the stream.
+//
+//quern:overlapping
 func TestOpenStreamKeepsSession(t *testing.T) {
 	t.Parallel()
 	f := newClocked(t)

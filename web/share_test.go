@@ -202,6 +202,8 @@ func TestOneTokenCannotTakeAllViews(t *testing.T) {
 }
 
 // Large bodies of one token that are being sent leave room for those of others, and give theirs back when they end.
+//
+//quern:overlapping
 func TestOneTokenCannotTakeAllBodies(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Bodies: 6 << 20})
@@ -242,6 +244,8 @@ func (f *fixture) eventually(what string, so func() bool) {
 
 // One token cannot take all sessions: another logs in beside it, and it does again when one of its own has ended. A login counts as a request
 // of the token that it is made with.
+//
+//quern:overlapping
 func TestOneTokenCannotTakeAllSessions(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{AtOnce: 1})
@@ -303,8 +307,6 @@ func TestOneTokenCannotTakeAllRules(t *testing.T) {
 }
 
 // One token cannot have all bulk operations that a queue runs; another starts one beside it, and it does again when one of its own has ended.
-//
-//quern:sequential
 func TestOneTokenCannotTakeAllBulkOperations(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Bulks: 2})
@@ -324,6 +326,8 @@ func TestOneTokenCannotTakeAllBulkOperations(t *testing.T) {
 }
 
 // One token cannot open all event streams; others look beside it, and one that is closed makes room.
+//
+//quern:overlapping
 func TestOneTokenCannotTakeAllEventStreams(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{})

@@ -12,8 +12,6 @@ import (
 )
 
 // A list whose filter means one of very many submissions answers with a page that is empty and has a next one. The Go client goes on from it.
-//
-//quern:sequential
 func TestEmptyPageWithANextOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -50,8 +48,6 @@ func TestEmptyPageWithANextOne(t *testing.T) {
 }
 
 // A list of dead letters, too, looks at a part of them for one page, and page after page it has all that its filter means.
-//
-//quern:sequential
 func TestListOfDeadLettersLooksAtAPart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -95,6 +95,8 @@ func answersTo(t *testing.T, begins string) (answers []string) {
 }
 
 // While a list is walked its queue changes: what was there before and does not change is listed, once.
+//
+//quern:overlapping
 func TestListUnderChange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

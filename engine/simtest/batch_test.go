@@ -89,6 +89,8 @@ func failBatch(t *testing.T, kind fault) {
 }
 
 // TestNextBatchFailsToo: the batch that was filled while the failing append was on its way fails with it.
+//
+//quern:overlapping
 func TestNextBatchFailsToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,6 +127,8 @@ func TestNextBatchFailsToo(t *testing.T) {
 
 // TestLateWhileFailing: what happens to a waiting chunk between a late completion and the failure of its commit is not lost:
 // the chunk is offered when its time has come.
+//
+//quern:overlapping
 func TestLateWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,6 +166,8 @@ func TestLateWhileFailing(t *testing.T) {
 
 // TestExpiryWhileCommitting: a completion that comes while the end of its reservation is on its way to the disk wins, unless
 // that end is the chunk's last.
+//
+//quern:overlapping
 func TestExpiryWhileCommitting(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -212,6 +218,8 @@ func TestExpiryWhileCommitting(t *testing.T) {
 
 // TestFailedReload: when even the reload fails, every call is refused until the process starts again, and then all that
 // was acknowledged is there.
+//
+//quern:overlapping
 func TestFailedReload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

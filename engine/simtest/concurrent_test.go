@@ -48,6 +48,8 @@ func (c *crowd) note(client int, d deed, call int64, outcome queue.Outcome) {
 
 // TestCrowd: no chunk is held twice at once, each is completed once, limits hold, and the histories of the chunks are
 // linearizable, while inserts, checkpoints, ticks and readers go on beside.
+//
+//quern:overlapping
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const consumers, submissions, chunks, limit = 8, 40, 20, 3

@@ -119,6 +119,8 @@ func TestCompletionAfterALoss(t *testing.T) {
 }
 
 // While a loss is on its way to the disk, a completion still comes first, and then nothing is lost; an extend comes too late.
+//
+//quern:overlapping
 func TestCompletionOvertakesALoss(t *testing.T) {
 	t.Parallel()
 	at := new(stop)
@@ -189,6 +191,8 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 }
 
 // Consumer slots halve every ten seconds, and go at once with reservations that end by themselves.
+//
+//quern:overlapping
 func TestLiveSlots(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -18,5 +18,5 @@
 // QUERN_SIM_SEEDS=N plays N new seeds instead of the usual ones, QUERN_SIM_SEEDS=1-N the first N. Those in which most happened
 // that is rare are played by name (nasty_test.go; rare_test.go says how they were found).
 //
-//quern:tests simulated
+//quern:tests mixed
 package simtest

@@ -193,6 +193,8 @@ func playEnd(t *testing.T, b *box, r *rand.Rand, n int, open, ended map[queue.Su
 }
 
 // A follower at the end is woken by the commit that ends a submission, and by the end of the shard, which it is told.
+//
+//quern:overlapping
 func TestFollowerIsWoken(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

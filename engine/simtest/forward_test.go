@@ -172,6 +172,8 @@ func (p *post) contents(t *testing.T) {
 }
 
 // What is on its way keeps its submission, and with it the content, in the history, however short the retention.
+//
+//quern:overlapping
 func TestRetentionWaitsForDelivery(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)

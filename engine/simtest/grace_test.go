@@ -200,6 +200,8 @@ func TestLimitsHoldAcrossCrashes(t *testing.T) {
 }
 
 // The grace as a caller sees it: what is kept back, what a reserve is told, and what ends it.
+//
+//quern:overlapping
 func TestRestartGrace(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()

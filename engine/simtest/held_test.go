@@ -142,6 +142,8 @@ func TestChunkIsTakenBack(t *testing.T) {
 
 // A consumer that completes a chunk while the act of taking it back is on its way to the disk comes first: its work counts, once, and the
 // operator is told that there was nothing left to take back.
+//
+//quern:overlapping
 func TestConsumerComesBeforeTakingBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

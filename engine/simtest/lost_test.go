@@ -10,6 +10,8 @@ import (
 )
 
 // A consumer gives a chunk back, or extends it, while its completion is on its way to the disk. Who is told that it is lost finds it done.
+//
+//quern:overlapping
 func TestLostIsDone(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(b *box, token queue.Token) ([]queue.Result, error){

@@ -9,6 +9,8 @@ import (
 
 // TestOutputIsTheWinners: when a late completion and the present holder's race, the output that is kept is that of the one
 // that was accepted.
+//
+//quern:overlapping
 func TestOutputIsTheWinners(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

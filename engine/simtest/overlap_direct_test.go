@@ -116,6 +116,8 @@ func (o *overlap) completeLater(held queue.Token, output []byte) *later {
 }
 
 // A completion that is repeated while the first one is on its way to the disk is answered when it is there, however far it got.
+//
+//quern:overlapping
 func TestAlreadyWaits(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -177,6 +179,8 @@ func TestFailedCheckpoint(t *testing.T) {
 }
 
 // An insert whose content is being written when the shard reloads is refused, and what is inserted next has content of its own.
+//
+//quern:overlapping
 func TestReloadWhileContentIsWritten(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		o.freely(func() {
@@ -252,6 +256,8 @@ func TestFoldWhileLettersGo(t *testing.T) {
 }
 
 // No one is told that a chunk is gone before what ends it is on the disk; and when that fails, the chunk is not gone.
+//
+//quern:overlapping
 func TestGoneWaits(t *testing.T) {
 	calls := map[string]func(s *shard.Shard, held queue.Token) ([]queue.Result, error){
 		"extend": func(s *shard.Shard, held queue.Token) ([]queue.Result, error) {

@@ -46,6 +46,8 @@ type overlap struct {
 }
 
 // TestOverlaps plays seeds of the concurrent simulation.
+//
+//quern:overlapping
 func TestOverlaps(t *testing.T) {
 	n := uint64(60)
 	if testing.Short() {
@@ -63,6 +65,8 @@ func TestOverlaps(t *testing.T) {
 const overlapSteps = 160
 
 // TestOverlapsRepeat: the same seed gives the same history, or a failure could not be played again.
+//
+//quern:overlapping
 func TestOverlapsRepeat(t *testing.T) {
 	t.Parallel()
 	if raceDetector {

@@ -264,6 +264,8 @@ func TestSetRatesHold(t *testing.T) {
 }
 
 // A rate that is set faster serves those who wait at once, and why names it.
+//
+//quern:overlapping
 func TestFasterRateServesThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -296,6 +298,8 @@ func TestFasterRateServesThoseWhoWait(t *testing.T) {
 }
 
 // A call that waits is served at the moment at which the rate lets it be.
+//
+//quern:overlapping
 func TestRateServesThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

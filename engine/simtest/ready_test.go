@@ -9,6 +9,8 @@ import (
 
 // A reservation says since when its chunk waited for this attempt: the insert, its run_at, the end of the back-off, or that of the attempt
 // before where there was none.
+//
+//quern:overlapping
 func TestReservationsSayHowLongTheyWaited(t *testing.T) {
 	t.Parallel()
 	s := relaxed()

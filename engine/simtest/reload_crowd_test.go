@@ -20,6 +20,8 @@ type crowdBooks struct {
 
 // TestReloadsLeaveACrowdItsChunks: 20 clients reserve, extend and complete while appends end unknown and the shard reloads. No chunk is with
 // two of them, what a client holds it can extend and complete, and all work gets done once.
+//
+//quern:overlapping
 func TestReloadsLeaveACrowdItsChunks(t *testing.T) {
 	t.Parallel()
 	const clients, chunks = 20, 1500

@@ -32,6 +32,8 @@ func failCommit(t *testing.T, b *box, f *faults) {
 
 // A failed commit makes no one lose what he holds: tokens, deadlines and consumers are as before, hard limits go on counting it, and
 // no one else gets the chunk.
+//
+//quern:overlapping
 func TestReloadKeepsReservations(t *testing.T) {
 	t.Parallel()
 	b, f := faultyBox(t, relaxed())
@@ -77,6 +79,8 @@ func TestReloadKeepsReservations(t *testing.T) {
 }
 
 // What the journal turns out to hold after a commit of unknown outcome ends the reservations that it is about, and no other.
+//
+//quern:overlapping
 func TestReloadEndsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(b *box, held []queue.Reservation) error{
@@ -132,6 +136,8 @@ func TestReloadEndsWhatWasWritten(t *testing.T) {
 }
 
 // Who waits for the end of a submission learns of it although a commit failed meanwhile: also when it is that commit that ended it.
+//
+//quern:overlapping
 func TestReloadKeepsWaitersForTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []fault{unknownLost, unknownWritten} {
@@ -200,6 +206,8 @@ func TestDegradedAfterFailedCommits(t *testing.T) {
 
 // A consumer gives a chunk back with a delay, and takes it up again with the same token when the delay is over. A reload keeps that
 // reservation: what was written is that it was given back before.
+//
+//quern:overlapping
 func TestReloadKeepsWhatWasTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	b, f := faultyBox(t, relaxed())

@@ -14,6 +14,8 @@ import (
 
 // TestReloadsInACrowd: producers and consumers work while appends fail now and then. Whatever was acknowledged is there at
 // the end, byte for byte, after a restart too; whatever was not acknowledged is there whole or not at all.
+//
+//quern:overlapping
 func TestReloadsInACrowd(t *testing.T) {
 	t.Parallel()
 	f := &faults{spare: true}
@@ -186,6 +188,8 @@ func (c *ledger) audit(t *testing.T) {
 }
 
 // A batch that landed although its commit failed counts in the totals, as what it did is there; one that did not land counts in none.
+//
+//quern:overlapping
 func TestReloadCountsWhatLanded(t *testing.T) {
 	t.Parallel()
 	b, f := faultyBox(t, relaxed())

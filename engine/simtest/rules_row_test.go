@@ -144,6 +144,8 @@ func (l *stopLog) Append(ctx context.Context, expect journal.Position, batch []b
 }
 
 // An operator gives a rule more time a moment before it would end: while that is on its way to the disk, the worker does not end it.
+//
+//quern:overlapping
 func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	t.Parallel()
 	at := new(stop)

@@ -9,6 +9,8 @@ import (
 
 // A commit fails while a window is being scored, and the state is made again: the candidates are asked for again, and nothing is
 // taken of submissions that only the old state knows.
+//
+//quern:overlapping
 func TestScoredAcrossReload(t *testing.T) {
 	t.Parallel()
 	f := new(faults)

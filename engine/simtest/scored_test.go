@@ -304,6 +304,8 @@ func TestScoredColumns(t *testing.T) {
 }
 
 // Of many reserves that wait for the same scorer sixteen are told at once that there is something; the others ask again by themselves.
+//
+//quern:overlapping
 func TestScoredWaitOfMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -334,6 +336,8 @@ func TestScoredWaitOfMany(t *testing.T) {
 }
 
 // A waiting reserve gets work that comes, and work that its scorer wants only after a while.
+//
+//quern:overlapping
 func TestScoredWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -375,6 +379,8 @@ func TestScoredWait(t *testing.T) {
 }
 
 // Many reserve by scores and without at once, under a limit: no chunk goes twice, none is lost, the limit holds.
+//
+//quern:overlapping
 func TestScoredCrowd(t *testing.T) {
 	t.Parallel()
 	b := openScored(t, byRank(func(rank int64) float64 { return float64(rank % 3) }))

@@ -23,6 +23,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands of testdata/s
 // "----", and what the commands print. The commands are in script_commands_test.go. Submissions are called s1, s2, ... in the order of
 // their inserts and reservations t1, t2, ...; a time is how long after the start of the script it is. To add a block, write its commands
 // and "----", then run: go test ./engine/simtest -run TestScripts -rewrite
+//
+//quern:overlapping
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/scripts/*.txt")

@@ -263,6 +263,8 @@ func TestUniqueAgainstModel(t *testing.T) {
 }
 
 // Of inserts with one key that come at the same time exactly one holds it at every moment, and none that was handed out is replaced.
+//
+//quern:overlapping
 func TestUniqueAtOnce(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -34,6 +34,8 @@ func (h *heard) take(list []journal.Set, all bool) {
 
 // What is set for values holds from its answer on: after a failed commit, after a kill, and after the rows are all that is left of it. An
 // answer of unknown outcome holds or not, as the journal has it. The shard's owner is told the same.
+//
+//quern:overlapping
 func TestValuesOutliveAReload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,6 +105,8 @@ func TestValuesOutliveAReload(t *testing.T) {
 }
 
 // A change of the restart grace whose outcome is unknown, and that turns out to be written, cuts a grace short as any other does.
+//
+//quern:overlapping
 func TestReloadCutsGraceShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

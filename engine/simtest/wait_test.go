@@ -74,6 +74,8 @@ func waitEnd(ctx context.Context, b *box, id queue.SubmissionID) (queue.Submissi
 }
 
 // Who stops waiting for the end of a submission takes nothing from the others who wait for it.
+//
+//quern:overlapping
 func TestWaitsForAnEndAreApart(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
 		sub := mustInsert(t, b, prefixed(1))
@@ -113,6 +115,8 @@ func TestWaitsForAnEndAreApart(t *testing.T) {
 }
 
 // Everything that makes a chunk available serves who waits for it.
+//
+//quern:overlapping
 func TestWaiterIsServed(t *testing.T) {
 	t.Parallel()
 	withRetry := relaxed()
@@ -261,6 +265,8 @@ func TestOnlyThoseAreServedWhoCanBe(t *testing.T) {
 }
 
 // A wait ends after its time, with the reason, and holds nothing.
+//
+//quern:overlapping
 func TestWaitEnds(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
 		n := prefixed(1)
@@ -280,6 +286,8 @@ func TestWaitEnds(t *testing.T) {
 }
 
 // A consumer that goes away while it waits takes nothing with it; what it was handed at the last moment goes to the next.
+//
+//quern:overlapping
 func TestWaiterGoesAway(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
 		gone, next := await(t, b, "Random", 1), await(t, b, "Random", 1)
@@ -297,6 +305,8 @@ func TestWaiterGoesAway(t *testing.T) {
 }
 
 // The same when both happen at once: the chunk is with someone who was told so, or ready.
+//
+//quern:overlapping
 func TestWaiterGoesAwayWhileServed(t *testing.T) {
 	t.Parallel()
 	for round := range 50 {
@@ -322,6 +332,8 @@ func TestWaiterGoesAwayWhileServed(t *testing.T) {
 }
 
 // Closing answers everybody who waits.
+//
+//quern:overlapping
 func TestCloseEndsWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -337,6 +349,8 @@ func TestCloseEndsWaits(t *testing.T) {
 }
 
 // Who waits for work goes on waiting through a reload after a failed commit, and gets what the journal turns out to hold.
+//
+//quern:overlapping
 func TestReloadKeepsWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // kinds of tests, which internal/kind.sh knows.
-var kinds = []string{"pure", "processes", "simulated"}
+var kinds = []string{"pure", "mixed", "processes"}
 
 // What `make test` runs without the race detector has nothing that it could see: no goroutine, no channel, no lock, no atomic. Its tests
 // run in parallel, but start nothing and share nothing that changes.
@@ -51,43 +51,53 @@ func kindsOf(s source) (kinds []string) {
 	return kinds
 }
 
-const sequential = "//quern:sequential"
+// The lines that have a test run without the race detector, or under it, where the others of its package do not.
+const sequential, overlapping = "//quern:sequential", "//quern:overlapping"
 
-// A test that runs without the race detector alone starts no goroutine. Its name is that of no test that runs under it: names are how
+// A test that runs without the race detector alone starts no goroutine. Tests of the same name run in the same way: names are how
 // internal/kind.sh tells them apart.
 func TestSequentialTestsStartNothing(t *testing.T) {
 	t.Parallel()
-	kindOf, raced := map[string]string{}, map[string]string{}
+	kindOf := map[string]string{}
 	for _, s := range need(t, sources) {
 		for _, kind := range kindsOf(s) {
 			kindOf[s.pkg] = kind
 		}
 	}
+	type test struct {
+		at    string
+		raced bool
+	}
 	var findings []string
-	var marked []*ast.FuncDecl
+	others := map[[2]string]test{}
+	marked := map[bool]int{}
 	for _, s := range need(t, sources) {
+		kind := kindOf[s.pkg]
 		for _, f := range tests(s) {
-			switch {
-			case !isSequential(s.file, f) && kindOf[s.pkg] == "":
-				raced[f.Name.Name] = s.at(f)
-			case isSequential(s.file, f):
-				marked = append(marked, f)
+			alone, overlaps := hasLine(s.file, f, sequential), hasLine(s.file, f, overlapping)
+			if alone && kind != "" || overlaps && kind != "mixed" {
+				findings = append(findings, s.at(f)+": the line changes nothing in its package, which is of the kind "+strconv.Quote(kind))
+			}
+			if kind != "" && kind != "mixed" {
+				continue
+			}
+			this := test{s.at(f), kind == "" && !alone || overlaps}
+			if !this.raced {
 				findings = append(findings, checkStarts(s, f)...)
-				if kindOf[s.pkg] != "" {
-					findings = append(findings, fmt.Sprintf("%s: no test of its package runs under the race detector", s.at(f)))
-				}
+			}
+			if other, is := others[[2]string{kind, f.Name.Name}]; is && other.raced != this.raced {
+				findings = append(findings, fmt.Sprintf("%s: %s is also at %s, and only one of them has the line", this.at, f.Name.Name, other.at))
+			}
+			others[[2]string{kind, f.Name.Name}] = this
+			if alone || overlaps {
+				marked[this.raced]++
 			}
 		}
 	}
-	if len(marked) == 0 {
-		t.Fatal("no test has the line " + sequential)
+	if marked[false] == 0 || marked[true] == 0 {
+		t.Fatalf("no test has the line %s, or none has %s", sequential, overlapping)
 	}
-	for _, f := range marked {
-		if at := raced[f.Name.Name]; at != "" {
-			findings = append(findings, fmt.Sprintf("%s: %s has the name of a test with the line %s, and does not run", at, f.Name.Name, sequential))
-		}
-	}
-	report(t, findings, "take the line "+sequential+" away from the test, or give one of two tests another name")
+	report(t, findings, "take the line "+sequential+" away from the test, add "+overlapping+", or give one of two tests another name")
 }
 
 // tests are the tests of a file.
@@ -100,9 +110,9 @@ func tests(s source) (list []*ast.FuncDecl) {
 	return list
 }
 
-// isSequential says whether a test has the line that has it run without the race detector, or its file has it before the package clause.
-func isSequential(file *ast.File, f *ast.FuncDecl) bool {
-	is := func(c *ast.Comment) bool { return c.Text == sequential }
+// hasLine says whether a test has a line, or its file has it before the package clause.
+func hasLine(file *ast.File, f *ast.FuncDecl, line string) bool {
+	is := func(c *ast.Comment) bool { return c.Text == line }
 	return f.Doc != nil && slices.ContainsFunc(f.Doc.List, is) || slices.ContainsFunc(file.Comments, func(group *ast.CommentGroup) bool {
 		return group.Pos() < file.Package && slices.ContainsFunc(group.List, is)
 	})

@@ -10,5 +10,5 @@
 //
 // A failure prints the seed and the line that plays it again. QUERN_SIM_SEEDS=N plays N new seeds instead of the usual ones.
 //
-//quern:tests simulated
+//quern:tests mixed
 package nodes
