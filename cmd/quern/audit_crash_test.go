@@ -25,10 +25,10 @@ import (
 // lost, none for requests that changed nothing, and one for each that was refused; each entry begins with what the one before it left, and what stands is what the last
 // entry about it says.
 //
-// QUERN_CRASH_ROUNDS sets how often (default 12), QUERN_CRASH_SEED repeats a run's choices.
+// QUERN_CRASH_ROUNDS sets how often (default 6), QUERN_CRASH_SEED repeats a run's choices.
 func TestAuditKillNine(t *testing.T) {
 	t.Parallel()
-	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 12), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
+	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 6), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
 	if testing.Short() {
 		rounds = 4
 	}

@@ -18,7 +18,7 @@ import (
 // QUERN_CRASH_ROUNDS and QUERN_CRASH_SEED are as for TestKillNine; the rounds are a quarter here.
 func TestBehaviour080KillNineSchedules(t *testing.T) {
 	t.Parallel()
-	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 60)/4, envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
+	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 36)/4, envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
 	if testing.Short() {
 		rounds = 6
 	}

@@ -25,17 +25,17 @@ import (
 // noted everything before it was sent and after it was answered, finds that no acknowledged insert or completion is lost,
 // that no chunk is lost or held twice at once, that a repeated insert is one submission, and that a limit holds.
 //
-// QUERN_CRASH_ROUNDS sets how often (default 40; `make soak` sets more), QUERN_CRASH_SEED repeats a run's choices.
+// QUERN_CRASH_ROUNDS sets how often (default 20; `make soak` sets more), QUERN_CRASH_SEED repeats a run's choices.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
-	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 40), func(*oracle, string) {})
+	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 20), func(*oracle, string) {})
 }
 
 // The same holds when the server keeps snapshots, and loses its stores with every other kill.
 func TestKillNineLosesStores(t *testing.T) {
 	t.Parallel()
 	snapshots, lost := filepath.Join(t.TempDir(), "snapshots"), 0
-	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 20), func(o *oracle, dir string) {
+	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 10), func(o *oracle, dir string) {
 		if o.draw(2) == 0 {
 			return
 		}

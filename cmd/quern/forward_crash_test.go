@@ -20,13 +20,10 @@ import (
 // Chunks of the queue "work" fail for good while the server is killed with SIGKILL again and again; each goes on to the queue
 // "dead", and a bulk operation carries some of another queue there. In the end every chunk that failed has exactly one copy.
 //
-// QUERN_CRASH_ROUNDS sets how often (default 15), QUERN_CRASH_SEED repeats a run's choices.
+// QUERN_CRASH_ROUNDS sets how often (default 8), QUERN_CRASH_SEED repeats a run's choices.
 func TestForwardKillNine(t *testing.T) {
 	t.Parallel()
-	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 15), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
-	if testing.Short() {
-		rounds = 8
-	}
+	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 8), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
 	t.Logf("rounds %d, seed %d", rounds, seed)
 	f := &forwarder{t: t, rnd: rand.New(rand.NewPCG(seed, 2)), program: quernProgram(t), dir: t.TempDir(), sent: map[string]bool{}, failed: map[string]bool{}}
 	f.start()
