@@ -7,7 +7,7 @@ rounds=$1 seeds=$2
 run() { go test -count 1 "$@"; }
 
 run -timeout 1h -v -run TestBound ./engine/fair -args -fair.instances=10000
-QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestSimulation$|TestFaults$|TestOverlaps$|TestRandomIsUniform|TestLimitsHoldAcrossCrashes' ./engine/simtest
+QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestSimulation$|TestFaults$|TestOverlaps$|TestScheduleSimulation$|TestRandomIsUniform|TestLimitsHoldAcrossCrashes' ./engine/simtest
 QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestNodes$' ./engine/simtest/nodes
 run -timeout 24h -count 20 -run '^TestBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$' ./web -args -nodes 3
 QUERN_KEYS=1060000 run -timeout 2h -v -run 'TestKeysAreNotForgotten$' ./engine/simtest

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,41 +52,36 @@ type modelRun struct {
 // server is closed or crashes, also between the steps of a checkpoint and in the middle of an emission.
 func TestScheduleSimulation(t *testing.T) {
 	t.Parallel()
-	seeds, first := uint64(30), uint64(1)
+	n := uint64(15)
 	if testing.Short() {
-		seeds = 8
+		n = 8
 	}
-	if *oneSeed != 0 {
-		seeds, first = 1, *oneSeed
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			s := &scheduleSim{box: newBox(t, relaxed()), r: newRand(seed, 7), faults: new(faults), faulty: seed%2 == 1, model: map[string]*modelSchedule{}}
-			s.faults.spare = true
-			s.wrap, s.fatal = s.faults.wrap, s.faults.fatal
-			s.seeds.Store(seed << 32)
-			s.now = s.clock.now()
-			defer func() {
-				if problem := recover(); problem != nil {
-					f, ours := problem.(failure)
-					if !ours {
-						panic(problem)
-					}
-					t.Fatalf("seed %d: %s\n  %s", seed, f.text, &s.log)
+	first, last := seedsToPlay(t, n)
+	playSeeds(t, first, last, func(t *testing.T, seed uint64) {
+		s := &scheduleSim{box: newBox(t, relaxed()), r: newRand(seed, 7), faults: new(faults), faulty: seed%2 == 1, model: map[string]*modelSchedule{}}
+		s.faults.spare = true
+		s.wrap, s.fatal = s.faults.wrap, s.faults.fatal
+		s.seeds.Store(seed << 32)
+		s.now = s.clock.now()
+		defer func() {
+			if problem := recover(); problem != nil {
+				f, ours := problem.(failure)
+				if !ours {
+					panic(problem)
 				}
-			}()
-			s.open()
-			for step := range 120 {
-				s.log.add("%d at %s:", step, s.now.Std().Format(time.RFC3339))
-				s.step()
-				s.settle()
-				s.check()
+				t.Fatalf("seed %d: %s\n  %s", seed, f.text, &s.log)
 			}
-			s.restart(0)
+		}()
+		s.open()
+		for step := range 120 {
+			s.log.add("%d at %s:", step, s.now.Std().Format(time.RFC3339))
+			s.step()
+			s.settle()
 			s.check()
-		})
-	}
+		}
+		s.restart(0)
+		s.check()
+	})
 }
 
 func (s *scheduleSim) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
