@@ -26,9 +26,9 @@ DASHBOARD := web/dashboard
 TEST      := go test -vet=off -timeout 30m
 RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' GOGC=100 $(TEST) -race -gcflags=all=-dwarf=false
 MEMORY    := internal/in-memory.sh
-# The targets that `make test` runs, in two lanes: tests of the clients and of the dashboard wait for much of their time, so they run beside
-# Go's. Nothing waits for the slower one of a pair.
-STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-mixed,test-pure,test-processes+client-python,client-typescript,client-rust,client-openapi,client-objects,browser,test-nodes
+# The targets that `make test` runs, some at a time where they are joined with a +: those that take longest come first. What they need is
+# built and installed before them.
+STAGES    := format-check tools+client-tools browser+test-race+test-processes+test-overlap+test-mixed+client-python+test-nodes+test-sequential+test-pure+client-typescript+client-openapi+client-objects+client-rust+vet
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
