@@ -161,7 +161,7 @@ func (x *sharing) takeOf(turn *merge.TenantTurn, arm int, all [][]backlog.Head) 
 		next := x.turns[0]
 		request := x.request(x.plan, 1)
 		request.Turn = &machine.Turn{Tenant: &backlog.TenantTurn{Name: turn.Name, Arm: arm, Bound: next.Bound, Weight: next.Weight,
-			Likely: turn.Likely}}
+			Estimate: turn.Estimate}}
 		before := len(x.got)
 		x.takeFrom(next.Shard, 0, request)
 		x.hear(next.Shard)

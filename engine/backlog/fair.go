@@ -288,31 +288,11 @@ func (d *division) cost(estimate uint32) fair.Cost {
 	if !d.time {
 		return fair.Chunk
 	}
-	return fair.Time(time.Duration(estimate) * time.Millisecond)
+	return fair.Milliseconds(estimate)
 }
 
-// estimate is how long a chunk of the tenant is likely to be held, in milliseconds: as its
-// last ones were; as those of all, if none of it ended yet; a second, if none at all did.
-func (s *share) estimate(number uint32) uint32 {
-	pace := s.tenants[number].pace
-	if pace == 0 {
-		pace = s.pace
-	}
-	if pace == 0 {
-		pace = 1
-	}
-	return uint32(max(1, pace*1000))
-}
-
-// learn moves an average by an eighth towards the time that a chunk took, as TCP does with
-// round trips (RFC 6298).
-func learn(pace *float32, seconds float32) {
-	if *pace == 0 {
-		*pace = seconds
-		return
-	}
-	*pace += (seconds - *pace) / 8
-}
+// estimate is how long a chunk of the tenant is likely to be held, in milliseconds.
+func (s *share) estimate(number uint32) uint32 { return fair.Likely(s.tenants[number].pace, s.pace) }
 
 // Refund takes back what was charged for a chunk of the submission that was not worked on:
 // it was released, or never delivered. Put the chunk back before. A view that is gone, and
@@ -337,8 +317,8 @@ func (l *ledgers) Ended(s *Submission, c Charge, heldFor time.Duration) {
 		}
 		x.Correct(number, x.of.cost(c.Estimate), fair.Time(heldFor))
 		x.reportCost(number, fair.Time(heldFor)-x.of.cost(c.Estimate), max(heldFor, time.Millisecond))
-		learn(&x.tenants[number].pace, seconds)
-		learn(&x.pace, seconds)
+		x.tenants[number].pace.Learn(seconds)
+		x.pace.Learn(seconds)
 		x.Expect(number, x.of.cost(x.estimate(number)))
 	})
 }

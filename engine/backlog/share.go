@@ -53,7 +53,7 @@ type share struct {
 	idle     []uint32          // tenants that became empty, to be looked at when numbers are needed
 	next     int               // in idle
 	free     []uint32          // numbers without a tenant
-	pace     float32           // seconds that a chunk is held for, on average; 0: not known
+	pace     fair.Pace         // of its tenants
 	saved    int               // the depth of the lookahead under way that has a copy of the ledger; 0: none has
 }
 
@@ -62,10 +62,10 @@ type tenant struct {
 	// the number of the term or, where every submission is a tenant, the seq; none: of
 	// number 0 and free ones
 	value    uint32
-	pace     float32 // seconds that a chunk of it is held for, on average; 0: not known
-	offering uint8   // arms that offer something
-	gated    uint8   // arms that only hold something
-	idle     bool    // it is in share.idle
+	pace     fair.Pace
+	offering uint8 // arms that offer something
+	gated    uint8 // arms that only hold something
+	idle     bool  // it is in share.idle
 }
 
 func (t *tenant) state() state {

@@ -190,11 +190,11 @@ func (s *share) headOf(number uint32, k int, rnd *rand.Rand) (h Head, ok bool) {
 // TenantTurn is a tenant's turn in one backlog, as the ledger of all backlogs decided. It names one alternative,
 // because a later one of a tenant only has its turn when no backlog has anything of an earlier one.
 type TenantTurn struct {
-	Name   TenantName
-	Arm    int           // the alternative of the Fair block
-	Bound  *Head         // of an ordered one: what comes first in the other backlogs
-	Weight uint64        // of Random: what this backlog was weighed with
-	Likely time.Duration // by time: how long the chunk is likely to be held
+	Name     TenantName
+	Arm      int    // the alternative of the Fair block
+	Bound    *Head  // of an ordered one: what comes first in the other backlogs
+	Weight   uint64 // of Random: what this backlog was weighed with
+	Estimate uint32 // by time: how long the chunk is likely to be held, in milliseconds
 }
 
 // TakeTenant is Take of what a tenant offers, as far as its turn goes. By Random it draws once, as TakeOnce does.
@@ -233,7 +233,7 @@ func (s *share) takeTurn(number uint32, turn *TenantTurn, rnd *rand.Rand, charge
 	draw uint32) {
 	s.save()
 	if *charge = (Charge{}); s.of.time {
-		charge.Estimate = uint32(max(1, turn.Likely.Milliseconds()))
+		charge.Estimate = turn.Estimate
 	}
 	if from, sub, draw = s.ask(number, turn.Arm, rnd, charge); sub != nil {
 		s.Charge(number, s.of.cost(charge.Estimate))

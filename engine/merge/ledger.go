@@ -1,8 +1,6 @@
 package merge
 
 import (
-	"time"
-
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
@@ -25,8 +23,8 @@ type Ledger struct {
 	tenants []tenant
 	numbers map[backlog.TenantName]uint32
 	free    []uint32
-	sweepAt int           // with so many tenants it looks for those that are gone
-	pace    time.Duration // how long a chunk is held, on average; 0: not known
+	sweepAt int       // with so many tenants it looks for those that are gone
+	pace    fair.Pace // of its tenants
 }
 
 // tenant is a tenant of all shards. The bits are shards.
@@ -35,7 +33,7 @@ type tenant struct {
 	offers uint32 // those in which it has something to take
 	gated  uint32 // those in which limits hold all of it back
 	known  bool   // the number is given
-	pace   time.Duration
+	pace   fair.Pace
 }
 
 // NewLedger is one of a branch, which has no tenants yet.
@@ -94,31 +92,12 @@ func (x *Ledger) note(news *backlog.TenantNews, bit uint32) {
 		x.Correct(number, max(0, -news.Settled), max(0, news.Settled))
 	}
 	if news.Ended > 0 {
-		held := news.Held / time.Duration(news.Ended)
-		learn(&t.pace, held)
-		learn(&x.pace, held)
-		x.Expect(number, fair.Time(x.likely(number)))
+		seconds := float32(news.Held.Seconds() / float64(news.Ended))
+		t.pace.Learn(seconds)
+		x.pace.Learn(seconds)
+		x.Expect(number, fair.Milliseconds(fair.Likely(t.pace, x.pace)))
 	}
 	x.agree(number)
-}
-
-// learn moves an average by an eighth towards the time that a chunk took, as a shard does.
-func learn(pace *time.Duration, held time.Duration) {
-	if *pace == 0 {
-		*pace = held
-		return
-	}
-	*pace += (held - *pace) / 8
-}
-
-// likely is how long the next chunk of a tenant is likely to be held: as its last ones, or those of all, or a second.
-func (x *Ledger) likely(number uint32) time.Duration {
-	for _, pace := range []time.Duration{x.tenants[number].pace, x.pace} {
-		if pace > 0 {
-			return max(pace, time.Millisecond)
-		}
-	}
-	return time.Second
 }
 
 // agree has the ledger agree with how a tenant stands in all shards.
@@ -169,9 +148,9 @@ func (x *Ledger) sweep() {
 
 // TenantTurn is a tenant's turn. It is charged before its chunk is taken, as what taking entails is to see it charged.
 type TenantTurn struct {
-	Name   backlog.TenantName
-	Likely time.Duration // how long its chunk is likely to be held
-	number uint32
+	Name     backlog.TenantName
+	Estimate uint32 // how long its chunk is likely to be held, in milliseconds
+	number   uint32
 }
 
 // Begin is the turn of the tenant that comes next; false: none competes.
@@ -180,7 +159,7 @@ func (x *Ledger) Begin() (turn TenantTurn, ok bool) {
 	if !ok {
 		return turn, false
 	}
-	turn = TenantTurn{x.tenants[number].name, x.likely(number), number}
+	turn = TenantTurn{x.tenants[number].name, fair.Likely(x.tenants[number].pace, x.pace), number}
 	x.Charge(number, x.cost(&turn))
 	return turn, true
 }
@@ -208,7 +187,7 @@ func (x *Ledger) cost(turn *TenantTurn) fair.Cost {
 	if !x.Time {
 		return fair.Chunk
 	}
-	return fair.Time(turn.Likely.Truncate(time.Millisecond))
+	return fair.Milliseconds(turn.Estimate)
 }
 
 // Each calls fn for the tenants that are not idle, of the `most` numbers from one on. more: there are others behind it.

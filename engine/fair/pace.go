@@ -1,0 +1,32 @@
+package fair
+
+import "time"
+
+// Pace is for how long chunks are held, on average, in seconds. 0: not known.
+type Pace float32
+
+// Learn moves the average by an eighth towards the time that a chunk took, as TCP does with
+// round trips (RFC 6298).
+func (p *Pace) Learn(seconds float32) {
+	if *p == 0 {
+		*p = Pace(seconds)
+		return
+	}
+	*p += (Pace(seconds) - *p) / 8
+}
+
+// Likely is how long a chunk of a tenant is likely to be held, in milliseconds: as its
+// last ones were; as those of all, if none of it ended yet; a second, if none at all did.
+func Likely(tenant, all Pace) uint32 {
+	pace := tenant
+	if pace == 0 {
+		pace = all
+	}
+	if pace == 0 {
+		pace = 1
+	}
+	return uint32(max(1, pace*1000))
+}
+
+// Milliseconds is the cost of holding a consumer for so long.
+func Milliseconds(n uint32) Cost { return Time(time.Duration(n) * time.Millisecond) }
