@@ -25,7 +25,7 @@ const (
 func (q *Queue) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 	list, err := q.shard.Inspect.Ledgers(ctx)
 	if s := q.many.Load(); s != nil && err == nil {
-		s.counts.overShards(list)
+		overShards(s, list)
 	}
 	return list, err
 }
@@ -34,7 +34,7 @@ func (q *Queue) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 func tenantsOf(ctx context.Context, q *Queue, id string, order LedgerOrder, only *queue.MetaValue, most int) (
 	list api.LedgerTenants, found bool, err error) {
 	if s := q.many.Load(); s != nil {
-		if list, found = s.counts.tenants(id, order, only, most); found {
+		if list, found = tenantsOverShards(s, id, order, only, most); found {
 			return list, true, nil
 		}
 	}

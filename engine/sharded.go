@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/together"
 )
 
 // Work is a queue as producers and workers use it: a Queue, or a Sharded.
@@ -57,7 +59,8 @@ type Sharded struct {
 	here    atomic.Pointer[shardsHere]   // nil: not all of them serve here
 	groups  *groups
 	heads   remembered
-	counts  *together
+	counts  *together.Counts
+	fair    fairShares // under the lock of counts
 	shares  sharePlans
 	kept    keptCounts
 
@@ -104,7 +107,7 @@ func rowName(queueName string, number int) string {
 // emptySharded is a Sharded that has no shards and no groups yet.
 func emptySharded(e *Engine, name string) *Sharded {
 	s := &Sharded{e: e, name: name, groups: newGroups()}
-	s.counts = &together{s: s, id: e.options.Seed()}
+	s.counts = together.New(e.options.Seed(), e.options.Now, func() []*shard.Shard { return shardsHereOf(s) })
 	for i := range s.rows {
 		s.rows[i] = rowName(name, i+1)
 	}
@@ -142,6 +145,7 @@ func (s *Sharded) shard(number int) (*Queue, error) {
 type shardsHere struct {
 	changes uint64 // of the engine's tables until then
 	queues  []*Queue
+	parts   []*shard.Shard
 	sources []source
 }
 
@@ -169,11 +173,31 @@ func (s *Sharded) shards() (all []*Queue, refused error) {
 		}
 		here.sources = append(here.sources, ownShard{all[i], i + 1})
 	}
+	here.parts = servedBy(all)
 	if here.queues = all; refused != nil {
 		here = nil
 	}
 	s.here.Store(here)
 	return all, refused
+}
+
+// shardsHereOf are the shards that serve, as shards has them.
+func shardsHereOf(s *Sharded) []*shard.Shard {
+	if here := allHere(s); here != nil {
+		return here.parts
+	}
+	all, _ := s.shards()
+	return servedBy(all)
+}
+
+func servedBy(list []*Queue) []*shard.Shard {
+	parts := make([]*shard.Shard, len(list))
+	for i, q := range list {
+		if q != nil {
+			parts[i] = q.shard
+		}
+	}
+	return parts
 }
 
 // one is a shard that serves, the first if that does.

@@ -28,7 +28,7 @@ type fairShare struct {
 	heard  [queue.MaxQueueShards]shard.Moment // when shards reported
 }
 
-// fairShares are those of a queue. Each is used under the lock of together.
+// fairShares are those of a queue. Each is used under the lock of Sharded.counts.
 type fairShares struct {
 	of   map[string]*fairShare // by the key of the branch
 	uses uint64
@@ -74,7 +74,7 @@ type sharing struct {
 // followFair takes by a Fair branch until there are enough chunks or no tenant has any.
 func (m *merging) followFair(b int) {
 	x := &sharing{merging: m, plan: m.plans[b], branch: &m.plans[b].Branches[0]}
-	x.share = m.of.counts.fair.share(m.of, x.branch)
+	x.share = m.of.fair.share(m.of, x.branch)
 	for i := range m.shards {
 		x.hear(i)
 	}
@@ -100,7 +100,7 @@ func (x *sharing) hear(i int) {
 		return
 	}
 	bit, at := uint32(1)<<(own.number-1), &x.share.heard[own.number-1]
-	if at.Lasts(own.q.shard, x.of.counts.now) {
+	if at.Lasts(own.q.shard, x.of.counts.Now()) {
 		return
 	}
 	news, fresh, now, err := shard.ShareTogether(x.ctx, own.q.shard, x.plan, x.share.id, x.share.silent&bit != 0)

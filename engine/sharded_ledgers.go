@@ -14,7 +14,7 @@ import (
 // what it gave itself, so the one of all shards takes its place in answers.
 
 // branchIn is the Fair branch with this ledger, and what the shards share out by it; nil: they share out nothing by it.
-// x.mu is held.
+// The lock of Sharded.counts is held.
 func (f *fairShares) branchIn(id string) (branch string, x *fairShare) {
 	for branch, x := range f.of {
 		if inspect.LedgerID(branch, 0) == id {
@@ -36,14 +36,14 @@ func (x *fairShare) ledger(branch string) api.Ledger {
 }
 
 // overShards puts the ledgers of all shards in the place of those of one shard.
-func (x *together) overShards(list []api.Ledger) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for i := range list {
-		if share := x.fair.of[list[i].Branch]; share != nil && list[i].Depth == 0 {
-			list[i] = share.ledger(list[i].Branch)
+func overShards(s *Sharded, list []api.Ledger) {
+	s.counts.Locked(func() {
+		for i := range list {
+			if share := s.fair.of[list[i].Branch]; share != nil && list[i].Depth == 0 {
+				list[i] = share.ledger(list[i].Branch)
+			}
 		}
-	}
+	})
 }
 
 // ledgerSlice is how many tenants are looked at in one hold of the lock, which reserves wait for.
@@ -52,20 +52,21 @@ const ledgerSlice = 4096
 // lone says that a tenant is not inside of others.
 func lone() []backlog.Tenant { return nil }
 
-// tenants lists the tenants of a ledger of all shards. found is false if there is none with this id.
-func (x *together) tenants(id string, order LedgerOrder, only *queue.MetaValue, most int) (list api.LedgerTenants, found bool) {
+// tenantsOverShards lists the tenants of a ledger of all shards. found is false if there is none with this id.
+func tenantsOverShards(s *Sharded, id string, order LedgerOrder, only *queue.MetaValue, most int) (
+	list api.LedgerTenants, found bool) {
 	listed := inspect.NewListed(order, only, most)
 	var of api.Ledger
 	whole := true
 	for at, more := 0, true; more && whole; at += ledgerSlice {
-		x.mu.Lock()
-		branch, share := x.fair.branchIn(id)
-		if found = share != nil; found {
-			of = share.ledger(branch)
-			more = share.Each(at, ledgerSlice, func(t *backlog.Tenant) { listed.Add(t, lone) })
-			whole = !more || at+ledgerSlice < inspect.MostMembers
-		}
-		x.mu.Unlock()
+		s.counts.Locked(func() {
+			branch, share := s.fair.branchIn(id)
+			if found = share != nil; found {
+				of = share.ledger(branch)
+				more = share.Each(at, ledgerSlice, func(t *backlog.Tenant) { listed.Add(t, lone) })
+				whole = !more || at+ledgerSlice < inspect.MostMembers
+			}
+		})
 		if !found {
 			return list, false
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/engine/together"
 )
 
 // merging is one reserve over several shards.
@@ -38,8 +39,8 @@ type merging struct {
 	mute  []bool           // a shard failed, or gave nothing although it was its turn
 	turns []merge.Turn
 
-	cross crossing   // what the shards count together for this call
-	grace queue.Time // until then a shard may not know all that consumers hold; 0: all do
+	cross together.Crossing // what the shards count together for this call
+	grace queue.Time        // until then a shard may not know all that consumers hold; 0: all do
 
 	pause time.Duration   // before the next try after one that got nothing of what there was
 	more  <-chan struct{} // ends the wait: the groups that the plan names may be in other shards
@@ -77,12 +78,12 @@ func (m *merging) take() {
 // counting calls fn, while the shards count together if the plan limits what several of them have. It does not if that is
 // impossible (m.err), or a shard may not know all that consumers hold (m.grace).
 func (m *merging) counting(fn func()) (did bool) {
-	if !m.cross.any() {
+	if !m.cross.Any() {
 		fn()
 		return true
 	}
 	var err error
-	m.grace, err = m.of.counts.during(m.ctx, &m.cross, m.compared(), func() { fn(); did = true })
+	m.grace, err = m.of.counts.During(m.ctx, &m.cross, m.compared(), func() { fn(); did = true })
 	if err != nil {
 		m.err = err
 	}
@@ -200,8 +201,8 @@ func (m *merging) absorbLooks(w *errands, err error) {
 func (m *merging) look(i int) {
 	var heads []backlog.Head
 	var err error
-	if own, is := m.shards[i].(ownShard); is && m.cross.counts() {
-		heads, err = m.of.counts.look(m.ctx, own, m.asked.Plan)
+	if own, is := m.shards[i].(ownShard); is && m.cross.Counts() {
+		heads, err = m.of.counts.Look(m.ctx, own.number-1, own.q.shard, m.asked.Plan)
 	} else {
 		heads, err = m.shards[i].heads(m.ctx, m.asked.Plan)
 	}
@@ -277,7 +278,7 @@ func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 	}
 	for i := range m.turns {
 		t, before := &m.turns[i], len(m.got)
-		if m.cross.draws && m.comesLater(b, t.Shard) {
+		if m.cross.Draws && m.comesLater(b, t.Shard) {
 			continue
 		}
 		request := m.request(m.plans[b], t.Most)
@@ -362,10 +363,10 @@ func (m *merging) takeFrom(i, branch int, request machine.Request) (got machine.
 // know has a shard know what the others have counted, and learns what it has, if the call counts so.
 func (m *merging) know(i int, plan *strategy.Plan) error {
 	own, is := m.shards[i].(ownShard)
-	if !is || !m.cross.counts() {
+	if !is || !m.cross.Counts() {
 		return nil
 	}
-	return m.of.counts.know(m.ctx, own.number-1, own.q, plan, true)
+	return m.of.counts.Know(m.ctx, own.number-1, own.q.shard, plan, true)
 }
 
 // wait waits until one of the shards may have something, and says whether to ask again.
@@ -518,7 +519,7 @@ func (m *merging) reason(out ReserveResult) ReserveResult {
 		why := whys[i]
 		if why.Reason == queue.NotEmpty { // it was not asked yet, or has something
 			request := m.request(m.asked.Plan, m.asked.Max)
-			if m.cross.fair { // only the ledger of all shards says who may have what has just come
+			if m.cross.Fair { // only the ledger of all shards says who may have what has just come
 				request.Turn = &machine.Turn{Why: true}
 			}
 			why, _ = m.takeFrom(i, -1, request)

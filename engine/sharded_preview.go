@@ -21,6 +21,7 @@ import (
 	"github.com/quern-queue/quern/engine/merge"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/engine/together"
 )
 
 // Asking is a question about a strategy of a queue of several shards.
@@ -58,16 +59,16 @@ func (x *Sharding) Asking(ctx context.Context, name string, raw []byte, most int
 
 // Foreseeable refuses questions about a plan that no shard can answer for itself.
 func Foreseeable(name string, plan *strategy.Plan) error {
-	cross, why := crossingOf(plan), ""
+	cross, why := together.CrossingOf(plan), ""
 	switch {
 	case slices.ContainsFunc(plan.Branches, func(br strategy.Branch) bool { return br.Scored != nil }):
 		why = "ranks candidates of one shard only"
-	case cross.fair:
+	case cross.Fair:
 		why = "shares out by one ledger of all shards"
-	case len(cross.rates) > 0:
-		why = fmt.Sprintf("counts the reservations of all shards together, as in %s", cross.rates[0].String())
-	case len(cross.keys) > 0:
-		why = fmt.Sprintf("counts the chunks of all shards together by the key %q", cross.keys[0])
+	case len(cross.Rates) > 0:
+		why = fmt.Sprintf("counts the reservations of all shards together, as in %s", cross.Rates[0].String())
+	case len(cross.Keys) > 0:
+		why = fmt.Sprintf("counts the chunks of all shards together by the key %q", cross.Keys[0])
 	default:
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/together"
 )
 
 // A rate by a key that is not the group counts the reservations of all shards, whatever the order, however many chunks a call asks for,
@@ -180,7 +181,7 @@ func TestShardsHearOfReservations(t *testing.T) {
 	takenBy(t, w, strategy, 1)
 	takenBy(t, w, "Random", 3)
 	s := w.(*Sharded)
-	rate := crossingOf(asksFor(t, w, strategy, 1).Plan).rates[0]
+	rate := together.CrossingOf(asksFor(t, w, strategy, 1).Plan).Rates[0]
 	owed := func() (least int64) {
 		for number := range 4 {
 			q, err := s.shard(number + 1)
@@ -256,9 +257,8 @@ func TestRateByOtherKeyIsLetGo(t *testing.T) {
 	clock.pass(5 * time.Minute)
 	counts := w.(*Sharded).counts
 	for kept := true; kept; time.Sleep(time.Millisecond) {
-		counts.mu.Lock()
-		kept = len(counts.what.Rates) > 0
-		counts.mu.Unlock()
+		rates, _ := counts.Kept()
+		kept = len(rates) > 0
 	}
 	in := map[queue.ShardID]bool{}
 	for len(in) < 2 {
@@ -315,8 +315,6 @@ func TestHearingEndsWithTheShards(t *testing.T) {
 	}
 	counts := w.(*Sharded).counts
 	for hearing := true; hearing; time.Sleep(time.Millisecond) {
-		counts.waits.Lock()
-		hearing = counts.hearing
-		counts.waits.Unlock()
+		_, hearing = counts.Kept()
 	}
 }

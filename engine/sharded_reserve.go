@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/engine/together"
 )
 
 // Reserve hands chunks of all shards to a consumer. The reservations are appended to dst.
@@ -60,11 +61,11 @@ const partlyMost = time.Second
 // reserveFrom reserves from the shards that serve. If a plan names groups, it also returns when more groups come.
 func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *serving, wait time.Duration, more <-chan struct{},
 	dst []queue.Reservation) (ReserveResult, error) {
-	cross := crossingOf(r.Plan)
+	cross := together.CrossingOf(r.Plan)
 	switch {
 	case r.Plan.Percents(): // over several nodes
 		return ReserveResult{Reservations: dst}, s.mergeable(r.Plan)
-	case cross.counts() || cross.fair && !of.whole && !of.none: // the shards count together, even if the call is about one of them
+	case cross.Counts() || cross.Fair && !of.whole && !of.none: // the shards count together, even if the call is about one of them
 	case of.whole:
 		asked := *r
 		if asked.Wait = wait; of.partly {
@@ -84,8 +85,8 @@ func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *servin
 		return ReserveResult{Reservations: dst}, err
 	}
 	m := newMerging(ctx, s, of.shards, r, dst)
-	if m.cross = cross; cross.any() && wait > 0 {
-		defer s.counts.wait()()
+	if m.cross = cross; cross.Any() && wait > 0 {
+		defer s.counts.Wait()()
 	}
 	if of.partly || of.none {
 		m.more = more
@@ -271,25 +272,25 @@ func (s *Sharded) mergeable(plan *strategy.Plan) error {
 }
 
 // countsInOne refuses a plan with limits that one shard cannot keep, as others have chunks of the same values, too.
-// together says that the shards count what is in flight together.
-func countsInOne(plan *strategy.Plan, together bool) (err error) {
+// inOne says that the shards count what is in flight together.
+func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
 				_, lacking := queue.LackedBy(l.Key)
 				switch {
-				case l.Percent > 0 && !together:
+				case l.Percent > 0 && !inOne:
 					err = queue.Invalid("/strategy", "has a limit of %s, a share of the chunks in flight in all shards of the "+
 						"queue. That is possible if the call names the whole queue, and all its shards are on one node. "+
 						"Otherwise give a number", l.String())
-				case l.Key == queue.GroupKey || together && !lacking:
+				case l.Key == queue.GroupKey || inOne && !lacking:
 				case lacking:
 					err = notMerged("%s counts chunks that several shards have", l.String())
 				default:
 					err = notTogether(l.String())
 				}
 			}
-			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey && !together {
+			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey && !inOne {
 				err = notTogether(fmt.Sprintf("PreferDistinct(%q, ...)", leaf.Fewest))
 			}
 			return err == nil

@@ -301,7 +301,7 @@ func TestShardsHearWhileCallsWait(t *testing.T) {
 	if len(held) != 1 {
 		t.Fatalf("%d chunks are held", len(held))
 	}
-	defer s.counts.wait()()
+	defer s.counts.Wait()()
 	if _, err := w.Complete(t.Context(), completes(held), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package engine
+package together
 
 // Rates by a key that is not the group, over all shards of a queue. Each shard keeps such a rate as if it had made all
 // reservations itself, and hears of those of the others (package backlog, together_rates.go).
@@ -26,11 +26,11 @@ import (
 const keptFor = time.Minute
 
 // keep has the shards keep the rates of a call. x.mu is held.
-func (x *together) keep(limits []strategy.Limit) {
+func (x *Counts) keep(limits []strategy.Limit) {
 	if len(limits) == 0 {
 		return
 	}
-	now := x.s.e.options.Now()
+	now := x.clock()
 	for _, l := range limits {
 		i := slices.Index(x.what.Rates, l)
 		if i < 0 {
@@ -43,9 +43,16 @@ func (x *together) keep(limits []strategy.Limit) {
 	x.listening(func() { x.paced = true })
 }
 
+// Kept are the rates that the shards keep together, and whether they hear of each other without a call.
+func (x *Counts) Kept() (rates []strategy.Limit, hearing bool) {
+	x.Locked(func() { rates = x.what.Rates })
+	x.listening(func() { hearing = x.hearing })
+	return rates, hearing
+}
+
 // letGo has the shards forget rates that no call has used for so long that nothing counts any more. x.mu is held.
-func (x *together) letGo() {
-	now := x.s.e.options.Now()
+func (x *Counts) letGo() {
+	now := x.clock()
 	var rates []strategy.Limit
 	var used []time.Time
 	for i, l := range x.what.Rates {
@@ -66,10 +73,10 @@ func (x *together) letGo() {
 //
 // If all shards begin one, a value owes what it owes in all of them together. If only some do, these have restarted:
 // the most that a shard knows is true, and what the restarted ones gave lately is unknown.
-func (x *together) beginRates(all []*Queue) error {
+func (x *Counts) beginRates(all []*shard.Shard) error {
 	lost, some := false, false
-	for i, q := range all {
-		if c := &x.shards[i]; q != nil {
+	for i, s := range all {
+		if c := &x.shards[i]; s != nil {
 			lost, some = lost || c.lost || c.missed, some || len(c.began) > 0
 		}
 	}
@@ -78,8 +85,8 @@ func (x *together) beginRates(all []*Queue) error {
 	}
 	for _, l := range x.what.Rates {
 		began, present := 0, 0
-		for i, q := range all {
-			if q == nil {
+		for i, s := range all {
+			if s == nil {
 				continue
 			}
 			present++
@@ -94,8 +101,8 @@ func (x *together) beginRates(all []*Queue) error {
 			return err
 		}
 	}
-	for i, q := range all {
-		if c := &x.shards[i]; q != nil {
+	for i, s := range all {
+		if c := &x.shards[i]; s != nil {
 			c.lost, c.missed, c.began = false, false, nil
 		}
 	}
@@ -103,14 +110,14 @@ func (x *together) beginRates(all []*Queue) error {
 }
 
 // beginRate has all shards know what the values of a rate owe. unknown: some have reservations that no one knows of.
-func (x *together) beginRate(all []*Queue, l strategy.Limit, unknown bool) error {
+func (x *Counts) beginRate(all []*shard.Shard, l strategy.Limit, unknown bool) error {
 	owed := map[queue.MetaValue]int64{}
-	now := x.s.e.options.Now().UnixNano()
-	for _, q := range all {
-		if q == nil {
+	now := x.clock().UnixNano()
+	for _, s := range all {
+		if s == nil {
 			continue
 		}
-		list, err := shard.Owed(q.shard, l)
+		list, err := shard.Owed(s, l)
 		if err != nil {
 			return err
 		}
@@ -126,11 +133,11 @@ func (x *together) beginRate(all []*Queue, l strategy.Limit, unknown bool) error
 	for value, at := range owed {
 		list = append(list, backlog.Owed{Value: value, At: at})
 	}
-	for _, q := range all {
-		if q == nil {
+	for _, s := range all {
+		if s == nil {
 			continue
 		}
-		if err := shard.Owes(q.shard, l, list, unknown); err != nil {
+		if err := shard.Owes(s, l, list, unknown); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
-package engine
-
-// Limits by a key that is not the group. A value of such a key can have chunks in several shards, so the shards count it
-// together: each shard's counters have what the other shards have in flight, too (package backlog, together.go).
+// Package together has the shards of a queue count together what strategies limit by a key that is not the group. A value of
+// such a key can have chunks in several shards, so each shard's counters have what the other shards have in flight, too
+// (package backlog, together.go).
 //
 //	reserve by user ─► lock ─► learn what shards have counted ─► compare ─► tell one what the others have ─► take ─► unlock
 //
@@ -13,9 +12,10 @@ package engine
 // Other reserves and results need no lock: what they take or finish is found when the next reserve begins. So no limit is
 // exceeded, and a finished chunk may count for a moment longer.
 //
-// Rates by such a key are kept in the same way (sharded_rates.go).
+// Rates by such a key are kept in the same way (rates.go).
 //
 // All shards have to be on this node. A shard that does not serve keeps its last counts, so that limits hold without it.
+package together
 
 import (
 	"context"
@@ -29,10 +29,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// together are the counts of some keys over all shards of a queue.
-type together struct {
-	s  *Sharded
-	id uint64 // of this Sharded: a shard that counted for another one begins again
+// Counts are the counts of some keys over all shards of a queue.
+type Counts struct {
+	id     uint64 // a shard that counted for another Counts begins again
+	clock  func() time.Time
+	serve  func() []*shard.Shard
+	shards [queue.MaxQueueShards]counted
 
 	mu     sync.Mutex // held by a reserve that counts so
 	now    int64      // the time of the call that holds it, in nanoseconds
@@ -42,14 +44,17 @@ type together struct {
 	news   []report // that not all shards know
 	urgent int      // as much of the news is to be known before shards are compared
 	flush  bool     // spreadNews is about to run, or runs
-	fair   fairShares
-	shards [queue.MaxQueueShards]counted
 	looks  map[*strategy.Plan]*[queue.MaxQueueShards]shard.Look
 
 	waits   sync.Mutex
 	waiting int  // calls that wait for less to be in flight; guarded by waits
 	paced   bool // rates are kept; guarded by waits
 	hearing bool // keepHearing runs; guarded by waits
+}
+
+// New is of the shards of a queue, in their order; nil in the list: that one does not serve here. The id is drawn.
+func New(id uint64, now func() time.Time, shards func() []*shard.Shard) *Counts {
+	return &Counts{id: id, clock: now, serve: shards}
 }
 
 // valueCount is how many chunks of a value are in flight in each shard, and in all.
@@ -78,59 +83,60 @@ type counted struct {
 	missed bool // it did not serve, and no one kept what it would have heard
 }
 
-// crossing is what a plan counts by other keys than the group.
-type crossing struct {
-	keys  []queue.MetaKey // whose chunks in flight are counted, in order
-	rates []strategy.Limit
-	fair  bool // a ledger of all shards says whose turn it is
-	draws bool // a random draw is among the values with the fewest chunks in flight
+// Crossing is what a plan counts by other keys than the group.
+type Crossing struct {
+	Keys  []queue.MetaKey // whose chunks in flight are counted, in order
+	Rates []strategy.Limit
+	Fair  bool // a ledger of all shards says whose turn it is
+	Draws bool // a random draw is among the values with the fewest chunks in flight
 }
 
-func (c *crossing) any() bool { return c.counts() || c.fair }
+// Any says that the shards have something in common.
+func (c *Crossing) Any() bool { return c.Counts() || c.Fair }
 
-// counts says that the shards have to hear of each other.
-func (c *crossing) counts() bool { return len(c.keys)+len(c.rates) > 0 }
+// Counts says that the shards have to hear of each other.
+func (c *Crossing) Counts() bool { return len(c.Keys)+len(c.Rates) > 0 }
 
-// crossingOf is what a plan counts by other keys than the group.
-func crossingOf(plan *strategy.Plan) (c crossing) {
+// CrossingOf is what a plan counts by other keys than the group.
+func CrossingOf(plan *strategy.Plan) (c Crossing) {
 	for i := range plan.Branches {
-		c.fair = c.fair || plan.Branches[i].Fair != ""
+		c.Fair = c.Fair || plan.Branches[i].Fair != ""
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
 				switch {
 				case l.Key == queue.GroupKey:
 				case l.Of == strategy.Rate:
-					c.rates = append(c.rates, l)
+					c.Rates = append(c.Rates, l)
 				default:
-					c.keys = append(c.keys, l.Key)
+					c.Keys = append(c.Keys, l.Key)
 				}
 			}
-			c.draws = c.draws || leaf.Fewest != "" && leaf.Order == strategy.Random
+			c.Draws = c.Draws || leaf.Fewest != "" && leaf.Order == strategy.Random
 			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey {
-				c.keys = append(c.keys, leaf.Fewest)
+				c.Keys = append(c.Keys, leaf.Fewest)
 			}
 			return true
 		})
 	}
-	slices.Sort(c.keys)
-	c.keys = slices.Compact(c.keys)
+	slices.Sort(c.Keys)
+	c.Keys = slices.Compact(c.Keys)
 	return c
 }
 
-// during has the shards count together what a call counts, and calls fn with the lock held. It does not if a shard may not
+// During has the shards count together what a call counts, and calls fn with the lock held. It does not if a shard may not
 // know all that consumers hold until some moment (grace). What the shards give next by a plan, if there is one, is looked
 // at on the way.
-func (x *together) during(ctx context.Context, by *crossing, plan *strategy.Plan, fn func()) (grace queue.Time, err error) {
+func (x *Counts) During(ctx context.Context, by *Crossing, plan *strategy.Plan, fn func()) (grace queue.Time, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.now = x.s.e.options.Now().UnixNano()
-	x.keep(by.rates)
-	for _, key := range by.keys {
+	x.now = x.clock().UnixNano()
+	x.keep(by.Rates)
+	for _, key := range by.Keys {
 		if !slices.Contains(x.what.Keys, key) { // from now on it is counted so, which costs the shards little
 			x.change(slices.Sorted(slices.Values(append(slices.Clone(x.what.Keys), key))), x.what.Rates)
 		}
 	}
-	if by.counts() {
+	if by.Counts() {
 		grace, err = x.hear(ctx, plan)
 	}
 	if err == nil && grace == 0 {
@@ -139,8 +145,18 @@ func (x *together) during(ctx context.Context, by *crossing, plan *strategy.Plan
 	return grace, err
 }
 
+// Locked calls fn with the lock held: no reserve counts meanwhile.
+func (x *Counts) Locked(fn func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	fn()
+}
+
+// Now is the time of the call that holds the lock, in nanoseconds.
+func (x *Counts) Now() int64 { return x.now }
+
 // change has the shards count something else from now on. x.mu is held.
-func (x *together) change(keys []queue.MetaKey, rates []strategy.Limit) {
+func (x *Counts) change(keys []queue.MetaKey, rates []strategy.Limit) {
 	x.what = backlog.Together{Keys: keys, Rates: rates}
 	for i := range x.shards {
 		x.shards[i].at = shard.Moment{}
@@ -148,15 +164,15 @@ func (x *together) change(keys []queue.MetaKey, rates []strategy.Limit) {
 }
 
 // hear learns what all shards have counted since the last time, and has them know what is urgent. x.mu is held.
-func (x *together) hear(ctx context.Context, plan *strategy.Plan) (grace queue.Time, err error) {
-	shards, _ := x.s.shards()
+func (x *Counts) hear(ctx context.Context, plan *strategy.Plan) (grace queue.Time, err error) {
+	shards := x.serve()
 	for _, later := range []bool{false, true} { // what later ones told is to be known by earlier ones, too
-		for i, q := range shards {
-			if q == nil {
+		for i, s := range shards {
+			if s == nil {
 				x.miss(i)
 				continue
 			}
-			if err := x.know(ctx, i, q, plan, false); err != nil {
+			if err := x.Know(ctx, i, s, plan, false); err != nil {
 				return 0, err
 			}
 			grace = max(grace, x.shards[i].grace)
@@ -172,28 +188,28 @@ func (x *together) hear(ctx context.Context, plan *strategy.Plan) (grace queue.T
 }
 
 // miss is for a shard that cannot be told the news. When it serves again it is told all. x.mu is held.
-func (x *together) miss(i int) {
+func (x *Counts) miss(i int) {
 	c := &x.shards[i]
 	c.missed, c.all, c.knows, c.at = true, true, len(x.news), shard.Moment{}
 }
 
-// know learns what a shard has counted, and has it know what is urgent of the news, or all of it. With a plan it also
-// looks at what the shard gives next. It does nothing if all of that is known. x.mu is held.
-func (x *together) know(ctx context.Context, i int, q *Queue, plan *strategy.Plan, all bool) error {
+// Know learns what a shard has counted, and has it know what is urgent of the news, or all of it. i is its index. With a plan
+// it also looks at what the shard gives next. It does nothing if all of that is known. The lock is held (During).
+func (x *Counts) Know(ctx context.Context, i int, s *shard.Shard, plan *strategy.Plan, all bool) error {
 	c, look, needs := &x.shards[i], (*shard.Look)(nil), x.urgent
 	if all {
 		needs = len(x.news)
 	}
-	known := c.knows >= needs && c.at.Lasts(q.shard, x.now)
+	known := c.knows >= needs && c.at.Lasts(s, x.now)
 	if plan != nil {
 		look = &x.looksOf(plan)[i]
-		known = known && look.Err == nil && look.At.Lasts(q.shard, x.now)
+		known = known && look.Err == nil && look.At.Lasts(s, x.now)
 	}
 	if known {
 		return nil
 	}
 	for again := true; again; again = c.all {
-		now, err := shard.CountTogether(ctx, q.shard, x.id, x.what, x.newsFor(i), look)
+		now, err := shard.CountTogether(ctx, s, x.id, x.what, x.newsFor(i), look)
 		if err != nil {
 			x.miss(i)
 			return err
@@ -203,19 +219,22 @@ func (x *together) know(ctx context.Context, i int, q *Queue, plan *strategy.Pla
 	return nil
 }
 
-// look is what a shard gives next by a plan, or something that comes before that. x.mu is held.
-func (x *together) look(ctx context.Context, of ownShard, plan *strategy.Plan) ([]backlog.Head, error) {
-	if err := x.know(ctx, of.number-1, of.q, plan, false); err != nil {
+// Look is what a shard gives next by a plan, or something that comes before that. i is its index. The lock is held (During).
+func (x *Counts) Look(ctx context.Context, i int, s *shard.Shard, plan *strategy.Plan) ([]backlog.Head, error) {
+	if err := x.Know(ctx, i, s, plan, false); err != nil {
 		return nil, err
 	}
-	look := &x.looksOf(plan)[of.number-1]
+	look := &x.looksOf(plan)[i]
 	return look.Heads, look.Err
 }
 
+// looksMost is by how many plans looks are remembered.
+const looksMost = 64
+
 // looksOf are the looks at the shards by a plan. x.mu is held.
-func (x *together) looksOf(plan *strategy.Plan) *[queue.MaxQueueShards]shard.Look {
+func (x *Counts) looksOf(plan *strategy.Plan) *[queue.MaxQueueShards]shard.Look {
 	if x.looks[plan] == nil {
-		if len(x.looks) >= headsMost || x.looks == nil {
+		if len(x.looks) >= looksMost || x.looks == nil {
 			x.looks = map[*strategy.Plan]*[queue.MaxQueueShards]shard.Look{}
 		}
 		x.looks[plan] = new([queue.MaxQueueShards]shard.Look)
@@ -227,7 +246,7 @@ func (x *together) looksOf(plan *strategy.Plan) *[queue.MaxQueueShards]shard.Loo
 }
 
 // newsFor is what a shard does not know yet. x.mu is held.
-func (x *together) newsFor(i int) (of shard.Elsewhere) {
+func (x *Counts) newsFor(i int) (of shard.Elsewhere) {
 	c := &x.shards[i]
 	if of.All = c.all; c.all {
 		for _, v := range x.values {
@@ -247,7 +266,7 @@ func (x *together) newsFor(i int) (of shard.Elsewhere) {
 }
 
 // learn keeps what a shard has told, which has just been told all of the news. x.mu is held.
-func (x *together) learn(i int, now *shard.Counted) {
+func (x *Counts) learn(i int, now *shard.Counted) {
 	c := &x.shards[i]
 	c.at, c.grace, c.all = now.At, now.Grace, now.Fresh
 	c.lost = c.lost || now.Lost
@@ -278,7 +297,7 @@ func (x *together) learn(i int, now *shard.Counted) {
 
 // note keeps the count of a value in one shard. What the others give next can only come later when it rises, so they
 // need not know before their turn. x.mu is held.
-func (x *together) note(i int, n backlog.OwnCount) {
+func (x *Counts) note(i int, n backlog.OwnCount) {
 	v := x.values[n.MetaEntry]
 	switch {
 	case v == nil && n.InFlight == 0:
@@ -307,8 +326,8 @@ func (x *together) note(i int, n backlog.OwnCount) {
 const newsAge = time.Millisecond
 
 // spreadNews has all shards know all news. It holds the lock for one shard at a time, so that no reserve waits for all.
-func (x *together) spreadNews() {
-	shards, _ := x.s.shards()
+func (x *Counts) spreadNews() {
+	shards := x.serve()
 	for i := range shards {
 		x.spreadTo(i)
 	}
@@ -316,21 +335,21 @@ func (x *together) spreadNews() {
 }
 
 // spreadTo has one shard know all news.
-func (x *together) spreadTo(i int) {
+func (x *Counts) spreadTo(i int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.now = x.s.e.options.Now().UnixNano()
-	shards, _ := x.s.shards()
-	if q := shards[i]; q == nil || x.know(context.Background(), i, q, nil, true) != nil {
+	x.now = x.clock().UnixNano()
+	shards := x.serve()
+	if s := shards[i]; s == nil || x.Know(context.Background(), i, s, nil, true) != nil {
 		x.miss(i)
 	}
 }
 
 // forgetNews drops the news that all shards know, and has the rest spread soon.
-func (x *together) forgetNews() {
+func (x *Counts) forgetNews() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	shards, _ := x.s.shards()
+	shards := x.serve()
 	least := len(x.news)
 	for i := range shards {
 		least = min(least, x.shards[i].knows)
@@ -351,14 +370,14 @@ const hearEvery = 10 * time.Millisecond
 // the rate makes them hear at once, so this only bounds what is to be heard then, and for how long it holds a value back.
 const hearOfRates = 100 * time.Millisecond
 
-// wait has the shards hear of each other while a call waits. The caller calls the result when its wait is over.
-func (x *together) wait() (over func()) {
+// Wait has the shards hear of each other while a call waits. The caller calls the result when its wait is over.
+func (x *Counts) Wait() (over func()) {
 	x.listening(func() { x.waiting++ })
 	return func() { x.listening(func() { x.waiting-- }) }
 }
 
 // listening changes why the shards hear of each other without a call.
-func (x *together) listening(change func()) {
+func (x *Counts) listening(change func()) {
 	x.waits.Lock()
 	defer x.waits.Unlock()
 	if change(); x.waiting > 0 && !x.hearing || x.paced && !x.hearing {
@@ -368,7 +387,7 @@ func (x *together) listening(change func()) {
 }
 
 // keepHearing ends soon after the last call that waits, and when no rate is kept any more.
-func (x *together) keepHearing() {
+func (x *Counts) keepHearing() {
 	for {
 		every := x.hears()
 		if every == 0 {
@@ -380,20 +399,20 @@ func (x *together) keepHearing() {
 }
 
 // hearAlone has the shards hear of each other without a call. Without a shard that serves no rate is kept any more.
-func (x *together) hearAlone() {
+func (x *Counts) hearAlone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.now = x.s.e.options.Now().UnixNano()
+	x.now = x.clock().UnixNano()
 	x.letGo()
-	all, _ := x.s.shards()
-	serves := slices.ContainsFunc(all, func(q *Queue) bool { return q != nil })
+	all := x.serve()
+	serves := slices.ContainsFunc(all, func(s *shard.Shard) bool { return s != nil })
 	if _, err := x.hear(context.Background(), nil); err != nil || !serves { // a call finds that by itself
 		x.listening(func() { x.paced = false })
 	}
 }
 
 // hears is how often to hear; 0: no more, which it notes.
-func (x *together) hears() (every time.Duration) {
+func (x *Counts) hears() (every time.Duration) {
 	x.waits.Lock()
 	defer x.waits.Unlock()
 	switch {
