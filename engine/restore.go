@@ -64,15 +64,47 @@ func openChain(from []io.Reader) ([]*archive.Archive, error) {
 	return chain, nil
 }
 
+// restoreDir is the folder, in a data directory, for what Unpack makes. A start removes what a crash left of it.
+const restoreDir = "restore.partial"
+
+// Unpack makes those files of a backup and its increments that wanted chooses, in a folder of a data directory that no server uses. They
+// are as the backup has them, with the identity that they had. The caller removes the folder. All of the backup is read and checked.
+func Unpack(ctx context.Context, data string, wanted func(*archive.Manifest) (func(path string) bool, error),
+	from ...io.Reader) (dir string, err error) {
+	chain, err := openChain(from)
+	if err != nil {
+		return "", err
+	}
+	r := restoring{ctx: ctx, dir: filepath.Join(data, restoreDir)}
+	if r.wanted, err = wanted(chain[len(chain)-1].Manifest); err != nil {
+		return "", err
+	}
+	if err := errors.Join(isWhole(data), makeDir(r.at("shards"))); err != nil {
+		return "", err
+	}
+	if err := r.unpack(chain); err != nil {
+		return "", errors.Join(err, os.RemoveAll(r.dir))
+	}
+	return r.dir, nil
+}
+
 type restoring struct {
-	ctx context.Context
-	dir string
+	ctx    context.Context
+	dir    string
+	wanted func(path string) bool // nil: all files are
 }
 
 func (r *restoring) run(chain []*archive.Archive) error {
 	if err := r.begin(chain[0].Manifest); err != nil {
 		return err
 	}
+	if err := r.unpack(chain); err != nil {
+		return err
+	}
+	return r.finish(chain[len(chain)-1].Manifest)
+}
+
+func (r *restoring) unpack(chain []*archive.Archive) error {
 	if err := chain[0].Files(r.file); err != nil {
 		return err
 	}
@@ -84,7 +116,7 @@ func (r *restoring) run(chain []*archive.Archive) error {
 			return err
 		}
 	}
-	return r.finish(chain[len(chain)-1].Manifest)
+	return nil
 }
 
 func (r *restoring) at(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
@@ -122,6 +154,9 @@ func (r *restoring) begin(m *archive.Manifest) error {
 
 // file writes a file, unless it is there already, whole.
 func (r *restoring) file(f *archive.File, content io.Reader) error {
+	if r.wanted != nil && !r.wanted(f.Path) {
+		return nil
+	}
 	to, err := r.ready(f)
 	if err != nil {
 		return err
@@ -159,6 +194,9 @@ func removeAll(paths ...string) error {
 // changed makes a file what it was at an increment. One that is cut off leaves it neither as it was before nor as it is then: the restore
 // begins with the first backup again, which writes it whole.
 func (r *restoring) changed(f *archive.File, content io.Reader) error {
+	if r.wanted != nil && !r.wanted(f.Path) {
+		return nil
+	}
 	path, err := r.ready(f)
 	if err != nil {
 		return err
@@ -222,7 +260,8 @@ func (r *restoring) finish(m *archive.Manifest) error {
 	return syncDir(r.dir)
 }
 
-// isWhole refuses a directory in which a restore is not finished, and removes what a crash left of a backup.
+// isWhole refuses a directory in which a restore is not finished, and removes what a crash left of a
+// backup, or of a restore of single queues.
 func isWhole(dir string) error {
 	if there, err := exists(filepath.Join(dir, restoringFile)); err != nil {
 		return err
@@ -230,7 +269,7 @@ func isWhole(dir string) error {
 		return fmt.Errorf("a restore in the data directory %s is not finished, so not all of it is there. Run \"quern restore\" "+
 			"again with the same backup, which goes on where it was, or choose another directory with --data", dir)
 	}
-	return os.RemoveAll(filepath.Join(dir, backupDir))
+	return errors.Join(os.RemoveAll(filepath.Join(dir, backupDir)), os.RemoveAll(filepath.Join(dir, restoreDir)))
 }
 
 // sumFile is the size and the SHA-256 of a file.

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/archive"
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/cluster/pg"
+	"github.com/quern-queue/quern/engine/repair"
 	"github.com/quern-queue/quern/sdk/client"
 )
 
@@ -128,6 +129,8 @@ func openBackups(a *app, names []string) (b *backupFiles, size int64, err error)
 // restoring is where a backup is restored to: a data directory, or a cluster.
 type restoring struct {
 	dir     string
+	queue   string // of the directory; "": all of it
+	replace bool
 	cluster ClusterConfig
 }
 
@@ -148,6 +151,11 @@ func restoreCommand(a *app) *cobra.Command {
 			"a cluster. Stop all nodes first. The command unpacks and checks the backup in --data, or in a temporary folder, " +
 			"before it changes\n" +
 			"the database. After an interruption no node starts in that schema. Run the command again: it starts over.\n\n" +
+			"With --queue, bring back a queue, or one shard such as orders~2, that is in quarantine in an existing data " +
+			"directory. Stop the\n" +
+			"server first. The other queues stay as they are. The backup must be of this directory. The files that were there " +
+			"get another name.\n" +
+			"After an interruption, run the command again.\n\n" +
 			"The restored server is another server. It does not know what the old one did after the backup, and refuses " +
 			"tokens of reservations\n" +
 			"from the old one, so that the two cannot complete each other's chunks. Access tokens stay valid. Stop the old " +
@@ -156,6 +164,7 @@ func restoreCommand(a *app) *cobra.Command {
 		Example: "  quern restore /backups/quern.tar --data /var/lib/quern\n" +
 			"  quern restore /backups/sunday.tar /backups/monday.tar /backups/tuesday.tar --data /var/lib/quern\n" +
 			"  zstd -d < quern.tar.zst | quern restore - --data /var/lib/quern\n" +
+			"  quern restore /backups/quern.tar --data /var/lib/quern --queue orders~2\n" +
 			"  quern restore /backups/quern.tar --cluster postgres://quern:SECRET@db:5432/quern",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -164,12 +173,21 @@ func restoreCommand(a *app) *cobra.Command {
 					"cluster")}
 			case to.cluster.URL == "" && (cmd.Flags().Changed("cluster-schema") || to.cluster.AcceptAsync):
 				return usageError{errors.New("--cluster-schema and --accept-async need --cluster: give the database, or leave them out")}
+			case to.queue != "" && to.cluster.URL != "":
+				return usageError{errors.New("--queue is for the data directory of a single server: a cluster is restored whole, so " +
+					"leave out --queue or --cluster")}
+			case to.replace && to.queue == "":
+				return usageError{errors.New("--replace needs --queue: name the queue, or leave it out")}
 			}
 			return to.restore(cmd.Context(), a, args)
 		},
 	}
 	c.Flags().StringVar(&to.dir, "data", "",
 		"data directory to create: empty, missing, or with this restore unfinished; with --cluster, the folder to unpack in")
+	c.Flags().StringVar(&to.queue, "queue", "",
+		"restore only this queue, or this shard, such as orders~2, into the existing directory --data")
+	c.Flags().BoolVar(&to.replace, "replace", false,
+		"with --queue: also replace what is not in quarantine; what it did since the backup is lost")
 	c.Flags().StringVar(&to.cluster.URL, "cluster", "",
 		"PostgreSQL database to restore into: postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 	c.Flags().StringVar(&to.cluster.Schema, "cluster-schema", pg.DefaultSchema, "schema of that database, which must have no queues")
@@ -188,6 +206,9 @@ func (r *restoring) restore(ctx context.Context, a *app, names []string) (err er
 	for i := range files.from {
 		files.from[i] = &shownReader{r: files.from[i], shown: shown, n: &files.read}
 	}
+	if r.queue != "" {
+		return r.oneQueue(ctx, a, files.from, shown)
+	}
 	run, where := r.intoDirectory, r.dir
 	if r.cluster.URL != "" {
 		run, where = r.intoCluster, "the schema "+r.cluster.Schema+" of "+withoutPassword(r.cluster.URL)
@@ -199,6 +220,22 @@ func (r *restoring) restore(ctx context.Context, a *app, names []string) (err er
 	}
 	return say(a.out, "restored %s as of %s to %s; every checksum is right\n", several(len(m.Queues), "queue"),
 		m.Made.Format(time.RFC3339), where)
+}
+
+// oneQueue restores a queue of a directory.
+func (r *restoring) oneQueue(ctx context.Context, a *app, from []io.Reader, shown *progress) error {
+	o := repair.Restore{Dir: r.dir, Queue: r.queue, Replace: r.replace, Now: time.Now}
+	done, err := o.Run(ctx, from...)
+	shown.End()
+	for i, name := range done.Queues {
+		if said := say(a.out, "restored the queue %s as of %s\n", name, done.Made.Format(time.RFC3339)); said != nil {
+			return errors.Join(err, said)
+		}
+		if before := done.Before[i]; before != "" {
+			err = errors.Join(err, say(a.out, "  the files that were there are in %s\n", before))
+		}
+	}
+	return err
 }
 
 func (r *restoring) intoDirectory(ctx context.Context, from []io.Reader) (*archive.Manifest, error) {

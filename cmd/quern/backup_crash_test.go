@@ -183,3 +183,45 @@ func TestBackupOnFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Kill -9 of the restore of a queue at any moment: the same restore goes on to the end, and the damaged files are kept.
+func TestKillNineOfQueueRestore(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	program, dir := quernLink(t, quernCopy(t)), t.TempDir()
+	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "all.tar")
+	s := filled(t, program, data, 6)
+	if status, answer := (diskUser{t, s.url}).send("PUT", "/v1/queues/other", "{}"); status != 201 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	launch(t, dir, program, "backup", file, "--server", s.url, "-q").ends(exitOK)
+	_ = s.end(syscall.SIGKILL)
+	restore := []string{program, "restore", file, "--data", data, "--queue", "default", "--replace", "-q"}
+	began := time.Now()
+	launch(t, dir, restore...).ends(exitOK)
+	most := max(time.Since(began), time.Millisecond)
+	for round := range envNumber(t, keepRounds, 6) {
+		journal := filepath.Join(data, "shards", "0000", "journal.db")
+		if err := os.Truncate(journal, 5000); err != nil {
+			t.Fatal(err)
+		}
+		killedAt(t, random, most, dir, restore...)
+		launch(t, dir, restore...).ends(exitOK)
+		holds(t, program, data, 6)
+		kept, err := filepath.Glob(filepath.Join(data, "shards", "0000.before-*", "journal.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := uint64(0)
+		for _, path := range kept {
+			if info, err := os.Stat(path); err == nil && info.Size() == 5000 {
+				damaged++
+			}
+		}
+		if damaged != round+1 {
+			t.Errorf("round %d: %d damaged journals are kept in %v", round, damaged, kept)
+		}
+	}
+}

@@ -208,7 +208,7 @@ func (a *Archive) next(fn func(*File, io.Reader) error) error {
 	content := io.TeeReader(a.in, hash)
 	if fn != nil {
 		if err := fn(e.file, content); err != nil {
-			return err
+			return cut(err)
 		}
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {

@@ -52,6 +52,11 @@ func (o *Options) inCopy(dir string, take, read func(work string) error) (err er
 // Copy copies the files of a data directory into another folder.
 func (o *Options) Copy(ctx context.Context, from, to string) error { return o.copy(ctx, from, to, "") }
 
+// CopyCatalogue copies the catalogue of a data directory into another folder.
+func (o *Options) CopyCatalogue(ctx context.Context, from, to string) error {
+	return o.copy(ctx, from, to, catalogueName)
+}
+
 // copy copies the files of a directory whose names begin so. A file system that can share blocks between files does, so that it takes no
 // time and no room there.
 func (o *Options) copy(ctx context.Context, from, to, begin string) error {

@@ -170,7 +170,7 @@ var mayImport = map[string][]string{
 	"engine/together":            {"engine/backlog", "engine/queue", "engine/shard", "engine/strategy"},
 	"engine/archive":             {},
 	"engine/backups":             {"engine", "engine/archive"},
-	"engine/repair":              {"engine", "engine/check", "engine/checkpoint", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/shard/machine", "engine/sqlitedb", "engine/store"},
+	"engine/repair":              {"engine", "engine/archive", "engine/check", "engine/checkpoint", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/shard/machine", "engine/sqlitedb", "engine/store"},
 	"engine/check":               {"engine", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/reserver", "engine/shard/machine", "engine/sqlitedb", "engine/store"},
 	"engine/powerloss":           {"all"}, // tests only: the engine on a disk that fails
 	"engine/powerloss/disktest":  {},

@@ -1,0 +1,264 @@
+package repair
+
+// A shard, or a queue, comes back from a backup into the data directory of a stopped server, beside shards that are newer. What others
+// know of it must not get another meaning by that:
+//
+//	tokens of reservations    the shard goes on in an epoch behind all that there can have been, so it gives none out again
+//	numbers of dead letters   its outbox goes on behind all that other queues can have seen, so they take no letter for an old one
+//	the audit log             numbers of entries go on behind those of the log, as at every start
+//	groups                    a backup from before a group moved, or the queue was divided, is refused: it would be in two shards
+//
+//	backup ─► restore.partial/shards/0003 ─► shards/0003
+//	                     shards/0003      ─► shards/0003.before-20261130T184500Z
+//
+// Until the last two steps nothing is changed. After a kill between them the shard has no files, so a server quarantines it, and the same
+// restore can be run again.
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/archive"
+	"github.com/quern-queue/quern/engine/check"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Restore is a restore of one queue, or of one shard.
+type Restore struct {
+	Dir     string // the data directory
+	Queue   string // "orders~2" is a shard; "orders" are all shards of it that are in quarantine
+	Replace bool   // also what is not in quarantine
+	Now     func() time.Time
+}
+
+// Restored is what a restore did.
+type Restored struct {
+	Made   time.Time // the moment of the backup
+	Queues []string
+	Before []string // the folders that now have the files that were there
+}
+
+// known is what a catalogue says of the queue.
+type known struct {
+	id     queue.Identity
+	rows   []store.QueueRow // the queue and its further shards
+	groups []store.GroupRow
+}
+
+// Run restores from a backup and its increments. No server may use the directory.
+func (o *Restore) Run(ctx context.Context, from ...io.Reader) (done Restored, err error) {
+	if _, err := os.Stat(filepath.Join(o.Dir, "quern.db")); err != nil {
+		return done, fmt.Errorf("%s is no data directory of a single server. --queue restores into one that is there, and not into a "+
+			"cluster: %w", o.Dir, err)
+	}
+	release, err := engine.HoldDir(o.Dir)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	now, err := o.catalogue(ctx)
+	if err != nil {
+		return done, fmt.Errorf("the catalogue of %s cannot be read, so restore the whole directory: %w", o.Dir, err)
+	}
+	rows, err := o.chosen(now.rows)
+	if err != nil {
+		return done, err
+	}
+	partial, err := engine.Unpack(ctx, o.Dir, func(m *archive.Manifest) (func(string) bool, error) {
+		done.Made = m.Made
+		return wantedOf(m, &now.id, rows)
+	}, from...)
+	if err != nil {
+		return done, fmt.Errorf("restore: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(partial)) }()
+	then, err := o.knownIn(ctx, filepath.Join(partial, "quern.db"))
+	if err != nil {
+		return done, err
+	}
+	for i := range rows {
+		if err := fits(&rows[i], &now, &then); err != nil {
+			return done, fmt.Errorf("nothing was changed: %w", err)
+		}
+		if err := goOn(ctx, folderOf(partial, &rows[i]), now.id.ForShard(rows[i].Shard), queue.At(o.Now())); err != nil {
+			return done, fmt.Errorf("queue %s: %w", rows[i].Name, err)
+		}
+	}
+	for i := range rows {
+		before, err := o.put(folderOf(partial, &rows[i]), folderOf(o.Dir, &rows[i]))
+		if err != nil {
+			return done, err
+		}
+		done.Queues, done.Before = append(done.Queues, rows[i].Name), append(done.Before, before)
+	}
+	return done, nil
+}
+
+func folderOf(dir string, row *store.QueueRow) string {
+	return filepath.Join(dir, "shards", fmt.Sprintf("%04d", row.Shard))
+}
+
+// catalogue reads a copy of the catalogue: to open the files of a server that was killed would change them.
+func (o *Restore) catalogue(ctx context.Context) (k known, err error) {
+	work, err := os.MkdirTemp("", "quern-restore-")
+	if err != nil {
+		return k, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	copied := filepath.Join(work, "data")
+	if err := (&check.Options{Now: o.Now}).CopyCatalogue(ctx, o.Dir, copied); err != nil {
+		return k, err
+	}
+	return o.knownIn(ctx, filepath.Join(copied, "quern.db"))
+}
+
+func (o *Restore) knownIn(ctx context.Context, path string) (k known, err error) {
+	whole, _ := queue.CutShard(o.Queue)
+	return k, withCatalogue(ctx, path, func(c *store.Catalogue, rows []store.QueueRow) (err error) {
+		if k.id, err = c.Identity(); err != nil {
+			return err
+		}
+		k.rows = slices.DeleteFunc(rows, func(row store.QueueRow) bool { of, _ := queue.CutShard(row.Name); return of != whole })
+		k.groups, err = store.Groups(c, whole, 0)
+		return err
+	})
+}
+
+// numberOf is the number of a shard: the first one has the name of the queue.
+func numberOf(row *store.QueueRow) int {
+	_, number := queue.CutShard(row.Name)
+	return max(number, 1)
+}
+
+// chosen are the rows of what is to be restored.
+func (o *Restore) chosen(rows []store.QueueRow) (list []store.QueueRow, err error) {
+	_, number := queue.CutShard(o.Queue)
+	for i := range rows {
+		if number == 0 || number == numberOf(&rows[i]) {
+			list = append(list, rows[i])
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no queue %q", o.Dir, o.Queue)
+	}
+	if !o.Replace {
+		list = slices.DeleteFunc(list, func(row store.QueueRow) bool { return row.Quarantined == 0 })
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("the queue %q is not in quarantine, so a restore would lose what it did since the backup. If its files are "+
+			"damaged, start the server, which finds out. To replace it all the same, add --replace", o.Queue)
+	}
+	return list, nil
+}
+
+// wantedOf are the files of a backup that a restore needs: those of the queues, and the catalogue.
+func wantedOf(m *archive.Manifest, id *queue.Identity, rows []store.QueueRow) (func(path string) bool, error) {
+	if m.Directory != hex.EncodeToString(id.Directory[:]) {
+		return nil, errors.New("the backup is of another data directory. (A restored server has another directory than the server that " +
+			"was backed up.) A single queue can only be restored into the directory that was backed up")
+	}
+	for i := range rows {
+		if !slices.ContainsFunc(m.Queues, func(q archive.Queue) bool { return q.Name == rows[i].Name && q.Shard == int(rows[i].Shard) }) {
+			return nil, fmt.Errorf("the backup does not have the queue %q", rows[i].Name)
+		}
+	}
+	return func(path string) bool {
+		return path == "quern.db" || slices.ContainsFunc(rows, func(row store.QueueRow) bool {
+			return strings.HasPrefix(path, fmt.Sprintf("shards/%04d/", row.Shard))
+		})
+	}, nil
+}
+
+// fits refuses a backup of a shard whose groups were elsewhere then, or of another queue that had its number and name.
+func fits(row *store.QueueRow, now, then *known) error {
+	find := func(k *known, name string) *store.QueueRow {
+		i := slices.IndexFunc(k.rows, func(row store.QueueRow) bool { return row.Name == name })
+		if i < 0 {
+			return &store.QueueRow{}
+		}
+		return &k.rows[i]
+	}
+	if find(then, row.Name).Created != row.Created {
+		return fmt.Errorf("the queue %q was deleted after the backup, and made again. Restore the whole directory", row.Name)
+	}
+	whole, _ := queue.CutShard(row.Name)
+	if find(then, whole).Settings.Shards <= 1 && find(now, whole).Settings.Shards > 1 {
+		return fmt.Errorf("the queue %q had one shard when the backup was made, and has %d now, so groups may have moved. Restore the "+
+			"whole directory", whole, find(now, whole).Settings.Shards)
+	}
+	was, number := map[string]int{}, numberOf(row)
+	for _, g := range then.groups {
+		was[g.Name] = g.Shard
+	}
+	for _, g := range now.groups {
+		if before := was[g.Name]; before != 0 && before != g.Shard && (before == number || g.Shard == number) {
+			return fmt.Errorf("the group %q moved from shard %d to shard %d after the backup, and would be in both. Restore the whole "+
+				"directory", g.Name, before, g.Shard)
+		}
+	}
+	return nil
+}
+
+// goOn makes the files of a shard those of this directory, and appends a batch that keeps it from giving out again what it gave out
+// between the backup and the restore.
+//
+// Epochs count starts and failed commits, and numbers of the outbox count dead letters. So the time in seconds, and in millionths of a
+// millisecond, is ahead of both, and ahead of where an earlier restore began.
+func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time) (err error) {
+	path := filepath.Join(folder, "journal.db")
+	if err := errors.Join(store.Assign(filepath.Join(folder, "store.db"), id), store.Assign(path, id)); err != nil {
+		return err
+	}
+	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{Identity: id})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	tail, err := log.Tail(ctx)
+	if err != nil {
+		return err
+	}
+	epoch := uint32(now / 1000)
+	err = log.Read(ctx, max(tail, 1)-1, func(_ journal.Position, batch []byte) error {
+		last, err := journal.Epoch(batch)
+		epoch = max(epoch, last+1)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var batch journal.Encoder
+	batch.Reset(epoch, now)
+	batch.Epoch(epoch)
+	// A letter that is there and gone again is a number that is used.
+	number := uint64(now) << 20
+	batch.Move(journal.Move{Kind: journal.MoveRenumber, Number: number, Queue: engine.DefaultQueue, Indexes: []uint32{0}})
+	batch.Move(journal.Move{Kind: journal.MoveDelivered, Number: number, Indexes: []uint32{0}})
+	_, err = log.Append(ctx, tail, batch.Packed())
+	return err
+}
+
+// put puts a folder into the place of another, which gets a name with the time.
+func (o *Restore) put(from, to string) (before string, err error) {
+	before = to + ".before-" + o.Now().UTC().Format("20060102T150405.000Z")
+	switch err := os.Rename(to, before); {
+	case errors.Is(err, fs.ErrNotExist):
+		before = ""
+	case err != nil:
+		return "", err
+	}
+	return before, publish(from, to)
+}
