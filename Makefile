@@ -21,9 +21,9 @@ SOAK     ?= 10000
 SEEDS    ?= 100000
 INSTALL   := internal/install.sh
 DASHBOARD := web/dashboard
-# Tests that `make vet` has looked at. Those under the race detector share no cache with anything else: to compile SQLite with -O1 and to leave
-# out what debuggers read makes them ready a third sooner.
-TEST      := go test -vet=off -timeout 30m
+# Tests that `make vet` has looked at. To link what debuggers read takes longer than all else of linking, so it is left out, also in what tests
+# build. Those under the race detector share no cache with anything else: to compile SQLite with -O1 makes them ready sooner.
+TEST      := GOFLAGS='$(GOFLAGS) -ldflags=-w' go test -vet=off -timeout 30m
 RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' GOGC=100 $(TEST) -race -gcflags=all=-dwarf=false
 MEMORY    := internal/in-memory.sh
 # The targets that `make test` runs, some at a time where they are joined with a +: those that take longest come first. What they need is
