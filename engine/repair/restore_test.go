@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,6 +253,41 @@ func TestRestoredShardForwards(t *testing.T) {
 		die(1, want)
 	}
 	stop()
+}
+
+// The audit log has what operators did to a shard before its restore and after it.
+func TestRestoredShardIsAudited(t *testing.T) {
+	t.Parallel()
+	o, e := newOrders(t)
+	from := o.backup(e)
+	act := func() {
+		t.Helper()
+		if _, err := o.shard(e, 2).Bulks.Start(t.Context(), queue.BulkRequest{Action: queue.BulkRedrive}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed(t, e)
+	e, err := engine.Open(t.Context(), engine.Options{Dir: o.dir, Now: time.Now, Seed: rand.Uint64, BallastBytes: -1, CheckpointBytes: 4 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	act()
+	act()
+	o.insert(e, 2, 300) // checkpoints give the acts to the log
+	closed(t, e)
+	o.damage(2)
+	if _, err := o.restore("orders~2", from); err != nil {
+		t.Fatal(err)
+	}
+	e = open(t, o.dir)
+	act()
+	closed(t, e)
+	e = open(t, o.dir)
+	defer closed(t, e)
+	page, err := e.Audit(engine.AuditFilter{Queue: "orders~2", Action: "bulk.start"}, "", 100)
+	if err != nil || len(page.Items) != 3 {
+		t.Errorf("the log has %d acts, want 3: %+v, %v", len(page.Items), page.Items, err)
+	}
 }
 
 // What a restore refuses, it leaves as it is.
