@@ -54,13 +54,14 @@ func (b *ballast) board() bool {
 	return false
 }
 
-// free throws overboard what is not kept for a start; false when that is gone already.
+// free throws overboard what is not kept for a start, and says whether there is room now. Another write may have thrown it overboard
+// a moment ago, or an attempt to take it aboard may have taken the room for a moment.
 func (b *ballast) free() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	rest := b.bytes / startShare
 	if b.have <= rest {
-		return false
+		return b.spare() >= diskBlock
 	}
 	if err := os.Truncate(b.path, rest); err != nil {
 		b.log.Error("the ballast file cannot be made smaller", "path", b.path, "error", err)

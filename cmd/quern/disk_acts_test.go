@@ -107,7 +107,7 @@ func TestActsOnFullDisk(t *testing.T) {
 			t.Run(name+", "+meets.id+" meets it first", func(t *testing.T) {
 				t.Parallel()
 				dir := disk(t, "64m")
-				s, err := startServer(quernCopy(t), os.Environ(), filepath.Join(dir, "data"), "--ballast-bytes", "8MiB")
+				s, err := startServer(quernCopy(t), os.Environ(), filepath.Join(dir, "data"), "--ballast-bytes", "24MiB") // a checkpoint may need 16
 				if err != nil {
 					t.Fatal(err)
 				}

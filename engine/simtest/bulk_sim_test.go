@@ -134,20 +134,29 @@ func (m *model) pageOfSubmissions(b *modelBulk, most int) (groups []bulkGroup, n
 	return []bulkGroup{g}, g.matched
 }
 
-// offeredBefore counts up to most chunks of a group as unchanged, of those that are shelved, and says how many. What a page does with one
-// submission takes effect while it goes on with the next: with more work on offer the shard may take suspects off the shelf by itself.
-func (g *bulkGroup) offeredBefore(b *modelBulk, most int) (n int) {
-	if b.Action != queue.BulkRetry || b.DryRun {
+// offeredBefore takes up to most chunks out of a group and counts them as unchanged, and says how many: what the shard has taken off the
+// shelf by itself. What a page does with one submission takes effect while it goes on with the next, so there may be room for suspects then.
+func (s *sim) offeredBefore(g *bulkGroup, b *modelBulk, most int) (n int) {
+	if b.Action != queue.BulkRetry && b.Action != queue.BulkGiveUp || b.DryRun {
 		return 0
 	}
-	for _, c := range g.chunks {
-		if c.shelved && n < most {
+	g.chunks = slices.DeleteFunc(g.chunks, func(c *modelChunk) bool {
+		before := c.shelved && n < most && (b.Action == queue.BulkRetry || s.isReady(g.x, c))
+		if before {
 			n++
 		}
-	}
+		return before
+	})
 	g.counts.Done -= uint64(n)
 	g.counts.Unchanged += uint64(n)
 	return n
+}
+
+// isReady says that the shard offers a chunk.
+func (s *sim) isReady(x *modelSub, c *modelChunk) bool {
+	got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(slices.Index(x.chunks, c)))
+	s.must("chunk", err)
+	return got.State == queue.ChunkReady
 }
 
 // bulkDoes does in the model what a page did.
@@ -312,7 +321,7 @@ func (s *sim) stepBulk(b *modelBulk) {
 				break
 			}
 			if i > 0 {
-				earlier -= groups[i].offeredBefore(b, earlier)
+				earlier -= s.offeredBefore(&groups[i], b, earlier)
 			}
 			s.bulkDoes(b, &groups[i])
 		}
