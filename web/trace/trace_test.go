@@ -284,7 +284,8 @@ func TestNothingWaitsForTheCollector(t *testing.T) {
 	if _, err := fmt.Sscanf(outcomes(t, registry), "dropped %d failed %d sent %d ", &dropped, &failed, &sent); err != nil {
 		t.Fatal(err)
 	}
-	if dropped < 1000 || dropped+failed+sent != most+1000 || sent != len(c.Spans()) {
+	// A batch that hung for too long, on a slow machine, was sent again, and has arrived twice.
+	if dropped < 1000 || dropped+failed+sent != most+1000 || len(c.Spans()) < sent {
 		t.Errorf("dropped %d, failed %d, sent %d, arrived %d; want all %d of them, at least 1000 dropped", dropped, failed, sent, len(c.Spans()), most+1000)
 	}
 	if tr.pending.bytes != 0 {
