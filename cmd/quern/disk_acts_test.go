@@ -112,8 +112,8 @@ func TestActsOnFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer func() {
-					if err := s.end(syscall.SIGTERM); err != nil {
-						t.Errorf("%v; the server said: %s", err, s.stderr.String())
+					if err := s.end(syscall.SIGTERM); err != nil || t.Failed() {
+						t.Errorf("the server ended with %v; it said: %s", err, s.stderr.String())
 					}
 				}()
 				o := &operator{t: t, url: s.url, known: map[string]string{"module": string(wasmtest.ScorerWith("quern.manifest", []byte(manifestOf("other", "1.0.0"))))}}
