@@ -96,8 +96,10 @@ var askingActs = strings.Fields("validate-strategy preview explain compare why p
 
 // On a full disk every act of an operator has a definite answer: what brings something new is refused with 507 and what to do, what finishes, stops or
 // takes away succeeds in the room that is kept for it.
+//
+// It runs before the tests that run at the same time. Beside them, acts in one queue got 507 in three of four whole runs, although the disk
+// had room; alone, on a busy machine, in none of a hundred. The cause is not known: what the server said is in the output if it comes again.
 func TestActsOnFullDisk(t *testing.T) {
-	t.Parallel()
 	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {
 		for _, meets := range []act{
 			{"a shard", "POST", "/v1/queues/default/submissions", bigInsert()},
