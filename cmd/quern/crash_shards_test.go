@@ -247,6 +247,9 @@ func (g *crashGroups) moveOne(ctx context.Context, odd int) bool {
 	g.o.mu.Lock()
 	defer g.o.mu.Unlock()
 	switch {
+	case errors.As(err, &refused) && nodeWasLost([]byte(refused.text)):
+		g.unsure++
+		return false
 	case errors.As(err, &refused): // such as a group that is not there yet, or came from elsewhere lately
 		if refused.status != 404 && refused.status != 409 && refused.status != 422 {
 			g.o.t.Errorf("a move of %s to %d: %v", name, to, err)

@@ -530,6 +530,12 @@ func nothingDone(status int, answer []byte) bool {
 		status == http.StatusMisdirectedRequest && bytes.Contains(answer, []byte(`"code":"elsewhere"`))
 }
 
+// nodeWasLost says that a node of a cluster did not get to the answer of another one, which was killed: what was asked may be done. A client
+// may hear of that when the next node is there already.
+func nodeWasLost(text []byte) bool {
+	return bytes.Contains(text, []byte(`"code":"outcome_unknown"`)) || bytes.Contains(text, []byte("A node that serves a part of the queue does not answer."))
+}
+
 // post asks the server. Only a whole, good answer is no error; a refusal fails the test.
 func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.at()+"/v1/queues/default"+path, bytes.NewReader(body))
@@ -552,7 +558,7 @@ func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer
 	if nothingDone(response.StatusCode, text) {
 		return o.post(ctx, path, key, body, answer)
 	}
-	if response.StatusCode == http.StatusServiceUnavailable && o.dying.Load() {
+	if response.StatusCode == http.StatusServiceUnavailable && o.dying.Load() || nodeWasLost(text) {
 		return errors.New(response.Status)
 	}
 	if o.groups != nil && response.StatusCode == http.StatusTooManyRequests {
