@@ -15,8 +15,8 @@ func (p *Pace) Learn(seconds float32) {
 	*p += (Pace(seconds) - *p) / 8
 }
 
-// Likely is how long a chunk of a tenant is likely to be held, in milliseconds: as its
-// last ones were; as those of all, if none of it ended yet; a second, if none at all did.
+// Likely estimates for how long a consumer will hold a chunk of a tenant, in milliseconds, at least 1. If no chunk of
+// the tenant has ended yet, the estimate is the average of all tenants. If none has ended at all, it is a second.
 func Likely(tenant, all Pace) uint32 {
 	pace := tenant
 	if pace == 0 {

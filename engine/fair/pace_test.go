@@ -2,7 +2,7 @@ package fair
 
 import "testing"
 
-// The first time is the average, each later one moves it by an eighth; and a tenant of which nothing ended yet is likely to be as the others.
+// The first time is the average, and each later one moves it by an eighth. A tenant without an ended chunk has the estimate of the others.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	var tenant, all Pace

@@ -1,7 +1,7 @@
 package repair
 
-// A shard, or a queue, comes back from a backup into the data directory of a stopped server, beside shards that are newer. What others
-// know of it must not get another meaning by that:
+// A restore puts a shard or a queue from a backup into the data directory of a stopped server, beside shards that are newer. Clients and
+// other shards know things of the shard from after the backup. These must not get another meaning:
 //
 //	tokens of reservations    the shard goes on in an epoch behind all that there can have been, so it gives none out again
 //	numbers of dead letters   its outbox goes on behind all that other queues can have seen, so they take no letter for an old one

@@ -15,7 +15,7 @@ func Unknown(cause error) *queue.Error {
 }
 
 // Moved refuses what a shard cannot do any more because another writer has its journal. Nothing of it was done.
-// cause is the finding in the journal; nil: there is none.
+// cause says what the shard found in the journal. It may be nil.
 func Moved(cause error) *queue.Error {
 	return &queue.Error{Code: queue.CodeMoved,
 		Message: "Another server has taken this queue over, so nothing of this request was " +

@@ -66,9 +66,9 @@ func (c *Contents) Most() int64 { return keptTimes * c.Limits.Checkpoint }
 
 func (c *Contents) over() bool { return c.Store.Memtable.Bytes() > c.Most() }
 
-// Room has a caller that brings this many bytes wait for a checkpoint while too much waits
-// for one. Its error is that of the checkpoint: a disk that takes nothing has to be
-// noticed by those who bring more. The mutex is not held.
+// Room lets a caller wait that brings this many bytes, while too many bytes wait for a checkpoint. If the
+// checkpoint fails, the caller gets its error, so that no one fills the memory while the disk takes nothing.
+// The mutex is not held.
 func (c *Contents) Room(bytes int) error {
 	if bytes == 0 || !c.over() {
 		return nil
