@@ -165,16 +165,12 @@ func (w *worker) revoke(list []api.Revoked) {
 		if h.lost.Load() {
 			continue
 		}
-		h.result = result
-		h.lost.Store(true)
-		taken = append(taken, h)
+		h.result, taken = result, append(taken, h)
 	}
 	if w.reserving() {
 		w.attached.early = merged(w.attached.early, results)
 	}
-	for _, h := range taken { // only now: a handler that ends makes room for the next, which may be one of them
-		h.cancel(ErrLost)
-	}
+	w.lose(taken)
 }
 
 // takenAs is what became of a reservation that was taken for a reason.

@@ -57,3 +57,27 @@ func TestRevokedBeforeItArrives(t *testing.T) {
 		})
 	}
 }
+
+// The first handler that is cancelled makes room for the next chunk, which is revoked too.
+func TestAllThatWasRevokedIsMarkedFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorker(t.Context(), &Client{}, WorkOptions{Concurrency: 1, Prefetch: 1}, nil, nil)
+	w.polling = 2
+	w.polled(&poll{out: Reserved{ReserveResponse: wire.ReserveResponse{Reservations: []wire.Reservation{{Token: []byte("a")}, {Token: []byte("b")}}}}})
+	both := []*held{<-w.ready, <-w.ready}
+	cancelled := 0
+	for _, h := range both {
+		h.cancel = func(error) {
+			cancelled++
+			for _, other := range both {
+				if !other.lost.Load() {
+					t.Errorf("chunk %s is not marked when a handler is cancelled", other.token)
+				}
+			}
+		}
+	}
+	w.revoke([]api.Revoked{{Token: "a"}, {Token: "b"}})
+	if cancelled != 2 {
+		t.Errorf("%d handlers are cancelled, want 2", cancelled)
+	}
+}

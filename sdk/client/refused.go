@@ -75,6 +75,7 @@ func (w *worker) settleNamed(n *call, refused *Error) bool {
 			w.releases = append(w.releases, h)
 		}
 	}
+	var lost []*held
 	for _, h := range n.extends {
 		_, still := w.held[h]
 		problem, is := bad[h]
@@ -83,11 +84,12 @@ func (w *worker) settleNamed(n *call, refused *Error) bool {
 		case !is:
 			w.extend(h)
 		case problem.field == "token":
-			w.lose(h, problem.result(refused))
+			h.result, lost = problem.result(refused), append(lost, h)
 		default:
 			w.reportResult(h, problem.result(refused)) // the next tick asks again
 		}
 	}
+	w.lose(lost)
 	return true
 }
 

@@ -200,11 +200,15 @@ func (w *worker) reportResult(h *held, result api.Result) {
 	w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: result})
 }
 
-// lose ends the handler of a chunk that is not ours any more.
-func (w *worker) lose(h *held, result api.Result) {
-	h.result = result
-	h.lost.Store(true)
-	h.cancel(ErrLost)
+// lose ends the handlers of chunks that are not ours any more; their results say why. A handler that ends makes room for the next
+// chunk, which may be one of them: so all are marked before the first handler hears of it.
+func (w *worker) lose(taken []*held) {
+	for _, h := range taken {
+		h.lost.Store(true)
+	}
+	for _, h := range taken {
+		h.cancel(ErrLost)
+	}
 }
 
 // room is how many chunks may be asked for: what was not reported yet still counts, so that a server that takes no
@@ -326,8 +330,7 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 		w.held[h] = struct{}{}
 		if result, is := w.attached.early[string(h.token)]; is {
 			h.result = result
-			h.lost.Store(true) // no handler begins with it
-			h.cancel(ErrLost)
+			w.lose([]*held{h}) // no handler begins with it
 		}
 		w.ready <- h
 	}
@@ -402,6 +405,7 @@ func (w *worker) settle(call *call) {
 			w.outcomes = append(w.outcomes, h)
 		}
 	}
+	var lost []*held
 	for i, h := range call.extends {
 		h.extending = false
 		switch result := call.out.Extend[i]; result.Status {
@@ -411,10 +415,11 @@ func (w *worker) settle(call *call) {
 			w.reportResult(h, resultOf(&result))
 		default:
 			if _, still := w.held[h]; still {
-				w.lose(h, resultOf(&result))
+				h.result, lost = resultOf(&result), append(lost, h)
 			}
 		}
 	}
+	w.lose(lost)
 }
 
 // polled takes the end of a poll.

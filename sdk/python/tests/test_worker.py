@@ -197,6 +197,14 @@ class Worker(unittest.TestCase):
         self.assertTrue(late[0].lost)
         self.assertIsInstance(self.shell.reports[0], quern.ReservationLost)
 
+    def test_all_that_was_revoked_is_marked_first(self) -> None:
+        """The first handler that is cancelled makes room for the next chunk, which is revoked too."""
+        both = self.bring(0, 1)
+        marked = []
+        self.shell.cancel = lambda held: marked.append([one.lost for one in both])  # type: ignore[method-assign]
+        self.core.heard(Event("revoked", json.dumps({"items": [{"token": held.token, "reason": "operator"} for held in both]})))
+        self.assertEqual(marked, [[True, True], [True, True]])
+
     def test_lost_answers_are_reported_again(self) -> None:
         """After a failed call the same results go out again, before newer ones; a result that does not count is told."""
         first, second = self.bring(0, 1)

@@ -93,6 +93,8 @@ pub struct Chunk {
 
 #[derive(Default)]
 pub(crate) struct State {
+    /// the reservation is not ours any more: no handler begins with the chunk
+    pub(crate) lost: bool,
     pub(crate) cancelled: bool,
     /// when the time of the handler's kind is over, and how long that time is
     pub(crate) until: Option<(Instant, Duration)>,

@@ -132,7 +132,7 @@ impl Core {
                 self.extend_all();
             }
             News::Drain => self.leave(),
-            News::Revoked(items) => items.into_iter().for_each(|(token, reason)| self.revoke(token, Lost::taken(&reason))),
+            News::Revoked(items) => self.revoke(items),
             News::Trouble(error) => {
                 self.told.push(error.clone());
                 self.away = Some(error).filter(may_pass).or_else(|| self.away.take());
@@ -336,10 +336,13 @@ impl Core {
     }
 }
 
-/// Cancels the handler of a chunk that is not ours any more.
-fn lose(held: &mut Held, lost: Lost) {
-    held.lost = Some(lost);
-    held.chunk.cancel();
+impl Held {
+    /// The reservation is not ours any more: no handler begins with the chunk. The one that runs is to be cancelled.
+    fn lose(&mut self, lost: Lost) -> Arc<Chunk> {
+        self.lost = Some(lost);
+        self.chunk.state().lost = true;
+        self.chunk.clone()
+    }
 }
 
 /// Takes the first items of a list, at most so many.
@@ -402,7 +405,26 @@ mod tests {
         let mut answer = reservations(&["b"]);
         answer.set("complete", vec![json(r#"{"status":"ok"}"#)]);
         core.take(News::Called(call, Ok(answer)));
-        assert!(core.hands.ready.take_back()[0].cancelled());
+        assert!(core.hands.ready.take_back()[0].state().lost);
+    }
+
+    /// The first handler that hears of it makes room for the next chunk, which is revoked too.
+    #[test]
+    fn what_is_revoked_with_others_does_not_begin() {
+        let tokens: Vec<_> = (0..3000).map(|i| i.to_string()).collect();
+        let tokens: Vec<_> = tokens.iter().map(|token| token.as_str()).collect();
+        let mut core = working(&tokens);
+        let chunks = core.hands.ready.take_back();
+        let (first, last) = (chunks[0].clone(), chunks[chunks.len() - 1].clone());
+        let (runs, begins) = std::sync::mpsc::channel();
+        let handler = std::thread::spawn(move || {
+            runs.send(()).unwrap();
+            while !first.cancelled() {}
+            last.state().lost
+        });
+        begins.recv().unwrap();
+        core.take(News::Revoked(tokens.iter().map(|token| (token.to_string(), "operator".to_string())).collect()));
+        assert!(handler.join().unwrap(), "the first handler was cancelled before the last chunk was marked");
     }
 
     #[test]

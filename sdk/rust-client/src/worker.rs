@@ -277,8 +277,8 @@ impl Shared<'_> {
     /// One handler's thread.
     fn handle<R: Into<Returned>>(&self, handler: &(impl Fn(&Chunk) -> Result<R, Failure> + Sync)) {
         while let Some(chunk) = self.hands.ready.next() {
-            let result = match chunk.cancelled() {
-                true => Err(Failure::Cancelled), // it was revoked before it came
+            let result = match chunk.state().lost {
+                true => Err(Failure::Cancelled),
                 false => panics::catch(|| handler(&chunk)).unwrap_or_else(|text| Err(Failure::Failed(text))),
             };
             self.hands.inbox.push(News::Finished(chunk, result.map(Into::into)));

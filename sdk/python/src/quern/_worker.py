@@ -535,6 +535,7 @@ class WorkerCore:
             if result["status"] == "refused":  # the chunk is still ours: what it brings may find room at another try
                 held.retry(result.get("detail", ""))
                 self.outcomes.append(held)
+        taken = []
         for held, result in zip(call.extends, call.answer["extend"]):
             held.extending = False
             status = result["status"]
@@ -543,21 +544,28 @@ class WorkerCore:
             elif status == "invalid":
                 self._report_result(held, _lost(result))
             elif held in self.held:
-                self._lose(held, _lost(result))
+                taken.append((held, _lost(result)))
+        self._lose(taken)
 
-    def _lose(self, held: Held, result: Lost) -> None:
-        held.result = result
-        held.lost = held.cancelled = True
-        self.shell.cancel(held)
+    def _lose(self, taken: list[tuple[Held, Lost]]) -> None:
+        """End the handlers of chunks that are not ours any more. A handler that ends makes room for the next chunk, which may be one of
+        them: so all are marked before the first handler hears of it."""
+        for held, result in taken:
+            held.result, held.lost = result, True
+        for held, _ in taken:
+            held.cancelled = True
+            self.shell.cancel(held)
 
     def _revoke(self, results: dict[str, Lost]) -> None:
+        taken = []
         for token, result in results.items():
             held = self.by_token.get(token)
             if held is None:
                 if self.asked or self.polling:  # the stream may have overtaken the answer
                     self.early[token] = result
             elif not held.lost:
-                self._lose(held, result)
+                taken.append((held, result))
+        self._lose(taken)
 
     def extend_all(self) -> None:
         """Extend everything now."""
@@ -614,6 +622,7 @@ class WorkerCore:
             again.append(held)
         self.outcomes[:0] = again
         self.releases[:0] = [held for held in call.releases if held not in bad]
+        taken = []
         for held in call.extends:
             if held not in self.held:
                 continue
@@ -622,9 +631,10 @@ class WorkerCore:
                 continue
             result = _refusal_of(error, *bad[held])
             if bad[held][0] == "token":
-                self._lose(held, result)
+                taken.append((held, result))
             else:
                 self._report_result(held, result)  # the next tick asks again
+        self._lose(taken)
         return True
 
     def _refuse(self, held: Held, error: Refused, reason: str) -> None:

@@ -1,6 +1,6 @@
 //! What the answers to a worker's calls mean.
 
-use super::{lose, may_pass, Core, Held};
+use super::{may_pass, Core, Held};
 use crate::chunk::Chunk;
 use crate::error::{Error, Refused};
 use crate::exchange::{Exchange, Item, Lost, Poll, Release};
@@ -92,9 +92,7 @@ impl Core {
                 continue;
             }
             let lost = self.early.get(&chunk.token).cloned();
-            if lost.is_some() {
-                chunk.cancel(); // no handler begins with it
-            }
+            chunk.state().lost = lost.is_some(); // then no handler begins with it
             self.held.insert(chunk.token.clone(), Held { chunk: chunk.clone(), age: 0, extending: false, lost, back: false });
             self.hands.ready.push(chunk);
         }
@@ -124,6 +122,7 @@ impl Core {
                 self.reports.push(report);
             }
         }
+        let mut taken = Vec::new();
         for (chunk, result) in call.extends.iter().zip(answer.get("extend").items()) {
             let held = self.held.get_mut(&chunk.token);
             match (held, result.get("status").text()) {
@@ -132,19 +131,25 @@ impl Core {
                     held.extending = false;
                     self.report_lost(chunk, Lost::of(result));
                 }
-                (Some(held), _) => lose(held, Lost::of(result)),
+                (Some(held), _) => taken.push(held.lose(Lost::of(result))),
                 (None, _) => {}
             }
         }
+        cancel(taken);
     }
 
-    pub(super) fn revoke(&mut self, token: String, lost: Lost) {
-        match self.held.get_mut(&token) {
-            Some(held) if held.lost.is_none() => lose(held, lost),
-            Some(_) => {}
-            None if self.asked > 0 || self.polling > 0 => drop(self.early.insert(token, lost)), // the stream may have overtaken the answer
-            None => {}
+    pub(super) fn revoke(&mut self, items: Vec<(String, String)>) {
+        let mut taken = Vec::new();
+        for (token, reason) in items {
+            let lost = Lost::taken(&reason);
+            match self.held.get_mut(&token) {
+                Some(held) if held.lost.is_none() => taken.push(held.lose(lost)),
+                Some(_) => {}
+                None if self.asked > 0 || self.polling > 0 => drop(self.early.insert(token, lost)), // the stream may have overtaken the answer
+                None => {}
+            }
         }
+        cancel(taken);
     }
 
     fn put_back(&mut self, call: &mut Exchange) {
@@ -198,14 +203,24 @@ impl Core {
         self.reports.splice(0..0, again);
         let releases = call.releases.drain(..).enumerate().filter(|(i, _)| about(&Item::Release(*i)).is_none());
         self.releases.splice(0..0, releases.map(|(_, release)| release));
+        let mut taken = Vec::new();
         for (i, chunk) in call.extends.iter().enumerate() {
             match (about(&Item::Extend(i)), self.held.get_mut(&chunk.token)) {
                 (_, None) => {}
                 (None, _) => self.extend(&chunk.token),
-                (Some(("token", detail)), Some(held)) => lose(held, Lost::invalid(&refused.code, format!("the token {detail}"))),
+                (Some(("token", detail)), Some(held)) => {
+                    taken.push(held.lose(Lost::invalid(&refused.code, format!("the token {detail}"))));
+                }
                 // The next tick asks again.
                 (Some((field, detail)), _) => self.report_lost(chunk, Lost::invalid(&refused.code, format!("the {field} {detail}"))),
             }
         }
+        cancel(taken);
     }
+}
+
+/// Cancels the handlers of chunks that are not ours any more. A handler that ends makes room for the next chunk, which may be one of them: so
+/// all are marked before the first handler hears of it.
+fn cancel(taken: Vec<Arc<Chunk>>) {
+    taken.iter().for_each(|chunk| chunk.cancel());
 }
