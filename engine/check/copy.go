@@ -84,7 +84,7 @@ func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := copyFile(filepath.Join(from, name), filepath.Join(to, name))
+		n, err := CopyFile(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,8 @@ func hasRoom(folder string, bytes int64) error {
 	return nil
 }
 
-func copyFile(from, to string) (n int64, err error) {
+// CopyFile copies a file to a path where none is, and makes the folder there.
+func CopyFile(from, to string) (n int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return 0, err
 	}

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quern-queue/quern/engine"
@@ -69,13 +70,24 @@ func (o *Restore) Run(ctx context.Context, from ...io.Reader) (done Restored, er
 		return done, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	now, err := o.catalogue(ctx)
+	work, err := os.MkdirTemp("", "quern-restore-")
 	if err != nil {
-		return done, fmt.Errorf("the catalogue of %s cannot be read, so restore the whole directory: %w", o.Dir, err)
+		return done, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	now, err := o.catalogue(ctx, filepath.Join(work, "data"))
+	if err != nil {
+		return done, err
 	}
 	rows, err := o.chosen(now.rows)
 	if err != nil {
 		return done, err
+	}
+	epochs := make([]uint32, len(rows))
+	for i := range rows {
+		if epochs[i], err = o.newestEpoch(ctx, work, &rows[i]); err != nil {
+			return done, fmt.Errorf("nothing was changed: %w", err)
+		}
 	}
 	partial, err := engine.Unpack(ctx, o.Dir, func(m *archive.Manifest) (func(string) bool, error) {
 		done.Made = m.Made
@@ -93,12 +105,13 @@ func (o *Restore) Run(ctx context.Context, from ...io.Reader) (done Restored, er
 		if err := fits(&rows[i], &now, &then); err != nil {
 			return done, fmt.Errorf("nothing was changed: %w", err)
 		}
-		if err := goOn(ctx, folderOf(partial, &rows[i]), now.id.ForShard(rows[i].Shard), queue.At(o.Now())); err != nil {
-			return done, fmt.Errorf("queue %s: %w", rows[i].Name, err)
+		epochs[i], err = goOn(ctx, folderOf(partial, &rows[i]), now.id.ForShard(rows[i].Shard), queue.At(o.Now()), epochs[i])
+		if err != nil {
+			return done, fmt.Errorf("nothing was changed: queue %s: %w", rows[i].Name, err)
 		}
 	}
 	for i := range rows {
-		before, err := o.put(folderOf(partial, &rows[i]), folderOf(o.Dir, &rows[i]))
+		before, err := o.put(folderOf(partial, &rows[i]), folderOf(o.Dir, &rows[i]), epochs[i])
 		if err != nil {
 			return done, err
 		}
@@ -112,17 +125,49 @@ func folderOf(dir string, row *store.QueueRow) string {
 }
 
 // catalogue reads a copy of the catalogue: to open the files of a server that was killed would change them.
-func (o *Restore) catalogue(ctx context.Context) (k known, err error) {
-	work, err := os.MkdirTemp("", "quern-restore-")
-	if err != nil {
-		return k, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	copied := filepath.Join(work, "data")
+func (o *Restore) catalogue(ctx context.Context, copied string) (k known, err error) {
 	if err := (&check.Options{Now: o.Now}).CopyCatalogue(ctx, o.Dir, copied); err != nil {
 		return k, err
 	}
-	return o.knownIn(ctx, filepath.Join(copied, "quern.db"))
+	if k, err = o.knownIn(ctx, filepath.Join(copied, "quern.db")); err != nil {
+		err = fmt.Errorf("the catalogue of %s cannot be read, so restore the whole directory: %w", o.Dir, err)
+	}
+	return k, err
+}
+
+// newestEpoch is the newest one that the files of a shard name, also those that earlier restores put aside. It reads copies of the journals.
+func (o *Restore) newestEpoch(ctx context.Context, work string, row *store.QueueRow) (epoch uint32, err error) {
+	shards, name := filepath.Split(folderOf(o.Dir, row))
+	folders, err := os.ReadDir(shards)
+	if err != nil {
+		return 0, err
+	}
+	for _, folder := range folders {
+		of, before, _ := strings.Cut(folder.Name(), beforeMark)
+		if of != name {
+			continue
+		}
+		if at, err := time.Parse(beforeTime, before); err == nil {
+			epoch = max(epoch, uint32(at.Unix()))
+		}
+		path := filepath.Join(work, folder.Name(), "journal.db")
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			_, err := check.CopyFile(filepath.Join(shards, folder.Name(), "journal.db"+suffix), path+suffix)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EIO) { // damage is no reason to stop
+				return 0, err
+			}
+		}
+		err = sqlitelog.Salvage(ctx, path, 0, func(b sqlitelog.Batch) error {
+			if of, err := journal.Epoch(b.Bytes); err == nil && b.Damage == "" {
+				epoch = max(epoch, of)
+			}
+			return nil
+		})
+		if err := errors.Join(err, os.RemoveAll(filepath.Dir(path))); err != nil {
+			return 0, err
+		}
+	}
+	return epoch, nil
 }
 
 func (o *Restore) knownIn(ctx context.Context, path string) (k known, err error) {
@@ -213,47 +258,58 @@ func fits(row *store.QueueRow, now, then *known) error {
 }
 
 // goOn makes the files of a shard those of this directory, and appends a batch that keeps it from giving out again what it gave out
-// between the backup and the restore.
+// between the backup and the restore. It says in which epoch the shard goes on.
 //
 // Epochs count starts and failed commits, and numbers of the outbox count dead letters. So the time in seconds, and in millionths of a
-// millisecond, is ahead of both, and ahead of where an earlier restore began.
-func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time) (err error) {
+// millisecond, is ahead of both. If the clock was set back, or the journal is lost, the newest epoch that is known and some to spare are.
+func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time, newest uint32) (epoch uint32, err error) {
 	path := filepath.Join(folder, "journal.db")
 	if err := errors.Join(store.Assign(filepath.Join(folder, "store.db"), id), store.Assign(path, id)); err != nil {
-		return err
+		return 0, err
 	}
 	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{Identity: id})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	tail, err := log.Tail(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	epoch := uint32(now / 1000)
 	err = log.Read(ctx, max(tail, 1)-1, func(_ journal.Position, batch []byte) error {
 		last, err := journal.Epoch(batch)
-		epoch = max(epoch, last+1)
+		newest = max(newest, last)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
+	epoch = max(uint32(now/1000), newest+spareBatches)
 	var batch journal.Encoder
 	batch.Reset(epoch, now)
 	batch.Epoch(epoch)
 	// A letter that is there and gone again is a number that is used.
-	number := uint64(now) << 20
+	number := uint64(epoch) * 1000 << 20
 	batch.Move(journal.Move{Kind: journal.MoveRenumber, Number: number, Queue: engine.DefaultQueue, Indexes: []uint32{0}})
 	batch.Move(journal.Move{Kind: journal.MoveDelivered, Number: number, Indexes: []uint32{0}})
 	_, err = log.Append(ctx, tail, batch.Packed())
-	return err
+	return epoch, err
 }
 
-// put puts a folder into the place of another, which gets a name with the time.
-func (o *Restore) put(from, to string) (before string, err error) {
-	before = to + ".before-" + o.Now().UTC().Format("20060102T150405.000Z")
+// The folder of the files that were there has the time in its name. It is not before the epoch in which the shard goes on, so that the next
+// restore knows that epoch when the journal is lost.
+const (
+	beforeMark = ".before-"
+	beforeTime = "20060102T150405.000Z"
+)
+
+// put puts a folder into the place of another.
+func (o *Restore) put(from, to string, epoch uint32) (before string, err error) {
+	at := o.Now()
+	if went := time.Unix(int64(epoch), 0); went.After(at) {
+		at = went
+	}
+	before = to + beforeMark + at.UTC().Format(beforeTime)
 	switch err := os.Rename(to, before); {
 	case errors.Is(err, fs.ErrNotExist):
 		before = ""

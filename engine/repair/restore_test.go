@@ -3,6 +3,7 @@ package repair
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -143,11 +144,28 @@ func (o *orders) damage(number int) {
 	closed(o.T, open(o.T, o.dir))
 }
 
+// forget removes what restores of a shard put aside.
+func (o *orders) forget(number int) {
+	o.Helper()
+	folders, err := filepath.Glob(o.folder(number) + beforeMark + "*")
+	for _, folder := range folders {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
 func (o *orders) restore(name string, from *bytes.Reader) (Restored, error) {
+	return o.restoreAt(time.Now(), name, from)
+}
+
+// restoreAt is a restore while the clock shows this.
+func (o *orders) restoreAt(now time.Time, name string, from *bytes.Reader) (Restored, error) {
 	if _, err := from.Seek(0, 0); err != nil {
 		o.Fatal(err)
 	}
-	return (&Restore{Dir: o.dir, Queue: name, Now: time.Now}).Run(o.Context(), from)
+	return (&Restore{Dir: o.dir, Queue: name, Now: func() time.Time { return now }}).Run(o.Context(), from)
 }
 
 // A shard comes back as it was at the backup, and the others keep what they did since.
@@ -235,8 +253,8 @@ func TestRestoredShardForwards(t *testing.T) {
 		if _, err := o.shard(e, 2).Fail(t.Context(), items, nil); err != nil {
 			t.Fatal(err)
 		}
-		for queueAt(e, "dead").Stats().Ready != want {
-			if t.Context().Err() != nil {
+		for until := time.Now().Add(20 * time.Second); queueAt(e, "dead").Stats().Ready != want; {
+			if time.Now().After(until) {
 				t.Fatalf("%+v", queueAt(e, "dead").Stats())
 			}
 			time.Sleep(time.Millisecond)
@@ -246,13 +264,51 @@ func TestRestoredShardForwards(t *testing.T) {
 	for want := uint64(6); want <= 7; want++ { // the second restore is from the same backup
 		stop()
 		o.damage(2)
-		if _, err := o.restore("orders", from); err != nil {
+		if _, err := o.restoreAt(time.Now().Add(-time.Duration(want)*time.Hour), "orders", from); err != nil {
 			t.Fatal(err)
 		}
 		e, stop = o.runs()
 		die(1, want)
 	}
 	stop()
+}
+
+// Restores follow each other while the clock is set back and forth, and the journal is whole or lost. No epoch comes twice, so no token does.
+func TestRestoresHaveEpochsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	o, e := newOrders(t)
+	o.insert(e, 2, 1)
+	from := o.backup(e)
+	newest, clock := uint32(0), time.Now()
+	for i := range 12 {
+		for range rnd.IntN(3) { // starts that give nothing out
+			closed(t, e)
+			e = open(t, o.dir)
+		}
+		epoch := o.take(e, 2, 1)[0].Token.Epoch
+		if epoch <= newest {
+			t.Fatalf("seed %d: life %d gives out a token of epoch %d after one of epoch %d", seed, i, epoch, newest)
+		}
+		newest = epoch
+		closed(t, e)
+		name := "journal.db"
+		if rnd.IntN(2) == 0 { // an operator needs the older files no more
+			name = "store.db"
+			o.forget(2)
+		}
+		if err := os.Truncate(filepath.Join(o.folder(2), name), 5000); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, open(t, o.dir))
+		clock = clock.Add(time.Duration(rnd.Int64N(int64(10*time.Second))) - 6*time.Second)
+		if _, err := o.restoreAt(clock, "orders~2", from); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		e = open(t, o.dir)
+	}
+	closed(t, e)
 }
 
 // The audit log has what operators did to a shard before its restore and after it.
