@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/quern-queue/quern/engine/archive"
 	"github.com/quern-queue/quern/engine/queue"
@@ -105,6 +106,9 @@ func (r *restoring) run(chain []*archive.Archive) error {
 }
 
 func (r *restoring) unpack(chain []*archive.Archive) error {
+	if err := r.hasRoom(chain); err != nil {
+		return err
+	}
 	if err := chain[0].Files(r.file); err != nil {
 		return err
 	}
@@ -115,6 +119,27 @@ func (r *restoring) unpack(chain []*archive.Archive) error {
 		if err := r.remove(chain[i].Manifest, a.Manifest); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// hasRoom refuses a restore that would fill the disk. The program would crash there: SQLite shares memory in a file, and the kernel has no
+// room for it.
+func (r *restoring) hasRoom(chain []*archive.Archive) error {
+	need := int64(0)
+	for _, a := range chain {
+		of := int64(newFiles)
+		for i := range a.Manifest.Files {
+			f := &a.Manifest.Files[i]
+			there, err := os.Stat(r.at(f.Path)) // of a restore that was cut off
+			if (r.wanted == nil || r.wanted(f.Path)) && (err != nil || there.Size() != f.Size) {
+				of += f.Size
+			}
+		}
+		need = max(need, of)
+	}
+	if free := Spare(r.dir); free < need {
+		return fmt.Errorf("it needs %d MiB, and on the disk of %s %d MiB are free: %w", (need+1<<20-1)>>20, r.dir, free>>20, syscall.ENOSPC)
 	}
 	return nil
 }

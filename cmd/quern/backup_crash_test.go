@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -224,4 +227,73 @@ func TestKillNineOfQueueRestore(t *testing.T) {
 			t.Errorf("round %d: %d damaged journals are kept in %v", round, damaged, kept)
 		}
 	}
+}
+
+// On a full disk, the restore of a queue says so, and leaves everything as it was. Once there is room it succeeds. The room grows by
+// little, so that the restores end at different steps.
+func TestQueueRestoreOnFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program, disk, dir := quernLink(t, quernCopy(t)), disk(t, "48m"), t.TempDir()
+			data, file, filler := filepath.Join(disk, "data"), filepath.Join(dir, "all.tar"), filepath.Join(disk, "filler")
+			s := filled(t, program, data, 3)
+			launch(t, dir, program, "backup", file, "--server", s.url, "-q").ends(exitOK)
+			_ = s.end(syscall.SIGKILL)
+			if err := os.Truncate(filepath.Join(data, "shards", "0000", "store.db"), 5000); err != nil {
+				t.Fatal(err)
+			}
+			fill(t, filler)
+			before := sumsOf(t, data)
+			info, err := os.Stat(filler)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tar, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := 0
+			for room := int64(0); ; refused++ {
+				if err := os.Truncate(filler, info.Size()-room); err != nil {
+					t.Fatal(err)
+				}
+				restore := launch(t, dir, program, "restore", file, "--data", data, "--queue", "default", "--replace", "-q")
+				if restore.ended() == exitOK {
+					break
+				}
+				said := restore.stderr.String()
+				if !strings.Contains(said, "Free some space") || strings.Contains(said, "restore the whole directory") {
+					t.Errorf("with room for %d bytes: %s", room, said)
+				}
+				if after := sumsOf(t, data); !maps.Equal(before, after) {
+					t.Errorf("with room for %d bytes the restore changed files: %v, they were %v", room, after, before)
+				}
+				room = max(room+32<<10, tar.Size()-256<<10) // little by little where the databases are opened
+			}
+			if refused < 5 {
+				t.Errorf("%d restores met a full disk, want more", refused)
+			}
+			holds(t, program, data, 3)
+		})
+	}
+}
+
+// sumsOf are the checksums of all files in a directory.
+func sumsOf(t *testing.T, dir string) map[string][sha256.Size]byte {
+	t.Helper()
+	sums := map[string][sha256.Size]byte{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		sums[path] = sha256.Sum256(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
 }

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 
+	"github.com/quern-queue/quern/engine/sqlitedb"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -91,6 +93,9 @@ func (a *app) report(err error) int {
 		return exitUnreachable
 	}
 	say(a.err, "quern: %s\n", said(err))
+	if errors.Is(err, syscall.ENOSPC) || sqlitedb.ClassOf(err) == sqlitedb.Full {
+		say(a.err, "Free some space on that disk, and run the command again.\n")
+	}
 	return exitFailure
 }
 

@@ -118,6 +118,14 @@ func (p *launched) tell(signal os.Signal) {
 // ends waits for the end and checks the exit code.
 func (p *launched) ends(want int) {
 	p.t.Helper()
+	if got := p.ended(); got != want {
+		p.t.Errorf("%v ended with %d (%v), want %d; it said: %s", p.Args[1:], got, p.ProcessState, want, p.stderr.String())
+	}
+}
+
+// ended waits for the end, and gives the exit code.
+func (p *launched) ended() int {
+	p.t.Helper()
 	for { // all of stdout, as exec asks for
 		if _, err := p.lines.ReadString('\n'); err != nil {
 			break
@@ -128,9 +136,7 @@ func (p *launched) ends(want int) {
 	if err != nil && !errors.As(err, &exit) {
 		p.t.Fatalf("%v: %v", p.Args[1:], err)
 	}
-	if got := p.ProcessState.ExitCode(); got != want {
-		p.t.Errorf("%v ended with %d (%v), want %d; it said: %s", p.Args[1:], got, p.ProcessState, want, p.stderr.String())
-	}
+	return p.ProcessState.ExitCode()
 }
 
 // statsUntil follows a queue's numbers, as quern watch prints them, until they are as wanted.

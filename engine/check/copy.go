@@ -65,14 +65,19 @@ func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(filepath.ToSlash(name), begin) })
+	return o.CopyFiles(ctx, from, to, names)
+}
+
+// CopyFiles copies files of a folder, if they are there, into another folder.
+func (o *Options) CopyFiles(ctx context.Context, from, to string, names []string) error {
 	total := int64(0)
-	for _, name := range names {
+	names = slices.DeleteFunc(names, func(name string) bool {
 		info, err := os.Stat(filepath.Join(from, name))
-		if err != nil {
-			return err
+		if err == nil {
+			total += info.Size()
 		}
-		total += info.Size()
-	}
+		return errors.Is(err, fs.ErrNotExist)
+	})
 	if err := hasRoom(filepath.Dir(to), total); err != nil {
 		return err
 	}
@@ -84,7 +89,7 @@ func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := CopyFile(filepath.Join(from, name), filepath.Join(to, name))
+		n, err := copyFile(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil {
 			return err
 		}
@@ -97,7 +102,7 @@ func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 
 // hasRoom refuses a copy that would fill a disk.
 func hasRoom(folder string, bytes int64) error {
-	need := bytes + bytes/4 // opening the copy writes some of it again
+	need := bytes + bytes/4 + 1<<20 // opening the copy writes some of it again, and SQLite needs memory that it shares in a file
 	if free := engine.Spare(folder); free < need {
 		return fmt.Errorf("the copy needs %d bytes, and in %s there are %d: choose a folder with more room",
 			need, filepath.Dir(folder), free)
@@ -105,8 +110,7 @@ func hasRoom(folder string, bytes int64) error {
 	return nil
 }
 
-// CopyFile copies a file to a path where none is, and makes the folder there.
-func CopyFile(from, to string) (n int64, err error) {
+func copyFile(from, to string) (n int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return 0, err
 	}

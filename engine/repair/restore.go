@@ -135,7 +135,7 @@ func (o *Restore) catalogue(ctx context.Context, copied string) (k known, err er
 	return k, err
 }
 
-// newestEpoch is the newest one that the files of a shard name, also those that earlier restores put aside. It reads copies of the journals.
+// newestEpoch is the newest one that the files of a shard name, also those that earlier restores put aside. It reads copies of journals.
 func (o *Restore) newestEpoch(ctx context.Context, work string, row *store.QueueRow) (epoch uint32, err error) {
 	shards, name := filepath.Split(folderOf(o.Dir, row))
 	folders, err := os.ReadDir(shards)
@@ -150,20 +150,19 @@ func (o *Restore) newestEpoch(ctx context.Context, work string, row *store.Queue
 		if at, err := time.Parse(beforeTime, before); err == nil {
 			epoch = max(epoch, uint32(at.Unix()))
 		}
-		path := filepath.Join(work, folder.Name(), "journal.db")
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			_, err := check.CopyFile(filepath.Join(shards, folder.Name(), "journal.db"+suffix), path+suffix)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EIO) { // damage is no reason to stop
-				return 0, err
-			}
+		copied := filepath.Join(work, folder.Name())
+		err := (&check.Options{}).CopyFiles(ctx, filepath.Join(shards, folder.Name()), copied,
+			[]string{"journal.db", "journal.db-wal", "journal.db-shm"})
+		if err != nil && !errors.Is(err, syscall.EIO) { // damage is no reason to stop
+			return 0, err
 		}
-		err = sqlitelog.Salvage(ctx, path, 0, func(b sqlitelog.Batch) error {
+		err = sqlitelog.Salvage(ctx, filepath.Join(copied, "journal.db"), 0, func(b sqlitelog.Batch) error {
 			if of, err := journal.Epoch(b.Bytes); err == nil && b.Damage == "" {
 				epoch = max(epoch, of)
 			}
 			return nil
 		})
-		if err := errors.Join(err, os.RemoveAll(filepath.Dir(path))); err != nil {
+		if err := errors.Join(err, os.RemoveAll(copied)); err != nil {
 			return 0, err
 		}
 	}
