@@ -26,7 +26,7 @@ type report struct {
 // options say where a suite works, and with which programs.
 type options struct {
 	dir      string            // for data; a temporary folder in it is made and removed
-	progress func(line string) // told what is being measured, and each figure; may be nil
+	progress func(line string) // gets the name of each measurement, and each figure; may be nil
 	only     []string          // the figures to measure; none: all of the suite
 	server   string            // the program quern, for suites that measure a server in a process of its own
 	compiler []string          // program and arguments that end up in wasm/compile.Child; for the suite plugins

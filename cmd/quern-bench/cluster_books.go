@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// books are what clients know of their own work, whatever becomes of the servers: what was acknowledged, who works on which chunk, and how
+// books record what clients know of their own work, independently of the servers: acknowledged inserts, the holders of chunks, and how
 // many work on chunks of one company. A client that works on a chunk goes on when the owner dies, and completes it at the next one.
 type books struct {
 	mu       sync.Mutex

@@ -225,8 +225,8 @@ type caller struct {
 	at int
 }
 
-// call asks one node after the other until one has answered. What is not safe to repeat goes through it as well: nothing that a client does
-// here goes wrong when a reservation is lost, and an insert has a key.
+// call asks one node after the other until one has answered. It repeats unsafe calls too: a lost reservation does no harm here, and an
+// insert has a key.
 func (c *caller) call(ctx context.Context, method, path, key string, body []byte, answer any) error {
 	return c.until(ctx, "an answer to "+method+" "+path, func() (bool, error) {
 		n := c.nodes[c.at%len(c.nodes)]

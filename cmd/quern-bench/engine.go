@@ -136,7 +136,7 @@ func parallel(n int, fn func(i int) error) error {
 	return nil
 }
 
-// loneFigures: what one caller waits for, beside the sync it cannot do without.
+// loneFigures measures how long one caller waits, beside the sync that it cannot do without.
 func loneFigures(ctx context.Context, r *run) error {
 	r.progress("a lone caller beside fdatasync")
 	b, err := r.open(ctx, "lone")

@@ -112,8 +112,8 @@ func inserting(body []byte, count int64) work {
 	}
 }
 
-// httpExchangeOne is the exchange of one chunk with three servers of their own: plain, over TLS, and with tokens. What encryption and
-// looking tokens up cost is their ratio, so they are measured in turns, and their floor with them.
+// httpExchangeOne measures the exchange of one chunk with three servers: plain, over TLS, and with tokens. The ratios between them are
+// the cost of encryption and of looking up tokens, so they are measured in turns, and their floor with them.
 func httpExchangeOne(ctx context.Context, r *run) error {
 	var servers []*serveProcess
 	defer func() {
@@ -177,9 +177,9 @@ type serveProcess struct {
 	tls     *tls.Config // nil: plain HTTP
 	token   string      // "": it needs none
 
-	heard func(path string, answer []byte) // told of every answer; nil: no one is
+	heard func(path string, answer []byte) // gets every answer; may be nil
 
-	repeats func() // told of every exchange that is sent again after a 503; nil: none is
+	repeats func() // is called for every exchange that is sent again after a 503; may be nil
 }
 
 // repeatPause is how long a client waits after a 503.
@@ -375,7 +375,7 @@ func (s *serveProcess) exchanges(path string, batch int, more func() bool, count
 	return nil
 }
 
-// The shapes of an ordinary client: what it needs of an answer, by encoding/json.
+// The parts of answers that an ordinary client needs, for encoding/json.
 type (
 	plainReserved struct {
 		Reservations []struct {

@@ -23,7 +23,7 @@ type lean struct {
 	heard  func(path string, answer []byte)
 }
 
-// errAway is the error of a call that was answered with 503: what names tokens may be sent again.
+// errAway is the error of a call that was answered with 503. A call that names tokens may be sent again.
 var errAway = errors.New("the server asks to be asked again")
 
 // dialLean connects; a token that is not empty goes out with every request.

@@ -111,7 +111,7 @@ func (m *watched) beside(ctx context.Context, pause time.Duration, until func() 
 	return times, nil
 }
 
-// cancelFigures: what the end of a large submission costs the caller, and every other client.
+// cancelFigures measures what the end of a large submission costs the caller, and every other client.
 func cancelFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	m, err := r.openWatched(ctx, "cancel")
 	if err != nil {
@@ -182,7 +182,7 @@ func (m *watched) cancelOne(ctx context.Context, r *run, scale lifecycleScale, h
 // everything is the strategy of the figures below.
 const everything = "OldestFirst"
 
-// expiryFigures: what inserts cost while reservations are abandoned, beside inserts while none is.
+// expiryFigures measures inserts while reservations are abandoned, beside inserts while none is.
 func expiryFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	w, err := r.openWatched(ctx, "expiries")
 	if err != nil {
@@ -250,7 +250,7 @@ func (w *watched) insertsFor(ctx context.Context, lasting, pause time.Duration) 
 	return w.beside(ctx, pause, func() bool { return time.Since(started) >= lasting })
 }
 
-// inFlightFigures: what reserve(10) costs with nothing in flight and with much, in turns so that both see the same machine.
+// inFlightFigures measures reserve(10) with nothing in flight and with much, in turns so that both see the same machine.
 func inFlightFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	r.progress(fmt.Sprintf("reserve(10) beside %d chunks in flight", scale.inFlight))
 	var beds [2]*watched
@@ -301,7 +301,7 @@ func inFlightFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	return nil
 }
 
-// dueFigures: what inserts cost while much comes due at once.
+// dueFigures measures inserts while much comes due at once.
 func dueFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	w, err := r.openWatched(ctx, "due")
 	if err != nil {

@@ -44,8 +44,8 @@ type scoringBed struct {
 	took time.Duration // opening the catalogue, until every plugin scores
 }
 
-// openScoring opens the engine and its plugins under a name, as the server does. Nothing throttles them: what is
-// measured is what they take.
+// openScoring opens the engine and its plugins under a name, as the server does. Nothing throttles the plugins, because the figures are
+// about the time that they take.
 func (r *run) openScoring(ctx context.Context, name string) (*scoringBed, error) {
 	limits := plugins.DefaultLimits()
 	limits.CPUShare = 64

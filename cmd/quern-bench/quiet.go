@@ -16,9 +16,9 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// What a server with little to do takes of a processor, beside PostgreSQL with a table of submissions and the same submissions: one is
-// inserted, then a worker completes the one before and takes this one, each durable. Both are measured in turns, and all
-// processes of both count.
+// quietNames are figures of the processor time of a server with little to do, beside PostgreSQL with a table of submissions. Both get
+// the same load: one submission is inserted, then a worker completes the one before and takes this one, each durable. Both are
+// measured in turns, and all processes of both count.
 var quietNames = []string{
 	"quiet_postgres_idle", "quiet_idle", "quiet_postgres_50", "quiet_50", "quiet_postgres_300", "quiet_300",
 	"quiet_postgres_50_p50", "quiet_50_p50", "quiet_postgres_300_p50", "quiet_300_p50",

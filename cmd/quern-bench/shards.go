@@ -35,7 +35,8 @@ func shardSuite(ctx context.Context, r *run) error {
 // groupName is the group of the i-th submission.
 func (s *shardScale) groupName(i int) string { return fmt.Sprint("g", i%s.groups) }
 
-// shardFigures: what several shards gain for consumers whose commits are many, and what a merge over them costs.
+// shardFigures measures what several shards gain for consumers whose commits are many, and what a merge over them
+// costs.
 func shardFigures(ctx context.Context, r *run, scale shardScale) error {
 	if err := cycleShards(ctx, r, scale); err != nil {
 		return err
@@ -76,7 +77,8 @@ func (r *run) openShards(ctx context.Context, shards uint8, scale shardScale) (*
 	return b, nil
 }
 
-// cycleShards measures queues of one and several shards in turns: what the machine has for them changes within seconds.
+// cycleShards measures queues of one and several shards in turns, because the speed of the machine changes within
+// seconds.
 func cycleShards(ctx context.Context, r *run, scale shardScale) error {
 	var beds []*bed
 	defer func() {

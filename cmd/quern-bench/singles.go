@@ -71,7 +71,7 @@ func singlesBacklog(ctx context.Context, dir string, n int, r *run) error {
 	return b.close()
 }
 
-// openShard opens one shard by itself, which writes checkpoints only when it is told to.
+// openShard opens one shard by itself. It writes checkpoints only on request.
 func openShard(ctx context.Context, dir string) (*shard.Shard, *store.Store, error) {
 	kept, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{})
 	if err != nil {
@@ -91,7 +91,7 @@ func openShard(ctx context.Context, dir string) (*shard.Shard, *store.Store, err
 	return s, kept, err
 }
 
-// singlesLife: what a single costs in memory, in bytes written over its life, and when it has ended.
+// singlesLife measures what a single costs: in memory, in bytes written over its life, and at its end.
 func singlesLife(ctx context.Context, r *run, n int) error {
 	r.progress("the life of a submission of one chunk")
 	dir := filepath.Join(r.dir, "life")

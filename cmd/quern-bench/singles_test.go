@@ -92,8 +92,8 @@ func TestFloorRepeatsAnswers(t *testing.T) {
 	}
 }
 
-// An exchange that is answered with 503 is sent again, with the tokens that it had, and counted. What it has completed the first time
-// counts as completed.
+// An exchange that is answered with 503 is sent again with the same tokens, and counted. Chunks that the first one completed count as
+// completed.
 func TestExchangesRepeat(t *testing.T) {
 	t.Parallel()
 	answers := []struct {

@@ -82,9 +82,9 @@ var strategyCases = []reserveCase{
 	{name: "fair_nested", strategy: `Fair("company", Fair("$submission", OldestFirst))`},
 }
 
-// strategyRun runs the cases of the suite on one backlog. Every view that stands is kept in order at each pick, so a case is
-// measured on an engine that has just started: with its own views, and with those that made the situation it is in. What it
-// costs when the views of all cases stand at once, which a queue drops only beyond 256, has figures of its own.
+// strategyRun runs the cases of the suite on one backlog. Every view that stands is kept in order at each pick. So a case is
+// measured on an engine that has just started: with its own views, and with those that made its situation. Other figures show the
+// cost when the views of all cases stand at once. A queue drops views only beyond 256.
 type strategyRun struct {
 	*run
 	*bed

@@ -18,10 +18,11 @@ import (
 // This file has the acts of TestAuditKillNine beside those on rules, values, strategies and settings, each kind in a loop of its own, and
 // what holds for the entries of all of them.
 
-// unlogged are the operations that change something and leave no entry in the audit log.
-var unlogged = []string{"dry-run-plugin", "move-queue", "move-group", "drain-shard", "reopen-shard"} // a server that is alone, and queues of one shard, move nothing
+// unlogged are the operations that change something and leave no entry in the audit log. Those of moves do nothing here: the server is
+// alone, and its queues have one shard.
+var unlogged = []string{"dry-run-plugin", "move-queue", "move-group", "drain-shard", "reopen-shard"}
 
-// acts asks for changes in an order in which each of them changes something. What they are about is this loop's alone.
+// acts sends changes in an order in which each of them changes something. No other loop touches the resources that it changes.
 type acts struct {
 	*operators
 	ctx                 context.Context
@@ -36,12 +37,12 @@ func (a *acts) do(operation, method, path, body string, into any) {
 	a.gone = a.gone || !a.act(a.ctx, fmt.Sprintf("%s-%d-kind%d-%d", operation, a.round, a.kind, a.sent), method, path, body, changes, into)
 }
 
-// ask sends what is no act.
+// ask sends a call that is not an act.
 func (a *acts) ask(method, path, body string, into any) {
 	a.gone = a.gone || a.send(a.ctx, "work", method, path, body, into) != nil
 }
 
-// kindsOfActs are the loops. A pass that is cut short leaves what it made, so that each pass makes its own.
+// kindsOfActs are the loops. A pass that is cut short leaves its resources behind, so each pass makes its own.
 var kindsOfActs = []func(*acts){(*acts).queues, (*acts).schedules, (*acts).submissions, (*acts).consumers, (*acts).plugins, (*acts).tokens}
 
 // repeat makes pass after pass until the server is gone; done hears of the first.
@@ -90,8 +91,8 @@ func (a *acts) schedules() {
 	a.do("delete-schedule", "DELETE", schedule, "", nil)
 }
 
-// submissions are changed, one by one and in bulk. What the bulk operation works on is there since the first life, and too much to be
-// done before it is cancelled.
+// submissions changes submissions, one by one and in bulk. The submissions of the bulk operation exist since the first life. They are too
+// many for the operation to end before it is cancelled.
 func (a *acts) submissions() {
 	var made api.Submission
 	a.ask("POST", actsQueue+"/submissions", `{"chunks":{"count":2,"template":"x"},"run_at":"2100-01-01T00:00:00Z"}`, &made)
@@ -106,7 +107,7 @@ func (a *acts) submissions() {
 
 const slowSubmissions = 30 // at one a second
 
-// consumers are given orders, and what they fail for good is dealt with.
+// consumers gives orders to a consumer, and deals with the chunks that it fails for good.
 func (a *acts) consumers() {
 	name := fmt.Sprintf("w-%d-%d", a.round, a.number)
 	var made api.Submission

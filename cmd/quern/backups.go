@@ -50,7 +50,8 @@ func backupOptions() []option {
 	}
 }
 
-// checkCopies refuses a folder for backups or snapshots within the data directory: what removes that, or copies it, would take them along.
+// checkCopies refuses a folder for backups or snapshots within the data directory: whatever removes or copies the directory would take
+// them along.
 func (c *Config) checkCopies() error {
 	data, err := filepath.Abs(c.Data)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Config) checkCopies() error {
 	return nil
 }
 
-// newBackups makes who makes backups; nil: none are made.
+// newBackups makes the keeper of automatic backups. It is nil if no folder for them is configured.
 func newBackups(config Config, core *engine.Engine, registry *prometheus.Registry, logger *slog.Logger) (*backups.Keeper, error) {
 	if config.BackupDir == "" {
 		return nil, nil

@@ -371,7 +371,7 @@ func (c *historyCluster) givesAway() {
 	}
 }
 
-// ends stops the owner in order: what consumers hold goes on at the next one.
+// ends stops the owner in an orderly way, so that consumers keep their reservations at the next owner.
 func (c *historyCluster) ends() {
 	owner, _ := c.owner()
 	c.leaves(owner)

@@ -16,14 +16,14 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Two nodes have two shards each, and groups move between all four while producers and consumers ask both nodes. A node is killed in the
-// middle of this, again and again: at times it has the shard that a group leaves, and at times the one that takes it. The other one takes
-// over. What TestKillNineShards finds of one server holds here too, for the limit by the group.
+// Two nodes have two shards each, and groups move between all four while producers and consumers ask both nodes. Again and again, a node
+// is killed during a move: at times the one with the shard that the group leaves, at times the one with the shard that takes it. The
+// other node takes over. The checks are those of TestKillNineShards, with the limit by the group.
 func TestClusterMovesGroupsThroughKills(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)
 	o.groups, o.limit = newCrashGroups(o), 0
-	o.groups.held = crashGroupLimit + 4 // what a consumer of the other node holds, or was handed in an answer that did not come
+	o.groups.held = crashGroupLimit + 4 // chunks that a consumer of the other node holds, or got in an answer that did not arrive
 	o.strategies = []string{`MaxSimultaneous("group", 2, Random)`, `MaxSimultaneous("group", 2, OldestFirst)`}
 	c := &crashCluster{oracle: o, database: pgtest.Begin(t), nodes: map[string]*launched{}, urls: map[string]string{}}
 	for _, name := range []string{"a", "b"} {

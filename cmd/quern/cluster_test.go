@@ -23,8 +23,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// Machines of a cluster are killed again and again, and each loses its disk. What TestKillNine finds of a server that is alone holds here too,
-// as the database has all that was acknowledged.
+// Machines of a cluster are killed again and again, and each loses its disk. The checks of TestKillNine hold here too, because the database
+// has all that was acknowledged.
 func TestClusterLosesItsMachines(t *testing.T) {
 	t.Parallel()
 	database, node := pgtest.Begin(t), 0
@@ -239,7 +239,7 @@ func (p *launched) stands() {
 	}
 }
 
-// What a database cannot promise, and options that do not go together, are refused with what to do.
+// A database that cannot promise enough, and options that do not go together, are refused with advice.
 func TestClusterRefusals(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Begin(t)

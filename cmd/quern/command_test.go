@@ -36,7 +36,8 @@ func sh(t *testing.T, timeout time.Duration, script string, args ...string) *com
 	return c
 }
 
-// The content reaches a command on stdin, as a variable and in the place of {}; what it prints comes back.
+// The content reaches a command on stdin, as a variable and in the place of {}. The command's output comes
+// back.
 func TestCommandSeesItsChunk(t *testing.T) {
 	t.Parallel()
 	in := chunkInput{Submission: "72", Index: 17, Attempt: 2, Content: []byte("two words\n"), Meta: api.Meta{

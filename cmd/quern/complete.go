@@ -27,10 +27,11 @@ const (
 	completeMost   = 100 // names or ids that are offered
 )
 
-// lister lists what an argument may be, with a note behind a tab. before are the arguments that stand before it.
+// lister lists the values that an argument may have, each with a note behind a tab. before are the arguments that stand before it.
 type lister func(ctx context.Context, c *client.Client, queue string, before []string) iter.Seq2[string, error]
 
-// argumentLists has what is listed for an argument, by the words for its command's parent and for itself; what resources offer is added.
+// argumentLists has the lister of each argument, by the words for its command's parent and for itself. It includes the listers of the
+// resources.
 func argumentLists(resources map[string]lister) map[string]lister {
 	lists := map[string]lister{
 		"quern ID":         submissions,
@@ -46,7 +47,7 @@ func argumentLists(resources map[string]lister) map[string]lister {
 	return lists
 }
 
-// flagLists has what is listed for the values of a flag; of those whose help has their words between bars, and of --output, these are.
+// flagLists has the listers of flags' values, except of --output and of flags whose help has their words between bars.
 func flagLists(resources map[string]lister) map[string]lister {
 	return map[string]lister{
 		"queue":             resources["queue NAME"],

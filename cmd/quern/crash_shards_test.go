@@ -52,7 +52,7 @@ const (
 // errLimitReached says that a group is full: the insert is not done, and may be sent again.
 var errLimitReached = errors.New("limit_reached")
 
-// crashGroups are what the oracle knows of groups. What is not for one goroutine alone is guarded by the oracle's mutex.
+// crashGroups is the oracle's knowledge of groups. The oracle's mutex guards the fields that several goroutines use.
 type crashGroups struct {
 	o            *oracle
 	newest       int                // producers use the groups before and after this one
@@ -63,9 +63,9 @@ type crashGroups struct {
 
 	chunks   int    // of all submissions
 	held     int    // chunks of a submission or group that may still be held after a start
-	shards   int    // that the operator was told of
-	draining string // what the setting was when the operator had an answer
-	maybe    string // what it is if a change without an answer was made
+	shards   int    // the most that the server has named to the operator
+	draining string // the setting when the operator had an answer
+	maybe    string // the setting if a change without an answer was made
 
 	moves, unsure, drains, repeats, limits, between int
 }
@@ -335,8 +335,8 @@ func pagesOf[T any](ctx context.Context, g *crashGroups, path string) (list []T)
 	return list
 }
 
-// check holds the server's numbers against what producers and consumers know. No client works meanwhile: what was held in an earlier life is
-// not held any more. The server may still be moving groups.
+// check compares the server's numbers with those of producers and consumers. No client works meanwhile, and no chunk is held from an
+// earlier life any more. The server may still be moving groups.
 func (g *crashGroups) check(ctx context.Context) {
 	g.o.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // a group whose move never ends would answer nothing else than that it moves

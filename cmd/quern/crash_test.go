@@ -163,7 +163,7 @@ type oracle struct {
 	strategies []string
 	limit      int          // chunks in flight per company; 0: any
 	nodes      []string     // addresses of all nodes, if there are several
-	dying      atomic.Bool  // a node is being killed: what concerns its shards is refused, or done in part
+	dying      atomic.Bool  // a node is being killed: calls about its shards are refused, or done in part
 	groups     *crashGroups // nil: the queue has one shard, and its submissions have no group
 
 	pending   map[string][]byte      // inserts without an answer, by idempotency key
@@ -171,7 +171,7 @@ type oracle struct {
 	held      map[string]hold        // in this life of the server
 	old       []oldToken             // of earlier lives
 	byCompany map[int]int
-	keyOf     map[string]string // the key that contents of a submission tell of
+	keyOf     map[string]string // by submission: the idempotency key in its contents
 
 	keys, inserts, completions, late, large int
 }
@@ -530,8 +530,8 @@ func nothingDone(status int, answer []byte) bool {
 		status == http.StatusMisdirectedRequest && bytes.Contains(answer, []byte(`"code":"elsewhere"`))
 }
 
-// nodeWasLost says that a node of a cluster did not get to the answer of another one, which was killed: what was asked may be done. A client
-// may hear of that when the next node is there already.
+// nodeWasLost says that a node of a cluster got no answer from another one, which was killed: the call may have been done. A client may
+// hear of the loss when the next node already serves.
 func nodeWasLost(text []byte) bool {
 	return bytes.Contains(text, []byte(`"code":"outcome_unknown"`)) || bytes.Contains(text, []byte("A node that serves a part of the queue does not answer."))
 }
@@ -599,7 +599,7 @@ func (o *oracle) settle(program, dir string, options ...string) {
 	o.account(ctx)
 }
 
-// repeatPending inserts again what had no answer. What a limit refuses is left.
+// repeatPending repeats the inserts that had no answer. It leaves those that a limit refuses.
 func (o *oracle) repeatPending(ctx context.Context) {
 	for key, body := range maps.Clone(o.pending) {
 		var answer struct {

@@ -20,7 +20,7 @@ var (
 	oneWord   = regexp.MustCompile(`^'([^']*)'$`)
 )
 
-// What the dashboard offers to copy is there: each command line that its sources write has a command, and the flags that they name.
+// The dashboard offers valid command lines to copy: the commands and flags in its sources exist.
 func TestDashboardCopiesRealCommands(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../web/dashboard/src/pages/*.tsx")

@@ -130,8 +130,8 @@ func demoCrowd(ctx context.Context, a *app, url string) error {
 	return nil
 }
 
-// demoProduce inserts every company's work, and each company's again whenever its own runs low: what waits behind the limit of one
-// company keeps none of the others busy.
+// demoProduce inserts work for every company, and more for a company whenever its own runs low. So work that waits behind the limit of
+// one company keeps no other company from getting more.
 func demoProduce(ctx context.Context, c *client.Client) error {
 	tick := time.NewTicker(demoProgressTick)
 	defer tick.Stop()
@@ -267,7 +267,7 @@ func demoProgress(ctx context.Context, a *app, c *client.Client, done *atomic.In
 	}
 }
 
-// What the demo tells beside work that moves, so that the first screen shows what strategies, limits, rules, plugins and schedules do.
+// These make the first screen of the demo show what strategies, limits, rules, plugins and schedules do.
 const (
 	demoPaused = "fern"  // a company whose work is paused
 	demoDying  = "gorse" // a company of whose chunks many fail for good
@@ -280,15 +280,15 @@ const (
 	demoDyingMore    = 40  // each minute, of which a quarter dies
 )
 
-// demoFormula is what the demo's plugin scores by: compiled here, uploaded as the module of any author is.
+// demoFormula is the formula of the demo's plugin. It is compiled here, and uploaded like any author's module.
 const demoFormula = "priority*10 - age_s"
 
-// demoErrors are why chunks of demoDying fail.
+// demoErrors are the errors with which chunks of demoDying fail.
 func demoErrors() []string {
 	return []string{"connection refused: 10.0.7.%d:5432", "row %d: \"name\" is not valid UTF-8", "the far side answered 503"}
 }
 
-// demoStory sets up what the work is told by: limits and weights, a pause, a plugin, a schedule, and work that fails.
+// demoStory sets up limits and weights, a pause, a plugin, a schedule, and work that fails.
 func demoStory(ctx context.Context, c *client.Client) error {
 	kept := api.QueueSettingsInput{RetentionSeconds: new(int64(demoRetention))}
 	if _, err := c.ChangeQueue(ctx, "default", kept); err != nil {

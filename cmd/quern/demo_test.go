@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// The demo goes on when one company's work is stuck: what waits behind a limit keeps no other company from inserting again.
+// The demo goes on when one company's work is stuck: work that waits behind a limit keeps no other company from inserting again.
 func TestDemoGoesOn(t *testing.T) {
 	t.Parallel()
 	program, tmp := quernCopy(t), t.TempDir()

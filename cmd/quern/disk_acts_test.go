@@ -95,11 +95,11 @@ var keptActs = []act{
 // askingActs change nothing that is durable.
 var askingActs = strings.Fields("validate-strategy preview explain compare why preview-schedule dry-run-plugin move-queue detach-consumer wait-submissions")
 
-// On a full disk every act of an operator has a definite answer: what brings something new is refused with 507 and what to do, what finishes, stops or
-// takes away succeeds in the room that is kept for it.
+// On a full disk every act of an operator has a definite answer. The server refuses an act that adds something with 507 and advice. An act
+// that finishes, stops or removes something succeeds in the room that is kept for it.
 //
-// An act that finds no room in the room that is kept is tried again for five seconds. On a busy machine, all acts in one queue got 507 for a
-// moment, of 20 milliseconds at least, in four of five whole runs. The cause is not known yet. A room that stays away fails the test.
+// An act that gets 507 from the kept room is tried again for five seconds. On a busy machine, in four of five whole runs, all acts in one
+// queue got 507 for a moment of at least 20 milliseconds. The cause is not known yet. If the room stays away, the test fails.
 func TestActsOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {
@@ -181,8 +181,8 @@ func (o *operator) do(method, path, body string) (status int, answer string) {
 	return response.StatusCode, string(all)
 }
 
-// until507 repeats an act until the disk turns out to be full. What is there of files and their logs may take some of them. Each is
-// another one: what changes nothing is not written.
+// until507 repeats an act until the disk turns out to be full. Free space in the files and their logs may take some of the acts. Each act
+// is different, because one that changes nothing is not written.
 func (o *operator) until507(a act) {
 	o.t.Helper()
 	for range 5000 {
@@ -196,7 +196,7 @@ func (o *operator) until507(a act) {
 	o.t.Fatalf("%s did not fill the disk", a.path)
 }
 
-// must is do for what prepares; it keeps fields of the answer under other names.
+// must does an act of preparation, which has to succeed. It keeps fields of the answer under other names.
 func (o *operator) must(method, path, body string, keep ...string) {
 	o.t.Helper()
 	status, answer := o.do(method, path, body)

@@ -81,7 +81,7 @@ func TestShownCommandsAreThere(t *testing.T) {
 	}
 }
 
-// What does not fit is found.
+// fits finds command lines that do not fit the commands.
 func TestShownCommandsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	for line, fit := range map[string]bool{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What make builds syncs files by fdatasync: SQLite takes fsync where it was not told better when it was compiled.
+// A binary built by make syncs files by fdatasync. SQLite uses fsync unless its build says that fdatasync exists.
 func TestSyncsByFdatasync(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || !strings.Contains(os.Getenv("CGO_CFLAGS"), "HAVE_FDATASYNC") {

@@ -17,8 +17,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// fieldFlags makes a flag of every declared field that a struct of package api has, but those that are left out; to is a pointer to that
-// struct. usual says in the help what stands where nothing is said. What it returns gives the struct the values that were given.
+// fieldFlags makes a flag of every declared field that a struct of package api has, except those in without. to is a pointer to that
+// struct. With usual, the help names the defaults. The returned function sets the fields whose flags were given.
 func fieldFlags[T any](f *pflag.FlagSet, fields []*queue.Field[T], to any, usual bool, without ...string) func() error {
 	read := make(map[string]func() error)
 	for _, d := range fields {
@@ -49,8 +49,8 @@ func fieldFlags[T any](f *pflag.FlagSet, fields []*queue.Field[T], to any, usual
 	}
 }
 
-// fieldFlag makes the flag, of the type that the field of the request has. What it returns gives the field the flag's value; nil: it has
-// it already.
+// fieldFlag makes the flag, of the type that the field of the request has. The returned function sets the field to the flag's value. It
+// is nil if the flag itself sets the field.
 func fieldFlag(f *pflag.FlagSet, name, usage string, unit time.Duration, field any) func() error {
 	switch to := field.(type) {
 	case *bool:
@@ -160,8 +160,8 @@ func fieldUsage[T any](d *queue.Field[T], withDefault bool) string {
 	return usage + " (default" + usual + ")"
 }
 
-// ranged is a flag that says what it allows when it is given something that its type cannot hold. What the type holds and the flag does
-// not allow is refused by the server, in the same words.
+// ranged is a flag that says what it allows when it is given something that its type cannot hold. Other values that it does not allow
+// are refused by the server, in the same words.
 type ranged struct {
 	pflag.Value
 	allowed string
@@ -200,7 +200,8 @@ func resetFlag(f *pflag.FlagSet, what string) *bool {
 	return f.Bool("reset", false, "give "+what+" that are not named here their defaults, without asking")
 }
 
-// mayReset asks before fields are set back that the command line does not name. what has them now, better changes only some of them.
+// mayReset asks before it allows a reset of fields that the command line does not name. The first argument names the thing that has
+// them; better names a way to change only some of them.
 func (a *app) mayReset(what string, lost []string, better string) error {
 	if len(lost) == 0 {
 		return nil

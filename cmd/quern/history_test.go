@@ -240,7 +240,7 @@ func (h *history) ask(ctx context.Context, method, url, key, body string, into a
 	return isNot
 }
 
-// act has a client do one thing at a node. What it does is drawn, unless verb says it.
+// act has a client do one thing at a node. An empty verb means a random one.
 func (h *history) act(ctx context.Context, client int, node, verb string) {
 	if verb == "" {
 		verb = []string{"insert", "reserve", "reserve", "reserve", "complete", "complete", "complete", "again", "release", "read", "read"}[h.draw(11)]
@@ -258,7 +258,7 @@ func (h *history) act(ctx context.Context, client int, node, verb string) {
 	}
 }
 
-// insert inserts until there is an answer, at any node: it is known by its key.
+// insert repeats an insert until there is an answer, at any node. Its key makes this safe.
 func (h *history) insert(ctx context.Context, client int, node, name string) {
 	for maybe := false; ctx.Err() == nil; {
 		call := h.now()
@@ -370,7 +370,7 @@ func (h *history) anyNode() (url string) {
 	return url
 }
 
-// patienceOfClients is how long a client waits: what it asked is of unknown outcome then.
+// patienceOfClients is how long a client waits. Then the outcome of its call is unknown.
 const patienceOfClients = 1500 * time.Millisecond
 
 // client asks any node for one thing after another until the history is over.
@@ -382,7 +382,7 @@ func (h *history) client(number int) {
 	}
 }
 
-// late makes calls of a node that stands still. They are in its socket when late returns; wait has their answers.
+// late makes calls to a node that stands still. They are in its socket when late returns; wait waits for their answers.
 func (h *history) late(node string, calls int) (wait func()) {
 	var all, sent sync.WaitGroup
 	for i := range calls {

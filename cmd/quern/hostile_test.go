@@ -152,12 +152,12 @@ func TestPluginBehaviour11EndlessPlugins(t *testing.T) {
 	}
 }
 
-// The corpus of hostile modules, each sent to a live server while consumers reserve through a good plugin: the process stays the one that was
-// started, every reserve gets its chunk, memory is bounded, and what was refused cannot be activated. What is let in, as the host bounds what
-// it does, is put to use, and the reserves go on.
+// Each hostile module of the corpus is sent to a live server while consumers reserve through a good plugin. The process stays the one that
+// was started, every reserve gets its chunk, memory is bounded, and a refused module cannot be activated. A module that is let in, because
+// the host bounds it, is put to use, and the reserves go on.
 //
-// It reports, and does not judge, how long a reserve took: of the same consumers before the corpus was sent and while it was, and through the
-// hostile plugins themselves. Everything shares the cores of the machine, the test and the compiling children too.
+// The test reports how long a reserve took, without judging it: for the same consumers, before the corpus was sent and meanwhile; and
+// through the hostile plugins themselves. The test and the compiling children share the machine's cores with the server.
 func TestHostileCorpusAgainstALiveServer(t *testing.T) {
 	t.Parallel()
 	b := besiege(t)

@@ -208,7 +208,7 @@ func parseMetaValue(text string) api.MetaValue {
 	return api.Text(text)
 }
 
-// metaText is a value the way --meta takes it: what parseMetaValue would read back.
+// metaText is a value in the form of --meta. parseMetaValue reads it back as the same value.
 func metaText(v api.MetaValue) string {
 	if !v.IsInt() && parseMetaValue(v.Text()) != v {
 		return "s:" + v.Text()

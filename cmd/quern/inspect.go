@@ -16,7 +16,7 @@ import (
 // errEnough ends a listing that has what was asked for.
 var errEnough = errors.New("enough")
 
-// What inspect shows.
+// The values of inspect's flag --show.
 const (
 	showOps         = "ops"
 	showSubmissions = "submissions"

@@ -238,8 +238,8 @@ const (
 	maxSocketPath = 100 // the kernel takes 108 bytes, with room for a suffix and an end
 )
 
-// listenSocket opens a Unix socket that only this process's user may connect to. What an earlier server left there when it was killed is
-// replaced; anything else at the path is refused.
+// listenSocket opens a Unix socket that only this process's user may connect to. It replaces the socket of an earlier server that was
+// killed, and refuses anything else at the path.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := clearSocket(ctx, path); err != nil {
 		return nil, err

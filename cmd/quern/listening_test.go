@@ -16,7 +16,7 @@ import (
 )
 
 // Options about listening that contradict each other, or would let other machines reach a server in the clear by oversight, are
-// refused; what goes together is taken.
+// refused. Others are accepted.
 func TestListening(t *testing.T) {
 	t.Parallel()
 	pair := []string{"--tls-cert", "a.crt", "--tls-key", "a.key"}

@@ -26,8 +26,8 @@ type signalled struct{ signal os.Signal }
 
 func (s signalled) Error() string { return "ended by " + s.signal.String() }
 
-// watchSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, which every command takes as "finish what you hold and
-// leave", and the process at a second one that comes a second later or more: who asks twice does not want to wait.
+// watchSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, which every command takes as "finish what you hold and leave".
+// It ends the process at a second signal that comes a second later or more, because a user who asks twice does not want to wait.
 func (a *app) watchSignals(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)

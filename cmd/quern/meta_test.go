@@ -48,7 +48,7 @@ func TestWrongMetaPairs(t *testing.T) {
 	}
 }
 
-// What is shown can be typed back.
+// A value can be typed as it is shown.
 func TestMetaTextReadsBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -115,7 +115,7 @@ func buildRust(ctx context.Context, a *app, dir, out string) error {
 	return os.Rename(built[0], out)
 }
 
-// runTool runs a program of the language; what it says goes to stderr.
+// runTool runs a program of the language, and sends its output to stderr.
 func runTool(ctx context.Context, a *app, dir string, env []string, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stdout, c.Stderr, c.Env = dir, a.err, a.err, append(a.env(), env...)

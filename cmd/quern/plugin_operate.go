@@ -49,7 +49,7 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 			if change == nil {
 				return printOne(a, p.Settings, settingsFields)
 			}
-			// The server replaces all settings at once: what was read may not have been changed by another meanwhile.
+			// The server replaces all settings at once, so no one may have changed them since they were read.
 			when := client.Condition{ETag: p.ETag}
 			if cmd.Flags().Changed("if-match") {
 				when.ETag = f.ifMatch
@@ -69,7 +69,8 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 	return c
 }
 
-// change is what the flags that were given do to settings; nil when there was none. The server checks numbers.
+// change returns a function that applies the given flags to settings, or nil if none was given. The server checks
+// numbers.
 func (f *settingsFlags) change(cmd *cobra.Command) (func(*api.PluginSettings), error) {
 	given := cmd.Flags().Changed
 	fields := slices.DeleteFunc(queue.PluginSettings(), func(d *queue.Field[api.PluginSettings]) bool { return !given(d.FlagName()) })

@@ -370,7 +370,7 @@ func TestTimeoutLetsWorkFinish(t *testing.T) {
 	work.ends(exitOK)
 }
 
-// What comes within a second of the first signal is a repeat of it, whichever signal it is.
+// A signal within a second of the first one is a repeat of it, even if it is another signal.
 func TestRepeatedSignals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func TestProgressLines(t *testing.T) {
 	}
 }
 
-// What was done before is part of the state, and not of the rate.
+// Earlier work is part of the state, and not of the rate.
 func TestProgressGoesOn(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

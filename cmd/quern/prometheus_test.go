@@ -290,7 +290,7 @@ func (w *watcher) series(expression string) (int, error) {
 	return len(found.Result), err
 }
 
-// await asks for all of these until each has a series, or the test has no more time for it. What is wrong in itself fails at once.
+// await asks for all expressions until each has a series, or the time is over. An invalid expression fails at once.
 func (w *watcher) await(expressions map[string]string, patience time.Duration) {
 	w.t.Helper()
 	over := time.NewTimer(patience)
@@ -407,7 +407,7 @@ type ruleGroups struct {
 	}
 }
 
-// rules are what has to have series of the rules: what recording rules record, and every metric that an alert is about.
+// rules returns what the rules need series of: the names that recording rules record, and every metric that an alert is about.
 func (w *watcher) rules() map[string]string {
 	w.t.Helper()
 	var all ruleGroups

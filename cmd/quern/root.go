@@ -30,9 +30,9 @@ type app struct {
 	format    string                 // --output
 	quiet     bool                   // --quiet
 	abort     atomic.Pointer[func()] // what must be done before a second signal ends the process
-	asked     bool                   // a server was asked for something, so that what the network did is about that server
-	offered   map[string]lister      // what a Tab offers for the argument of a resource's commands
-	started   bool                   // a command's own code began to run: what fails from now on is no longer a matter of usage
+	asked     bool                   // a server was called, so that errors of the network are about that server
+	offered   map[string]lister      // listers for the arguments of resources' commands
+	started   bool                   // a command's own code began to run: later errors are not errors of usage
 }
 
 // run parses and runs one command line and returns the exit code.

@@ -77,7 +77,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// What is at the path and is not the socket of a server that is gone stays as it is.
+// Anything at the path stays as it is, unless it is the socket of a server that is gone.
 func TestUnixSocketIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := socketDir(t)

@@ -58,8 +58,8 @@ func heard[T any](n *twoNodes, method, url, body string) (out T) {
 	return out
 }
 
-// Calls about queues of several nodes are answered by any node, as by a server that is alone. What a node that does not answer would have
-// said is named, or the call is refused.
+// Any node answers calls about queues of several nodes, like a server that is alone. If a node does not answer, the answer names its
+// queues as missing, or the call is refused.
 func TestCallsAboutQueuesOfSeveralNodes(t *testing.T) {
 	t.Parallel()
 	n := newTwoNodes(t)

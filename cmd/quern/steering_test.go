@@ -33,7 +33,7 @@ const hostileText = "x\x1b[2J\u009b31m\r\nFORGED 0 completed\t\u202e\x00"
 type hostileServer struct {
 	schemas    map[string]*jsonSchema
 	operations []hostileOperation
-	status     int // of all answers; 0: what the document says
+	status     int // of all answers; 0: as in the document
 
 	mu   sync.Mutex
 	wild *rand.Rand // draws numbers, lengths and what is left out; nil: numbers are 0, and nothing is left out
@@ -248,7 +248,7 @@ var silent = []string{"consumers release", "dead delete", "dead edit", "dead for
 	"plugin delete", "plugin replay", "plugin settings", "queue delete", "rules lift", "schedules delete", "schedules trigger", "stats", "strategy delete", "submit",
 	"token revoke"}
 
-// firstLine ends a context when something was printed: what follows a stream never ends by itself.
+// firstLine ends a context when something was printed: a command that follows a stream never ends by itself.
 type firstLine struct {
 	text strings.Builder
 	then func()
@@ -357,7 +357,7 @@ func TestNoCompletionSteersTheTerminal(t *testing.T) {
 	}
 }
 
-// What commands print goes through say, printJSON and raw, which keep it from steering the terminal.
+// Commands print through say, printJSON and raw, which keep texts from steering the terminal.
 func TestCommandsPrintInOnePlace(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -366,7 +366,7 @@ func TestCommandsPrintInOnePlace(t *testing.T) {
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || slices.Contains([]string{"output.go", "man.go"}, name) {
-			continue // the first has the place, and the others write pages of the program's own text
+			continue // output.go has these functions, and man.go writes pages of the program's own text
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Lines are cut into calls by number and by bytes, and keep their numbers. What is wrong with one is said about that one; the input may
-// come in pieces of any size.
+// Lines are cut into calls by number and by bytes, and keep their numbers. An error in one line is reported for that line. The input
+// may come in pieces of any size.
 func TestSubmitLinesAreCut(t *testing.T) {
 	t.Parallel()
 	text := "{\"a\":1}\r\n\n {\"idempotency_key\":\"own\"}\n" + strings.Repeat("x", 50) + "\n[1]\n{}\nnull\n{\"b\":"
@@ -57,7 +57,7 @@ call
 	}
 }
 
-// What was read before an error of the input is sent, and half a line is not.
+// Lines before an error of the input are sent; half a line is not.
 func TestSubmitLinesThatBreakOff(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
@@ -71,7 +71,7 @@ func TestSubmitLinesThatBreakOff(t *testing.T) {
 	}
 }
 
-// An atomic call that is not sent is decided about as a server would: no line is left without a result.
+// If an atomic call is not sent, its lines get the results that a server would give them: none is left without one.
 func TestSubmitLinesRefuseTheRest(t *testing.T) {
 	t.Parallel()
 	l := lineCalls{from: bufio.NewReader(strings.NewReader("{}\n[]\n{}\n")), most: 9, bytes: 99, bytesOfLine: 99}

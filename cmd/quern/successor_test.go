@@ -10,9 +10,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What a worker held that was killed with SIGKILL is begun again as soon as another process works under its name, with
-// a try counted, though deadlines and the grace are an hour away; also the second time. Under names that are drawn, the
-// grace decides.
+// A worker is killed with SIGKILL. Its chunks begin again as soon as another process works under its name, with a try
+// counted, though deadlines and the grace are an hour away. A second kill does the same. Under names that are drawn,
+// the grace decides.
 func TestSuccessorOfAKilledWorker(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/quern-queue/quern/web/trace/tracetest"
 )
 
-// What the server does by itself has spans too: a schedule's emission, whose context goes with what it inserts, and the turns of a
-// bulk operation. The headers that are configured go to the collector and nowhere else.
+// The server's own acts have spans too: a schedule's emission, whose context goes with the submission that it inserts, and the
+// turns of a bulk operation. The headers that are configured go to the collector and nowhere else.
 func TestServerTracesWhatItDoesByItself(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cret-t0ken"

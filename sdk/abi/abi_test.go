@@ -170,7 +170,7 @@ func TestRecordDamage(t *testing.T) {
 	}
 }
 
-// What does not fit is not written.
+// AppendRecord refuses a record whose parts do not fit.
 func TestRecordRefuses(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*abi.Record){

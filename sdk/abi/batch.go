@@ -13,15 +13,15 @@ type Values struct {
 	Valid []bool // of a nullable column: which rows are present; nil when all are
 }
 
-// Batch is one batch outside of any sandbox: what the host is given, what a recording holds, what tests of a plugin build.
+// Batch is one batch outside of any sandbox: the host is given one, a recording holds one, and tests of a plugin build one.
 type Batch struct {
 	Header
 	Columns    []Values // in the manifest's order, context columns last, with one row each
-	Dictionary []string // what the ids of Str columns mean: id k is Dictionary[k-1], 0 is absent
+	Dictionary []string // the strings of Str columns: id k is Dictionary[k-1], 0 is absent
 }
 
-// Check says what about the batch does not fit the columns, nil if nothing: numbers of columns and rows, ids outside of
-// the dictionary, strings that are too long.
+// Check returns an error if the batch does not fit the columns: numbers of columns and rows, ids outside of the dictionary, strings
+// that are too long.
 func (b *Batch) Check(columns []Column) error {
 	if b.Rows > MaxCapacity {
 		return errors.New("abi: the batch has " + number(b.Rows) + " rows; at most " + number(MaxCapacity) + " fit")

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// ReadRecord reads a .qbatch file. It refuses files over 16 MiB, a wrong checksum, counts that the bytes cannot hold, and every
-// batch that Check refuses, and it allocates nothing larger than a small multiple of the file. What it returns shares no memory with it.
+// ReadRecord reads a .qbatch file. It refuses files over 16 MiB, a wrong checksum, counts that the bytes cannot hold, and every batch
+// that Check refuses. It allocates nothing larger than a small multiple of the file. The Record shares no memory with the file.
 func ReadRecord(file []byte) (*Record, error) {
 	if len(file) > MaxRecordBytes {
 		return nil, errors.New("abi: the recording is over 16 MiB")

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Record is a batch as it was scored: what a .qbatch file holds. Replaying it on the same module with the same configuration
+// Record is the content of a .qbatch file: a batch as it was scored. Replaying it on the same module with the same configuration
 // gives the same bits when the plugin's state is "reset" or "fresh".
 type Record struct {
 	Module  string // which module scored it: name@version sha256, for people; at most 256 bytes

@@ -227,7 +227,7 @@ func (hot) roundTrip(ctx context.Context, q *request, r *reply) error {
 
 const (
 	socketScheme = "unix:"     // before the path of a Unix socket
-	socketHost   = "localhost" // what the server is told that it was addressed as
+	socketHost   = "localhost" // the host that requests name
 )
 
 // sockets are the paths of Unix sockets, by the host names that stand for them where net/http wants one.

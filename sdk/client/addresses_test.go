@@ -154,7 +154,7 @@ func TestAddressesThatDoNotServeAreLeft(t *testing.T) {
 	}
 }
 
-// What may not be made twice is made once whatever becomes of it, and the next call goes to another address.
+// A call that may not be made twice is made once, however it ends, and the next call goes to another address.
 func TestWhatMayNotBeMadeTwiceIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	for name, call := range once {
@@ -301,7 +301,7 @@ func TestDirect(t *testing.T) {
 	call(c, 1, 0)
 }
 
-// What is remembered of owners is bounded.
+// A client remembers a bounded number of queues and owners.
 func TestOwnersAreBounded(t *testing.T) {
 	t.Parallel()
 	calls := 0

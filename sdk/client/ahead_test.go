@@ -83,7 +83,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// What a reader of meta remembers is bounded, and never another's.
+// A metaReader remembers a bounded number of metas, and never returns another one.
 func TestMetaReaderRemembers(t *testing.T) {
 	t.Parallel()
 	var m metaReader

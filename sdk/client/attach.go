@@ -23,17 +23,18 @@ type attaching struct {
 	last   atomic.Bool // the stream must not be opened again
 	hellos int         // how often the server said hello
 
-	// The worker reserves nothing before the server's first hello, or firstHello: what its name holds until then was
-	// its predecessor's, and its incarnation has the server end that. A worker that had to begin without a hello does
-	// not say which process it is any more.
+	// The worker reserves nothing before the server's first hello, or firstHello. Chunks that its name holds until then are its
+	// predecessor's. The server ends those reservations because the incarnation is new. A worker that had to begin without a hello no
+	// longer says which process it is.
 	awaited     bool
 	patience    <-chan time.Time
 	incarnation atomic.Pointer[string]
 
-	// The server refuses to know us. Otherwise a worker that leaves says so, also when no hello came yet: the server may know it.
+	// The server refuses to know the worker. In all other cases a worker says that it leaves, even without a hello: the server may know
+	// it.
 	unknown atomic.Bool
 
-	// What was revoked before we knew that we have it: the answer of the reserve that is under way may be overtaken by the stream.
+	// Revocations, by token, that came before the worker knew that it has the chunk: the stream may overtake the answer of a reserve.
 	early map[string]api.Result
 }
 

@@ -86,7 +86,7 @@ func TestWorkAttachesAndObeys(t *testing.T) {
 	if got, err := c.DrainConsumer(ctx, "default", "host 1/ä"); err != nil || !got.Draining {
 		t.Fatalf("drain: got %+v, %v", got, err)
 	}
-	// What it had reserved ahead goes back, what it works on it may finish.
+	// Chunks that it had reserved ahead go back. It may finish the chunk that it works on.
 	consumerIs(t, c, "host 1/ä", "draining with one chunk", func(d *api.ConsumerDetail) bool { return len(d.Items) == 1 })
 	close(release)
 	if err := <-worked; err != nil || !drained.Load() {

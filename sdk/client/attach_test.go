@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// What the server took back is not begun, though the stream says so before the answer that brings it: a handler would work on a
-// chunk that another consumer holds, and its room would be lost until its deadline was to be moved.
+// A chunk that the server took back is not begun, even if the stream says so before the chunk arrives. Otherwise a handler
+// would work on a chunk that another consumer holds, and its room would be lost until its deadline was to be extended.
 func TestRevokedBeforeItArrives(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]struct {

@@ -81,8 +81,8 @@ func TestFollowEndsWithTheProblem(t *testing.T) {
 	}
 }
 
-// A stream that is cut goes on where it was: before its first entry, where it began. What comes again is told once, and what is cut in the
-// middle of an entry is told whole.
+// A stream that is cut goes on where it was; before its first entry, where it began. An entry that comes again is reported once, and one
+// that is cut in the middle is reported whole.
 func TestFollowAuditGoesOn(t *testing.T) {
 	t.Parallel()
 	c, asked := auditServer(t, "id: 5.-2.0\n: alive\n\n", "id: 5.-2.0\n: alive\n\n"+actEvent("6.0.1", "a")+strings.TrimSuffix(actEvent("7.0.2", "b"), "\"}\n\n"),
@@ -100,7 +100,7 @@ func TestFollowAuditGoesOn(t *testing.T) {
 	}
 }
 
-// What trying again does not fix ends the follow with an error, at once.
+// An error that another try does not fix ends the follow at once.
 func TestFollowAuditEnds(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ stream, want string }{

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// BenchmarkExchange100 is a cycle of 100 chunks against a server that only reads the request and writes the same bytes
-// each time: what the client costs, over its own connections and over net/http.
+// BenchmarkExchange100 measures the client's share of a cycle of 100 chunks, over its own connections and over
+// net/http. The server only reads the request and writes the same bytes each time.
 func BenchmarkExchange100(b *testing.B) {
 	answer := new(wire.ExchangeResponse)
 	request := &wire.ExchangeRequest{HasReserve: true, Reserve: wire.ReserveRequest{Max: 100}}

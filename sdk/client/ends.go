@@ -53,7 +53,7 @@ func (e Ends) path() string {
 // follower is how far a stream of ends has come.
 type follower struct {
 	last  string // the last id, or where the caller wants to begin
-	begun bool   // the server has told a place
+	begun bool   // the server has sent a place
 }
 
 func (f *follower) at() (id string, begun bool) { return f.last, f.begun }
@@ -121,7 +121,7 @@ func (c *Client) WaitMany(ctx context.Context, ids []string) iter.Seq2[api.Submi
 	}
 }
 
-// waitList is each id once, spelt as the server spells it. What is no id is left for the server to refuse.
+// waitList is each id once, spelt as the server spells it. The server refuses texts that are no ids.
 func waitList(ids []string) []string {
 	list, seen := make([]string, 0, len(ids)), make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -141,7 +141,7 @@ func waitOnce(ctx context.Context, c *Client, ids []string) (*api.WaitResponse, 
 	return send[api.WaitResponse](ctx, c, "wait", q, api.WaitRequest{IDs: ids, WaitMS: waitSlice.Milliseconds()})
 }
 
-// unknownSubmission is what a call for the submission alone is refused with.
+// unknownSubmission is the error of a call for a submission that does not exist.
 func unknownSubmission(id string) error {
 	return &Error{Problem: api.Problem{Title: "There is no such submission", Status: http.StatusNotFound, Code: api.CodeUnknownSubmission,
 		Detail: "There is no submission " + id + ": it never existed, its retention is over, or it or its queue was deleted."}}

@@ -64,8 +64,8 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// refusal makes the error of an answer with an error status. What does not come from a Quern server (a proxy's page, or a server
-// over TLS that was spoken to in the clear) has the status, and the beginning of its text as detail.
+// refusal makes the error of an answer with an error status. An answer that does not come from a Quern server (a proxy's page, or a
+// server over TLS that was spoken to in the clear) gives the status, and the beginning of its text as detail.
 func refusal(r *reply) *Error {
 	e := &Error{RetryAfter: r.retryAfter}
 	if json.Unmarshal(r.body, &e.Problem) != nil {
@@ -76,7 +76,7 @@ func refusal(r *reply) *Error {
 	return e
 }
 
-// firstLine is the beginning of a text of unknown origin, without what could confuse a terminal.
+// firstLine is the beginning of a text of unknown origin, without characters that could confuse a terminal.
 func firstLine(body []byte) string {
 	line, _, _ := bytes.Cut(bytes.TrimSpace(body[:min(len(body), 200)]), []byte("\n"))
 	return strings.Map(func(r rune) rune {

@@ -159,7 +159,7 @@ func typeOf(err error) string {
 	return ""
 }
 
-// maxFrames is how many frames of a panic the server is told.
+// maxFrames is how many frames of a panic go to the server.
 const maxFrames = 10
 
 // framesOfPanic are the frames from the panic that is being recovered up to the handler, innermost first.
@@ -288,7 +288,7 @@ func (w *worker) call(n *call, failures int) {
 	w.calls <- n
 }
 
-// releaseAll gives chunks back. Nothing depends on the results: what is not ours any more needs no giving back.
+// releaseAll gives chunks back. Nothing depends on the results: a chunk that is not ours any more needs no giving back.
 func (w *worker) releaseAll(n *call) error {
 	if len(n.releases) == 0 {
 		return nil

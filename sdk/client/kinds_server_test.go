@@ -144,7 +144,7 @@ func TestKindsOnServer(t *testing.T) {
 	}
 }
 
-// What a handler returns decides, then the retries of its kind, then the queue; hooks hear of each failure, and of the last one.
+// The handler's error decides, then the retries of its kind, then the queue. Hooks hear of each failure, and of the last one.
 func TestFailuresOfKinds(t *testing.T) {
 	t.Parallel()
 	c := connect(t, serve(t))
@@ -342,7 +342,7 @@ func TestKindsEndTogether(t *testing.T) {
 	}
 }
 
-// What cannot work is refused before anything is reserved.
+// Kinds that cannot work are refused before anything is reserved.
 func TestKindsThatCannotWork(t *testing.T) {
 	t.Parallel()
 	c, err := client.New("http://127.0.0.1:1")

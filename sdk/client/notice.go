@@ -29,8 +29,8 @@ const (
 	noticeKinds = 100 // that are told apart at a time
 )
 
-// warn logs an error, with what it is about as pairs of names and values. What handlers say may come from producers: as an attribute it is
-// quoted, and cannot look like lines of a log.
+// warn logs an error, with its circumstances as pairs of names and values. Errors of handlers may hold text of producers: as an attribute
+// it is quoted, and cannot look like lines of a log.
 func (n *notices) warn(err error, about ...any) {
 	kind, sentence := kindOf(err)
 	missed, due := n.due(kind, time.Now())
@@ -45,7 +45,7 @@ func (n *notices) warn(err error, about ...any) {
 	log.Warn("quern: "+sentence, about...)
 }
 
-// due reports whether an error of a kind is logged now, and how many were not since the last one that was.
+// due reports whether an error of a kind is logged now, and how many were dropped since the last one that was logged.
 func (n *notices) due(kind string, now time.Time) (missed int, due bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// What a handler says of its progress is in the list of reservations while it works, within the bounds of the server whatever it
-// says, and of a chunk whose handler says nothing there is nothing.
+// The list of reservations shows a handler's progress while it works, within the bounds of the server whatever the handler says.
+// A chunk whose handler says nothing has none.
 func TestProgressOnServer(t *testing.T) {
 	t.Parallel()
 	c := connect(t, serve(t))

@@ -25,8 +25,8 @@ func (w *worker) refused(n *call) bool {
 	return w.settleNamed(n, refused)
 }
 
-// shrink answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too much. A server takes
-// more than the largest output; what refuses a call for its size is a proxy before it, or an output that is larger by far.
+// shrink answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too large. A server takes
+// more than the largest output. So a proxy before it has refused the call, or the output is larger by far.
 func (w *worker) shrink(n *call, refused *Error) {
 	w.releases = append(n.releases, w.releases...)
 	if len(n.outcomes) > 1 {

@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What a refusal points at is found by the lists that the request had; a pointer to anything else is about the call as a whole.
+// item finds the item that a refusal points at, by the lists that the request had. A pointer to anything else is about the call
+// as a whole.
 func TestRefusalsPointAtItems(t *testing.T) {
 	t.Parallel()
 	h := make([]*held, 7)
@@ -36,7 +37,7 @@ func TestRefusalsPointAtItems(t *testing.T) {
 	}
 }
 
-// A failure that is refused as well is told and given up, so that no item is sent for ever.
+// A failure that is refused as well is reported and given up, so that no item is sent for ever.
 func TestRefusedFailureIsGivenUp(t *testing.T) {
 	t.Parallel()
 	var seen errorsSeen

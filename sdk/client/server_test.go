@@ -375,7 +375,7 @@ func TestStrategiesOnServer(t *testing.T) {
 	}
 }
 
-// What is set for values, through the client: conditions, both kinds of values, odd texts, and why an empty reserve is empty.
+// Settings of values, through the client: conditions, both kinds of values, odd texts, and why an empty reserve is empty.
 func TestValuesOnServer(t *testing.T) {
 	t.Parallel()
 	c := connect(t, serve(t))

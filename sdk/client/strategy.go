@@ -103,8 +103,8 @@ func (c *Client) Why(ctx context.Context, id string, index uint32, r *api.WhyReq
 }
 
 // DiagnoseValue explains why the chunks of a value of a meta key move or do not move. It is no error if no open
-// submission has the value. With an empty key, the answer is about the whole queue: what its chunks wait for, and
-// when they are done.
+// submission has the value. With an empty key, the answer is about the whole queue: why its chunks wait, and when
+// they are done.
 func (c *Client) DiagnoseValue(ctx context.Context, queue, key string, value api.MetaValue) (*api.Diagnosis, error) {
 	if key == "" {
 		return get[api.Diagnosis](ctx, c, "diagnose queue", queuePath(queue, "/diagnosis"))

@@ -17,8 +17,8 @@ func ofKind(kind, content string) *api.NewSubmission {
 		Chunks:       api.Chunks{Inline: []api.Bytes{api.Bytes(content)}}}
 }
 
-// What a handler has follow is there when its chunk is done, once, and with the chunk's trace. What the server refuses as wrong is told in a
-// dead letter; what it refuses for now is tried again.
+// Submissions that a handler inserts with its result exist when its chunk is done, once, and with the chunk's trace. If the server refuses
+// one as wrong, a dead letter says so. If it refuses one for now, the chunk is tried again.
 func TestThenOnServer(t *testing.T) {
 	t.Parallel()
 	const n = 200

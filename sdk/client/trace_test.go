@@ -13,8 +13,8 @@ const (
 	second = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 )
 
-// What is inserted under a trace carries it to the consumer, whose handler inserts under it too; an option or a field of the
-// submission says otherwise for one insert.
+// A submission that is inserted under a trace carries it to the consumer, whose handler inserts under it too. An option or a
+// field of the submission overrides it for one insert.
 func TestTraceGoesThrough(t *testing.T) {
 	t.Parallel()
 	c, ctx := connect(t, serve(t)), t.Context()

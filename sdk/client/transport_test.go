@@ -289,7 +289,7 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// What cannot be an address, a token or a key is refused before anything is sent.
+// Invalid addresses, tokens and keys are refused before anything is sent.
 func TestRefusedLocally(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "localhost:7700", "ftp://x", "http://", "http://x?y=1", "http://u:p@x", "http://x#y", "http://[x"} {
@@ -327,7 +327,7 @@ func TestRandomIsGiven(t *testing.T) {
 	}
 }
 
-// brokenOff is a connection that takes a part of what is written and then no more; what the server says still comes.
+// brokenOff is a connection that takes a part of what is written and then no more. The server's answers still come.
 type brokenOff struct {
 	net.Conn
 	left int

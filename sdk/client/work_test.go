@@ -156,8 +156,8 @@ func TestWorkGoexit(t *testing.T) {
 	}
 }
 
-// At the end of the context running handlers finish and are reported, with a context that goes on; what was reserved
-// ahead is given back.
+// At the end of the context running handlers finish and are reported, with a context that goes on. Chunks that were reserved
+// ahead are given back.
 func TestWorkDrains(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 10, nil)
@@ -293,7 +293,7 @@ func TestWorkLost(t *testing.T) {
 	}
 }
 
-// A server that refuses the calls for good ends Work with its error; what runs is finished before.
+// A server that refuses the calls for good ends Work with its error. Running handlers finish before.
 func TestWorkRefused(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32

@@ -211,8 +211,8 @@ func (w *worker) lose(taken []*held) {
 	}
 }
 
-// room is how many chunks may be asked for: what was not reported yet still counts, so that a server that takes no
-// results gives no work either.
+// room is how many chunks may be asked for. Results that were not reported yet still count, so that a server that takes no results gives
+// no work either.
 func (w *worker) room(reported int) int {
 	if w.draining || w.attached.awaited {
 		return 0
@@ -400,7 +400,7 @@ func (w *worker) settle(call *call) {
 		case h.failed:
 			w.hook(h)
 		}
-		if result.Status == api.StatusRefused { // the chunk is still ours: what it brings may find room at another try
+		if result.Status == api.StatusRefused { // the chunk is still ours, and fails: its output may find room at another try
 			h.failed, h.reason = true, clip(result.Detail, maxErrorBytes)
 			w.outcomes = append(w.outcomes, h)
 		}

@@ -37,7 +37,7 @@ type server struct {
 	chunks   []*chunk
 	tokens   map[string]*chunk
 	orders   map[string]api.Result // losses to answer instead, by verb and token
-	revoked  map[string]bool       // tokens that were taken from the client, which was told
+	revoked  map[string]bool       // tokens that were taken from the client, which got the event
 	epoch    uint32
 	beat     time.Duration
 	streams  map[*stream]bool

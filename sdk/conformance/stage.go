@@ -24,7 +24,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Options is what a client under test is told: its only argument is this, as JSON.
+// Options is the only argument of a client under test, as JSON.
 type Options struct {
 	Scenario    string   `json:"scenario"`
 	Role        string   `json:"role"` // work, produce, stream or many
@@ -37,16 +37,16 @@ type Options struct {
 	TimeoutMS   int64    `json:"timeout_ms,omitempty"`
 	WaitMS      int64    `json:"wait_ms,omitempty"`
 	Log         bool     `json:"log,omitempty"`    // the worker has no callback for errors: the client logs them
-	Chunks      []string `json:"chunks,omitempty"` // of a producer: what to insert, inline
+	Chunks      []string `json:"chunks,omitempty"` // of a producer: the inline contents to insert
 }
 
 // Scenario is one history that a client has to get through.
 type Scenario struct {
 	Name       string
-	About      string // what the client has to do, as a sentence
+	About      string // the client's task, as a sentence
 	Sequential bool   // a client of the tier sequential has to pass it, too
 	Options    Options
-	Chunks     []string // of a worker: what the server has for it
+	Chunks     []string // of a worker: the contents that the server has for it
 	Before     func(s *server)
 	Play       func(s *stage)
 }
@@ -63,7 +63,7 @@ const (
 // in says whether a client of a tier has to pass a scenario.
 func (sc *Scenario) in(tier Tier) bool { return tier == Full || sc.Sequential }
 
-// tier is the smallest that has to pass a scenario.
+// tier is the smallest tier that has to pass a scenario.
 func (sc *Scenario) tier() Tier {
 	if sc.Sequential {
 		return Sequential
@@ -75,7 +75,7 @@ func (sc *Scenario) tier() Tier {
 // for a client that hangs: nothing is judged by it otherwise.
 const patience = 10 * time.Second
 
-// stage is one scenario being played. Its first error stays; what comes after it does nothing.
+// stage is one scenario being played. Its first error stays, and ends what follows.
 type stage struct {
 	*server
 	ctx      context.Context
@@ -141,7 +141,7 @@ func (o *Options) fill(name string, tier Tier) {
 	o.WaitMS = cmp.Or(o.WaitMS, 20_000)
 }
 
-// What stands for addresses in a scenario.
+// The names that stand for addresses in a scenario.
 const (
 	here      = "here"      // the played server
 	elsewhere = "elsewhere" // a server that answers every call with 503 moved

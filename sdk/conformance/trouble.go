@@ -346,7 +346,7 @@ var troubleScenarios = []Scenario{
 	},
 }
 
-// complained says whether the client told of results that did not count.
+// complained says whether the client reported results that did not count.
 func (s *stage) complained() bool {
 	for i := range s.chunks {
 		if s.said(fmt.Sprintf("lost %d", i)) {

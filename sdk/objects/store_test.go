@@ -71,7 +71,8 @@ func work(t *testing.T, s objects.Store, id string, handler objects.Handler) *ap
 	return submission
 }
 
-// What is uploaded is what consumers read, and what they write is what outputs name: of sizes from nothing to several parts of an upload.
+// Consumers read the contents that were uploaded, and outputs name the results that consumers write: of sizes from nothing to several
+// parts of an upload.
 func TestRoundTrip(t *testing.T) {
 	each(t, func(t *testing.T, s objects.Store) {
 		sizes := []int{0, 1, 1000, 11 << 20}
@@ -209,8 +210,8 @@ func TestFailedUploadLeavesNothing(t *testing.T) {
 	})
 }
 
-// A sweep removes what belongs to no submission: of a deleted queue, and of an insert that never came. What is younger and what is
-// not Store's stays.
+// A sweep removes the objects that belong to no submission: of a deleted queue, and of an insert that never came. Younger objects, and
+// objects that are not Store's, stay.
 func TestSweep(t *testing.T) {
 	each(t, func(t *testing.T, s objects.Store) {
 		ctx := t.Context()

@@ -6,7 +6,7 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// Column is a column handle: what I64, U32, Str, ContextI64 and ContextStr make.
+// Column is a column handle, made by I64, U32, Str, ContextI64 or ContextStr.
 type Column interface{ handle() *column }
 
 type column struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// This file is the sandbox's side: what the module exports and imports. Addresses are uint32, the width of the memory.
+// This file is the sandbox's side: the module's exports and imports. Addresses are uint32, the width of the memory.
 
 //go:wasmimport quern_v1 log
 func hostLog(level int32, text unsafe.Pointer, n uint32)

@@ -20,14 +20,14 @@ type Plugin struct {
 	Counters []*Counter // at most 16
 
 	ConfigSchema string // JSON Schema of the configuration (the subset that manifest.Schema of the server lists); "" takes none
-	State        string // "pooled" (default), "reset" or "fresh": what is left of one batch for the next
+	State        string // "pooled" (default), "reset" or "fresh": how much state one batch leaves for the next
 	Take         string // "all" (default) or "spread": chunks of the best candidate until the request is full, or one of each
 	Window       Window
 	Needs        Needs
 
 	// Init gets the configuration once per instance, before any batch; an error refuses the configuration. Optional.
 	Init func(*Setup) error
-	// Score writes one score per candidate: larger goes first, NaN skips. What it leaves unwritten is skipped and counted.
+	// Score writes one score per candidate: larger goes first, NaN skips. Candidates without a score are skipped and counted.
 	Score func(*Batch)
 }
 
@@ -195,8 +195,8 @@ func (b *Batch) LogEnabled(level Level) bool { return b.host.logEnabled(int(leve
 // Log writes one line to the plugin's log, as Batch.Log does.
 func (s *Setup) Log(level Level, text string) { s.scorer.host.log(int(level), text) }
 
-// Number is the number under a key of the configuration, or otherwise when there is none. What this reads has been checked
-// against ConfigSchema; for more than single values use a JSON parser, which makes the module 1.4 MB larger.
+// Number is the number under a key of the configuration, or otherwise when there is none. The configuration has been checked
+// against ConfigSchema. For more than single values use a JSON parser, which makes the module 1.4 MB larger.
 func (s *Setup) Number(key string, otherwise float64) float64 {
 	if v, err := strconv.ParseFloat(member(s.Config, key), 64); err == nil {
 		return v

@@ -16,7 +16,7 @@ type Rows struct {
 }
 
 // NewBatch begins a batch of n candidates at time 0 with seed 0, of which one is wanted. The columns must be those that the
-// plugin declares; what of the context is not set is absent.
+// plugin declares. Context columns that are not set are absent.
 func NewBatch(n int) *Rows {
 	return &Rows{header: abi.Header{Rows: uint32(n), Want: 1}, values: map[string]any{}}
 }

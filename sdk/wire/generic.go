@@ -13,7 +13,7 @@ import (
 )
 
 // Decode reads a request into v, a pointer to an api type, with encoding/json, and as strictly as the hand-written readers:
-// see the package comment. What a document leaves out stays as it is in v. The error is an *Error.
+// see the package comment. Fields of v that a document leaves out stay as they are. The error is an *Error.
 func Decode(data []byte, v any) error {
 	if err := syntaxError(data); err != nil {
 		return err

@@ -14,7 +14,7 @@ func (r *InsertRequest) Decode(data []byte) error {
 	return r.decode(data, wholeInsert)
 }
 
-// DecodeNext reads one submission of an InsertManyRequest. What the ones before it point to stays as it is.
+// DecodeNext reads one submission of an InsertManyRequest. The memory that earlier ones point to stays as it is.
 func (r *InsertRequest) DecodeNext(data []byte) error {
 	r.scan.scratch = r.scan.scratch[len(r.scan.scratch):]
 	if r.inline = r.Inline[len(r.Inline):]; cap(r.inline) == 0 {
@@ -29,8 +29,8 @@ func (r *InsertRequest) decode(data []byte, form object[InsertRequest]) error {
 }
 
 // DecodeLines reads the body of an insert as JSON lines: the submission without its chunks, then a chunk's bytes per line.
-// Lines of white space are skipped. Pointers are those of the object that the lines stand for: "/chunks/inline/7" is what
-// is wrong in the line of the eighth chunk.
+// Lines of white space are skipped. Pointers are those of the object that the lines stand for: "/chunks/inline/7" is the
+// line of the eighth chunk.
 func (r *InsertRequest) DecodeLines(data []byte) error {
 	r.reset()
 	s := r.scan.begin(nil)
@@ -82,7 +82,7 @@ func (r *InsertRequest) reset() {
 	*r = InsertRequest{Meta: r.Meta[:0], scan: r.scan, inline: inline[:0]}
 }
 
-// What a submission object may have: insertHead no chunks, oneOfMany an idempotency key.
+// The fields that a submission object may have: insertHead no chunks, oneOfMany an idempotency key.
 var (
 	insertHead = object[InsertRequest]{
 		{name: "meta", read: func(s *scanner, r *InsertRequest) { r.Meta = s.meta(r.Meta) }},

@@ -41,7 +41,7 @@ type InsertRequest struct {
 	inline [][]byte // memory of Inline, kept when a request has none
 }
 
-// Unique is the unique key of an insert. What was not given is nil.
+// Unique is the unique key of an insert. Fields that were not given are nil.
 type Unique struct{ Key, While, OnConflict []byte }
 
 // InsertManyRequest is the body of an insert of many (api.InsertManyRequest). The submissions are raw JSON values, checked for syntax only:

@@ -63,8 +63,8 @@ func (s *scanner) meta(dst []MetaEntry) []MetaEntry {
 	}
 }
 
-// DecodeMeta reads a meta object of an answer, as the JSON decoder reads it, at a fraction of its cost. What this does
-// not take goes to the JSON decoder, which has the words for what is wrong.
+// DecodeMeta reads a meta object of an answer, as the JSON decoder reads it, at a fraction of its cost. The JSON decoder
+// gets the objects that DecodeMeta does not take, and words their errors.
 func DecodeMeta(data []byte) (api.Meta, error) {
 	s := lend(data)
 	defer s.giveBack()

@@ -53,7 +53,7 @@ type lentScanner struct {
 	meta [8]MetaEntry
 }
 
-// lend lends a scanner for an answer. What it reads must not point into its memory once it is given back.
+// lend lends a scanner for an answer. Values read with it must not point into its memory once it is given back.
 func lend(data []byte) *lentScanner {
 	s := lent.Get().(*lentScanner)
 	s.begin(data)
@@ -380,7 +380,7 @@ type Error struct {
 }
 
 // Number is "a whole number" or "a number" when the value is not one that fits the type of its field, and "" when something else is
-// wrong. What the field allows may be less than its type, and says more.
+// wrong. A field may allow less than its type, and then says more.
 func (e *Error) Number() string {
 	switch e.Detail {
 	case int64Detail, uint64Detail, uint32Detail, uint16Detail, uint8Detail:

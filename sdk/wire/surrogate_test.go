@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Half a surrogate pair is found wherever it stands, and told with the pointer of its value; of a name, with that of the object. What
-// only looks like one is not.
+// Half a surrogate pair is found wherever it stands, and reported with the pointer of its value; in a name, with the pointer of the
+// object. Text that only looks like one is accepted.
 func TestSurrogateError(t *testing.T) {
 	t.Parallel()
 	for document, pointer := range map[string]string{

@@ -152,7 +152,7 @@ func brings(t *testing.T) {
 	}
 }
 
-// What the client's writers write is what the server's readers read, through the generic reader too.
+// The server's readers read requests as the client's writers write them. So does the generic reader.
 func TestRequestsGoAcross(t *testing.T) {
 	t.Parallel()
 	retry, progress := int64(0), 0.4

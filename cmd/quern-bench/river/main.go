@@ -21,8 +21,8 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// What River's own benchmark, `river bench`, uses for the most jobs per second. Completions are written in batches by default. Half as many
-// or five times as many workers, and 4 to 30 connections, made no difference.
+// The settings of River's own benchmark, `river bench`, for the most jobs per second. River writes completions in batches by default. Half
+// as many or five times as many workers, and 4 to 30 connections, made no difference.
 const (
 	fetchCooldown = 2 * time.Millisecond
 	fetchPoll     = 20 * time.Millisecond

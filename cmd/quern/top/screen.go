@@ -91,7 +91,7 @@ func (s *Screen) head() string {
 	return bold.Render(fit(left, s.Width-lipgloss.Width(state)-1)) + " " + state
 }
 
-// totals are the numbers of the queue: what there is, and what happens per second.
+// totals are the numbers of the queue: amounts, and rates per second.
 func (s *Screen) totals() []string {
 	n := &s.Now.Stats
 	amounts := "Ready " + bold.Render(count(float64(n.Ready))) + " · in flight " + bold.Render(count(float64(n.Reserved))) +

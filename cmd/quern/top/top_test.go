@@ -106,7 +106,7 @@ func TestOldNumbersAreDim(t *testing.T) {
 	}
 }
 
-// live is a model with a server of its own: what it was asked, and what it says next.
+// live is a model with a server of its own. asked has the calls so far; look and err are the next answer.
 type live struct {
 	*model
 	asked []Ask

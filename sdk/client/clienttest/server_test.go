@@ -122,7 +122,7 @@ func TestTimeThatTheTestMoves(t *testing.T) {
 	}
 }
 
-// Who waits for work gets it when the clock moves: what is delayed, what timed out, and what a rate allows.
+// A call that waits for work gets it when the clock moves: delayed chunks, chunks that timed out, and chunks that a rate allows.
 func TestWhoWaitsIsServedWhenTheClockMoves(t *testing.T) {
 	t.Parallel()
 	server := clienttest.Start(t)

@@ -67,7 +67,7 @@ type app struct {
 	parallel              int
 }
 
-// errUsage is a command line that cannot be what was meant. What is wrong has been said.
+// errUsage is the error of a wrong command line. Errors that wrap it say what is wrong.
 var errUsage = errors.New("wrong command line")
 
 // run runs one command line and returns the exit code.

@@ -41,7 +41,7 @@ func newShell(t *testing.T) shell {
 	return shell{t, address, "file://" + t.TempDir() + "?no_tmp_dir=true"}
 }
 
-// run runs a command line; what goes to stdin is the last argument.
+// run runs a command line with in as its standard input.
 func (s shell) run(ctx context.Context, in string, args ...string) (code int, out, said string) {
 	var stdout bytes.Buffer
 	var stderr sharedBuffer
@@ -52,7 +52,8 @@ func (s shell) run(ctx context.Context, in string, args ...string) (code int, ou
 	return code, stdout.String(), stderr.String()
 }
 
-// sharedBuffer takes what a command says while it works, and what the client logs beside it.
+// sharedBuffer takes the messages of a command while it works, and the logs of the client beside
+// it.
 type sharedBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder

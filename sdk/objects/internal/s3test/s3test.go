@@ -22,7 +22,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// What clients sign with, and the one bucket.
+// The credentials and the region that clients sign with, and the one bucket.
 const (
 	AccessKey = "test"
 	SecretKey = "test/secret+key"
