@@ -173,7 +173,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	t.Logf("%d requests over %d switches", scored.Load(), changed.Load())
 }
 
-// What was replaced is closed after a while, and not before; what is active stays open.
+// A version that was replaced is closed after a while, and not before. The active version stays open.
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
@@ -441,7 +441,7 @@ func TestConfig(t *testing.T) {
 	score(t, w.scorer(&strategy.Scored{Plugin: "conf", Version: v.SHA256[:8]}), window(1, []int64{1}, []int64{1}))
 }
 
-// What is in use cannot be deleted; what is not leaves nothing, neither in the store nor in the cache.
+// A version or plugin in use cannot be deleted. Any other is deleted without a trace, in the store and in the cache.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

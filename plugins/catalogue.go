@@ -48,8 +48,8 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// Catalogue holds all plugins. What there is and what it does is with the fields; itself it says who scores for a block, and begins and
-// ends. All methods may be called by many goroutines. Make it with New.
+// Catalogue holds all plugins. The calls about them are methods of its fields. The Catalogue itself says which version scores for a
+// block, and begins and ends. All methods may be called by many goroutines. Make it with New.
 type Catalogue struct {
 	Plugins      Plugins
 	Versions     Versions
@@ -60,7 +60,7 @@ type Catalogue struct {
 	metrics *metrics
 }
 
-// environment is what all parts of a catalogue go by.
+// environment is common to all parts of a catalogue.
 type environment struct {
 	limits Limits
 	log    *slog.Logger
@@ -102,10 +102,10 @@ func New(o Options) (*Catalogue, error) {
 	return c, nil
 }
 
-// Open reads the store, and nothing more: what is in use is opened by Run, or by Start, and is starting until then. queues may be nil.
+// Open reads the store, and nothing more. Run or Start opens the versions in use, which are starting until then. queues may be nil.
 func (c *Catalogue) Open(store Store, queues Queues) error { return c.known.open(store, queues) }
 
-// Close takes everything out of use, waits for what runs and frees it. Scorers that were given out fail from then on.
+// Close takes everything out of use, waits for running batches and frees everything. Scorers that were given out fail from then on.
 func (c *Catalogue) Close() error {
 	defer c.open.openings.close() // they find the catalogue closed
 	c.known.changes.Lock()

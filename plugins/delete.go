@@ -178,11 +178,11 @@ func (b *sandboxes) discard(v *version, code string) error {
 	return errors.Join(errs...)
 }
 
-// Sweep removes the compiled code that no version has any more: of versions that were deleted while their module could
-// not be read, of modules that this release rewrites otherwise than the one before, and of another version of the
-// engine. What was loaded since New is left alone, and so is the code of every version of the catalogue. It reads and
-// rewrites the modules of versions that are not open, with a pause after each, until everything in the cache has found
-// its owner. It returns how many entries it removed and how many bytes they had.
+// Sweep removes the compiled code that no version has any more: of versions that were deleted while their module could not be read, of
+// modules that this release rewrites otherwise than the one before, and of another version of the engine. It leaves code that was loaded
+// since New, and the code of every version of the catalogue. It reads and rewrites the modules of versions that are not open, with a
+// pause after each, until everything in the cache has found its owner. It returns how many entries it removed and how many bytes they
+// had.
 func (c *Catalogue) Sweep(ctx context.Context) (removed int, bytes int64, err error) {
 	if _, err := c.known.opened(); err != nil { // no plugin is known yet
 		return 0, 0, err
@@ -202,7 +202,7 @@ func (c *Catalogue) Sweep(ctx context.Context) (removed int, bytes int64, err er
 		began := c.clock()
 		key, err := c.open.codeKey(v)
 		if err != nil {
-			return 0, 0, err // whose the rest is cannot be said: all of it stays
+			return 0, 0, err // the owners of the rest are not known: all of it stays
 		}
 		if ownerless[key].Usable {
 			delete(ownerless, key)

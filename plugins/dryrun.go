@@ -67,12 +67,12 @@ func timed(ctx context.Context, v *host.Version, m *manifest.Manifest, r *api.Pl
 	return nil
 }
 
-// sameScore compares bits, but all NaNs are one: what their bits are is the only thing that WebAssembly leaves open.
+// sameScore compares bits, but all NaNs are one: WebAssembly leaves only their bits open.
 func sameScore(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b && abi.IsNotWritten(a) == abi.IsNotWritten(b)
 }
 
-// dryRunError is what a plugin's fault in a dry run means for the upload.
+// dryRunError is the error of an upload whose plugin fails in a dry run.
 func dryRunError(what string, err error) error {
 	var fault *host.Fault
 	if !errors.As(err, &fault) || fault.Kind == host.Stopped {

@@ -37,7 +37,7 @@ func as(t *testing.T, name string) context.Context {
 	return access.With(t.Context(), &access.Caller{Token: &access.Token{Name: name, Use: new(access.Use)}})
 }
 
-// A caller that sends ever new formulas goes on without them after a burst. What others send, and what is known, is served meanwhile.
+// A caller that sends ever new formulas goes on without them after a burst. Formulas of others, and known ones, are served meanwhile.
 func TestNewFormulasAreMetered(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
@@ -168,7 +168,7 @@ func TestFormulaIsMadeOnce(t *testing.T) {
 	}
 }
 
-// An upload for whose dry run there is no memory is told so, and of what to do: it is neither the module's fault nor the server's.
+// An upload for whose dry run there is no memory is refused with advice: it is neither the module's fault nor the server's.
 func TestUploadWithoutMemory(t *testing.T) {
 	t.Parallel()
 	w := open(t, func(o *plugins.Options) { o.Limits.Memory = plugins.MinMemory })

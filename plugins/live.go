@@ -306,7 +306,7 @@ func (f *fallbacks) byReason() map[string]uint64 {
 	return out
 }
 
-// What keeps a block from being scored although there is what it names, as warnings say it.
+// The reasons, in the words of warnings, why a plugin that exists does not score for a block.
 const (
 	inactive    = "no version is active"
 	quarantined = "it is quarantined"
@@ -319,7 +319,7 @@ func resting(b *strategy.Scored, why string) *strategy.Unavailable {
 	return &strategy.Unavailable{Detail: b.String() + ": " + why, Inactive: why == inactive}
 }
 
-// resting is what keeps a version and configuration from scoring for a block now; nil: nothing does.
+// resting says why a version and configuration do not score for a block now. It is nil if they do.
 func (p *plugin) resting(b *strategy.Scored, u *use, now func() time.Time) *strategy.Unavailable {
 	if p.ready(u, now) {
 		return nil

@@ -56,7 +56,8 @@ func (w *world) sendHeavy(first, last int) (list []api.PluginVersion) {
 	return list
 }
 
-// Versions that no one uses are not compiled, and those that consumers ask for make room for each other. What scores goes on all the time.
+// Versions that no one uses are not compiled, and those that consumers ask for make room for each other. The active version scores all the
+// time.
 func TestManyVersionsWithinTheMemory(t *testing.T) {
 	t.Parallel()
 	const most, versions = 32 << 20, 10
@@ -162,7 +163,7 @@ func TestWhatWasReplacedIsClosed(t *testing.T) {
 	score(t, w.scorer(&strategy.Scored{Plugin: "heavy"}), window(1, []int64{1}, []int64{1}))
 }
 
-// A rollback for which there is no memory beside what is active is done all the same: what it replaces makes room.
+// A rollback succeeds even if there is no memory for the old version beside the active one: the replaced version makes room.
 func TestRollbackWithoutMemory(t *testing.T) {
 	t.Parallel()
 	w := open(t, ticking(9<<20)) // one version has 6 MB

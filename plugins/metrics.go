@@ -9,13 +9,13 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// maxMetricNames bounds the names in metrics: what there is more of is summed up under otherName.
+// maxMetricNames bounds the names in metrics: all others are summed up under otherName.
 const (
 	maxMetricNames = 100
 	otherName      = "_other"
 )
 
-// metrics shows the plugins to Prometheus. What is counted anyway is read when it is asked for.
+// metrics shows the plugins to Prometheus. Numbers that are counted anyway are read at a scrape.
 type metrics struct {
 	catalogue  *Catalogue
 	registerer prometheus.Registerer

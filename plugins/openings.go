@@ -11,11 +11,10 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// errStarting is why a request goes on without a configuration that is being started, or waits for its turn.
+// errStarting is why a request goes on without a configuration: that is being started, or waits for its turn.
 var errStarting = errors.New("plugins: the configuration is not started yet")
 
-// maxOpenings is how many configurations are being started, or wait for that, at once; what is asked for beyond them is begun by another
-// request.
+// maxOpenings is how many configurations are being started, or wait for that, at once. A later request begins the openings beyond them.
 const maxOpenings = 8
 
 // openings are the configurations of consumers' blocks that are being started. Each is started once, however many requests ask for it, and
@@ -106,9 +105,9 @@ func (b *sandboxes) openBeside(p *plugin, v *version, config []byte) *opening {
 	})
 }
 
-// openInShare opens a configuration within the plugin's share of the processor: configurations cost nothing to make up. What took it is
-// counted apart from what the plugin uses for scoring, so that a consumer does not take the operator's version out of use. errStarting says
-// that the share is used up.
+// openInShare opens a configuration within the plugin's share of the processor: a consumer can make up any number of configurations. The
+// time of openings is counted apart from the time of scoring, so that a consumer does not take the operator's version out of use.
+// errStarting says that the share is used up.
 func (b *sandboxes) openInShare(p *plugin, v *version, config []byte) error {
 	b.opening.Lock()
 	defer b.opening.Unlock()
@@ -125,7 +124,7 @@ func (b *sandboxes) openInShare(p *plugin, v *version, config []byte) error {
 // maxRefusing bounds the refused configurations that are remembered: a digest, and an error of a kilobyte or two, for each.
 const maxRefusing = 256
 
-// configSum names a version with a configuration, which may have 64 KiB, in the memory of what was refused.
+// configSum names a version with a configuration, which may have 64 KiB, in the memory of refusals.
 func configSum(v *version, config []byte) queue.SHA256 {
 	return sha256.Sum256(append(v.SHA256[:], config...))
 }
@@ -145,7 +144,7 @@ func (b *sandboxes) note(p *plugin, v *version, config []byte, err error) {
 	}
 }
 
-// whyNotOpen is what a consumer is told of an error of openAsked.
+// whyNotOpen is a consumer's text for an error of openAsked.
 func whyNotOpen(v *version, err error) string {
 	var fault *host.Fault
 	if errors.As(err, &fault) {

@@ -17,7 +17,7 @@ import (
 const takesK = `,"config_schema":{"type":"object","properties":{"k":{"type":"integer"}}}`
 
 // A version that is activated and refuses the configuration of consumers, in quern_init or because its schema is another, fails none of
-// their reserves: the block rests, and says why. What no version takes is a mistake of who asks.
+// their reserves: the block rests, and says why. A configuration that no version accepts is the caller's mistake.
 func TestActivationFailsNoConfiguration(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
@@ -60,8 +60,9 @@ func used(t *testing.T, list ...queue.PluginUser) *world {
 	return w
 }
 
-// An activation tries what strategies in use send, and lists what the version refuses: in quern_init, by its schema, or by its largest window.
-// It is made by force only. What the version takes is open afterwards. A rollback is never refused.
+// An activation tries the configurations and windows that strategies in use send. If the version refuses some of them, in quern_init, by
+// its schema, or by its largest window, it lists them, and only force activates the version. Configurations that it accepts are open
+// afterwards. A rollback is never refused.
 func TestActivationTriesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	w := used(t, queue.PluginUser{Queue: "a", Strategy: "nightly", Config: `{"k":1}`}, queue.PluginUser{Queue: "b", Config: `{"k":2}`},

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What was refused is remembered within a number and within bytes, the last first; what is longer than all may be is forgotten at once.
+// The latest refusals are remembered, within a number and within bytes. One that is larger than all may be is forgotten at once.
 func TestRejectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	sum := func(n int) (s queue.SHA256) { s[0], s[1] = byte(n), byte(n>>8); return s }

@@ -77,8 +77,8 @@ func (x Rollout) Deactivate(name string, change Change) (api.Plugin, error) {
 	})
 }
 
-// Rollback activates what was active before. Where there is no memory for that beside what is active, or other modules are being
-// compiled, it is starting afterwards: what it replaces makes room.
+// Rollback activates the version that was active before. If there is no memory for it beside the active one, or other modules are being
+// compiled, it is starting afterwards: the replaced version makes room.
 func (x Rollout) Rollback(ctx context.Context, name string, change Change) (api.Plugin, error) {
 	return x.change("plugin.rollback", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		if r.Previous.None() {
@@ -297,8 +297,8 @@ func marshal(s api.PluginSettings) []byte {
 // maxTried bounds the configurations in use that an activation tries: each may take quern_init two seconds.
 const maxTried = 32
 
-// refusesNone says that a version takes what strategies in use send, or lists what it refuses. What it takes is open afterwards, so that
-// the first reserve finds it ready.
+// refusesNone says that a version accepts the configurations and windows of strategies in use, or lists those that it refuses. Accepted
+// configurations are open afterwards, so that the first reserve finds them ready.
 func (x Rollout) refusesNone(ctx context.Context, p *plugin, v *version, others []queue.PluginUser) error {
 	type sent struct {
 		config string

@@ -26,7 +26,7 @@ const (
 )
 
 // samples are the scores of the last candidates that a version gave with a configuration, and which of them something was taken of.
-// Configurations are told apart because their scores may have nothing in common.
+// Each configuration has its own, because the scores of two may have nothing in common.
 type samples struct {
 	batches atomic.Uint64
 	last    atomic.Int64 // when a window was chosen, in nanoseconds of the catalogue's clock

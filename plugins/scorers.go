@@ -200,12 +200,12 @@ func validConfig(m *manifest.Manifest, raw []byte, pointer string) ([]byte, erro
 	return nil, refused
 }
 
-// swap makes what the record says the thing that is used, all of it at once. What is not open is left out; the active version must
-// be open and in order, or the plugin is not used at all.
+// swap puts the record's versions into use, all at once. A version that is not open is left out. The active version must be open and in
+// order, or the plugin is not used at all.
 func (x *scorers) swap(p *plugin) {
 	p.swaps.Lock()
 	defer p.swaps.Unlock()
-	if old := p.now.Load(); old != nil { // who has it has time to end
+	if old := p.now.Load(); old != nil { // a request that has it gets time to end
 		now := x.now().UnixNano()
 		for _, r := range []*route{old.scorer.active, old.scorer.canary, old.scorer.shadow} {
 			if r != nil {

@@ -23,10 +23,9 @@ type toStart struct {
 	changed queue.Time
 }
 
-// Start opens what is in use of the plugins and not open, one after the other, until all is or ctx ends. Meanwhile
-// requests go on without. What requests ask for comes first, what is active before canaries and shadows, what was
-// changed last before the rest. A version that cannot be opened is quarantined and logged; one for which there is no
-// memory or no turn now is left for the next call.
+// Start opens the versions in use that are not open, one after the other, until all are or ctx ends. Meanwhile requests go on without
+// them. Versions that requests ask for come first, then active ones before canaries and shadows, then those that were changed last. A
+// version that cannot be opened is quarantined and logged. One for which there is no memory or no turn now is left for the next call.
 func (c *Catalogue) Start(ctx context.Context) {
 	left := map[useKey]bool{}
 	for ctx.Err() == nil {

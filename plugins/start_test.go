@@ -92,8 +92,8 @@ func (r *reads) PluginModule(sum queue.SHA256) ([]byte, bool, error) {
 	return r.Catalogue.PluginModule(sum)
 }
 
-// A catalogue serves before its plugins are open: until one is, requests go on without it, which is counted and held against no one. What requests
-// ask for is opened first.
+// A catalogue serves before its plugins are open: until one is, requests go on without it, which is counted and held against no one.
+// Plugins that requests ask for are opened first.
 func TestServesBeforePluginsAreOpen(t *testing.T) {
 	t.Parallel()
 	w := &world{TB: t, clock: &clock{now: time.UnixMilli(1_800_000_000_000)}, dir: t.TempDir(), log: &lockedText{}, idle: true}
@@ -166,7 +166,7 @@ func TestDryRunOpensWhatIsStarting(t *testing.T) {
 	score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1}))
 }
 
-// What is asked to end while it starts quarantines nothing: the next start goes on.
+// A start that is stopped quarantines nothing: the next one goes on.
 func TestStartThatIsStopped(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
@@ -186,8 +186,8 @@ func TestStartThatIsStopped(t *testing.T) {
 	}
 }
 
-// All plugins together have no more memory than they may: what is idle longest makes room, and a plugin that gets none falls back for that reason, which
-// is no fault of it.
+// All plugins together have no more memory than they may: the sandbox that is idle longest makes room. A plugin that gets none falls back
+// for that reason, which is not its fault.
 func TestMemoryOfAllPlugins(t *testing.T) {
 	t.Parallel()
 	const page = 64 << 10

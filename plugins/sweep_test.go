@@ -93,7 +93,7 @@ func littered(t *testing.T) (w *world, kept, gone []string) {
 	return w, kept, gone
 }
 
-// A sweep removes what belongs to no version, or to another engine, and nothing else: what is active and what is only ready need no compiler
+// A sweep removes code that belongs to no version, or to another engine, and nothing else: active and ready versions need no compiler
 // afterwards.
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -132,8 +132,7 @@ func (w *world) only(name string) api.PluginVersion {
 	return list[0]
 }
 
-// What is loaded while a sweep goes on is not removed by it, and neither is anything when the sweep is ended, or when it is not known
-// yet whose the code is.
+// A sweep leaves code that is loaded meanwhile. It removes nothing if it is ended, or if the owners of the code are not known yet.
 func TestSweepLeavesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	w, kept, gone := littered(t)

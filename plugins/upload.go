@@ -29,8 +29,8 @@ type Upload struct {
 	By       queue.Who
 }
 
-// Upload checks a module and keeps it as a version that can be activated. The same bytes are the same version: they are not checked
-// again, and created is false. What is wrong with a module comes as one *queue.Error that lists everything, with pointers such as
+// Upload checks a module and keeps it as a version that can be activated. The same bytes are the same version: they are not checked again,
+// and created is false. For a wrong module it returns one *queue.Error that lists everything, with pointers such as
 // /module/code/functions/12/offset/345; nothing is kept then.
 func (x *Versions) Upload(ctx context.Context, u Upload) (v api.PluginVersion, created bool, err error) {
 	module, err := x.packed(&u)
@@ -130,10 +130,10 @@ func (x *Versions) forget(m *manifest.Manifest, rewritten *instrument.Module) {
 	}
 }
 
-// admit tries a compiled version with synthetic batches and stores it. Its code leaves memory again: who uses it opens it from the cache.
+// admit tries a compiled version with synthetic batches and stores it. Its code leaves memory again: its users open it from the cache.
 func (x *Versions) admit(ctx context.Context, store Store, v *version, by queue.Who, c *code, module, config []byte) error {
 	patient := x.limits.Host
-	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
+	patient.Deadline *= 10 // fuel ends endless code; a busy machine is not the plugin's fault
 	tried := x.open.newUse(useKey{v.SHA256, string(config)}, v)
 	if err := x.open.start(ctx, tried, c, config, patient); err != nil {
 		return dryRunError("init", err)

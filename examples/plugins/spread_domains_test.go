@@ -26,7 +26,7 @@ func spreadDomains(spread, local float64) func(table, int) float64 {
 	}
 }
 
-// What is in flight, and what this window would put there, is spread over zones.
+// Chunks in flight, and chunks that this window would add, are spread over zones.
 func TestSpreadDomains(t *testing.T) {
 	t.Parallel()
 	module := built(t, "spread-domains")

@@ -88,8 +88,8 @@ func produce(ctx context.Context, c *client.Client, mode string, rows uint32) (s
 	return s.ID, nil
 }
 
-// consume works on chunks until ctx ends. What the handler returns is the chunk's output; an error has the chunk tried
-// again, by this consumer or another.
+// consume works on chunks until ctx ends. The handler's result is the chunk's output. After an error, this consumer or
+// another one tries the chunk again.
 func consume(ctx context.Context, c *client.Client, strategy string) error {
 	return c.Work(ctx, client.WorkOptions{Queue: "default", Strategy: strategy, Concurrency: 4},
 		func(_ context.Context, chunk *client.Chunk) ([]byte, error) {

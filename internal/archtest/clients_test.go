@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is generated from the OpenAPI document for the Python client is current.
+// The code that is generated from the OpenAPI document for the Python client is current.
 func TestGeneratedPythonIsCurrent(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -21,7 +21,7 @@ func TestGeneratedPythonIsCurrent(t *testing.T) {
 	}
 }
 
-// What is generated from the OpenAPI document for the TypeScript client is current.
+// The code that is generated from the OpenAPI document for the TypeScript client is current.
 func TestGeneratedTypeScriptIsCurrent(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("node"); err != nil {

@@ -27,8 +27,7 @@ func (c counts) share() float64 { return 100 * float64(c.comments) / float64(max
 
 // A number of leastExplained only goes up, one of mostWide only down.
 //
-// These folders are read most. Their comments tell the reasons that the code cannot: what must hold, in which order, and
-// what would break.
+// These folders are read most. Their comments give the reasons that the code cannot show: invariants, orders, and dangers.
 var (
 	leastExplained = map[string]float64{
 		"engine/shard": 14, "engine/backlog": 14, "engine/journal": 14, "engine/store": 14, "web": 14,

@@ -46,14 +46,14 @@ func TestMachinesArePure(t *testing.T) {
 	report(t, findings, "leave waiting and I/O to engine/shard, and hand the machine what it needs")
 }
 
-// Parts know the machine, and no other part: what one needs of another it gets from engine/shard/parts.go. Questions are about what others
-// decide, so inspect may know them. An insert decides on its key and its contents, so inserts may know these.
+// A part knows the machine, and no other part: engine/shard/parts.go gives it what it needs of another one. Questions are about decisions
+// of other parts, so inspect may know them. An insert decides on its key and its contents, so inserts may know these.
 func TestPartsAreApart(t *testing.T) {
 	t.Parallel()
 	core := []string{
 		"engine/shard/machine", "engine/shard/commit", "engine/shard/shell", "engine/shard/survey", "engine/shard/trouble",
-		"engine/shard/consumers/roster", "engine/shard/indexset", // what the machine keeps its state in
-		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", // and what a part does
+		"engine/shard/consumers/roster", "engine/shard/indexset", // the state of the machine
+		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", // the state of a part
 	}
 	var findings []string
 	for name, imports := range mayImport {
@@ -70,7 +70,7 @@ func TestPartsAreApart(t *testing.T) {
 	report(t, findings, "declare what the part needs as an interface or a function, and join the two in engine/shard/parts.go")
 }
 
-// What a shard works with has what it needs, and not the shard: so a reader sees in its fields what it can change.
+// The types of a shard hold the things that they need, and not the shard: so a reader sees in their fields what they can change.
 func TestNoTypeHoldsItsShard(t *testing.T) {
 	t.Parallel()
 	var findings []string

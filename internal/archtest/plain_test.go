@@ -104,7 +104,7 @@ func checkNames(s source) (findings []string) {
 	return findings
 }
 
-// checkLeft compares what each folder has with what it is listed with. what names it.
+// checkLeft compares the findings in each folder with the number that is listed for it. The word for the findings is in what.
 func checkLeft(found map[string][]string, left map[string]int, what string) (findings []string) {
 	for in, all := range found {
 		switch n := left[in]; {

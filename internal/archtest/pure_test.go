@@ -12,8 +12,8 @@ import (
 // kinds of tests, which internal/kind.sh knows.
 var kinds = []string{"pure", "mixed", "processes"}
 
-// What `make test` runs without the race detector has nothing that it could see: no goroutine, no channel, no lock, no atomic. Its tests
-// run in parallel, but start nothing and share nothing that changes.
+// A package that `make test` runs without the race detector has nothing that it could see: no goroutine, no channel, no lock, no atomic.
+// Its tests run in parallel, but start nothing and share nothing that changes.
 func TestPackagesWithoutRaceDetectorArePure(t *testing.T) {
 	t.Parallel()
 	var findings []string

@@ -14,7 +14,7 @@ const maxMethods, maxFields, maxInterfaceMethods = 60, 30, 10
 // here only goes down.
 var tooLarge = map[string]sizes{
 	"engine/shard/machine.Record": {methods: 16, fields: 36},
-	// What an answer tells is flat on purpose: these are the documented shapes.
+	// Answers are flat on purpose: these are the documented shapes.
 	"engine/queue.Submission": {methods: 0, fields: 38},
 	"sdk/api.Stats":           {methods: 0, fields: 37},
 	"sdk/api.Submission":      {methods: 0, fields: 40},
@@ -30,7 +30,7 @@ func (x sizes) fits() bool {
 	return x.methods <= maxMethods && x.fields <= maxFields && x.asks <= maxInterfaceMethods
 }
 
-// Types do not grow beyond what one can hold in mind, and those that have may only shrink.
+// Types do not grow beyond what one can hold in mind. Types that have may only shrink.
 func TestTypesStaySmall(t *testing.T) {
 	t.Parallel()
 	report(t, checkSizes(measured(need(t, sources)), tooLarge),

@@ -16,7 +16,7 @@ var refusing = []string{"engine/strategy", "engine/backlog", "engine/shard/views
 // refuses are the functions that make a refusal from a format.
 var refuses = []string{"invalid", "Invalid", "problem", "fail", "Sprintf"}
 
-// says is what a refusal with a number must contain: what the field must be, or what to do instead.
+// says matches the words that a refusal with a number must contain, about what the field must be or what to do instead.
 var says = regexp.MustCompile(`(?i)\b(must (be|have)|expected|may be at most)\b|(^|[;:.,] |, or |and )(use|give|put|nest|make|lower|raise|` +
 	`delete|reserve|send|leave|keep|ask|have|shorten|wait)\b|: %s|\. %s`)
 

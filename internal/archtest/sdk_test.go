@@ -19,14 +19,14 @@ type dependency struct {
 	CgoFiles   []string
 }
 
-// Who imports a package of sdk gets the standard library and other packages of sdk: nothing of the server, no one else's module and no C.
+// A package of sdk imports only the standard library and other packages of sdk: nothing of the server, no one else's module and no C.
 func TestSDKBringsNothing(t *testing.T) {
 	t.Parallel()
 	report(t, checkSDK(dependencies(t, ".", "./sdk/..."), nil), "have the caller give it, or make it a module of its own as sdk/objects is")
 }
 
-// Who imports sdk/objects gets gocloud.dev without a cloud's SDK, and still nothing of the server and no C; its program has them, and nothing
-// of the server either.
+// sdk/objects imports gocloud.dev without a cloud's SDK, and still nothing of the server and no C. Its program imports the SDKs, and
+// nothing of the server either.
 func TestObjectsBringsNoServer(t *testing.T) {
 	t.Parallel()
 	clouds := []string{"github.com/aws", "github.com/Azure", "cloud.google.com"}

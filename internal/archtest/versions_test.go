@@ -17,7 +17,7 @@ type versionAt struct {
 var versionsAt = []versionAt{
 	{"CHANGELOG.md", regexp.MustCompile(`(?m)^## (\d\S*)`)},
 	{"README.md", regexp.MustCompile(`\*\*Status:\*\* version (\d[^ ,]*)`)},
-	// What is built between two releases says so with the suffix.
+	// A build between two releases says so with the suffix.
 	{"cmd/quern/version.go", regexp.MustCompile(`(?m)^const development = "(.+)-dev"$`)},
 	{"sdk/python/src/quern/__init__.py", regexp.MustCompile(`(?m)^__version__ = "(.+)"$`)},
 	{"sdk/*/package.json", regexp.MustCompile(`(?m)^  "version": "(.+)"`)},

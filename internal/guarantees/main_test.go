@@ -75,7 +75,7 @@ func TestTablesAreOfTheDocuments(t *testing.T) {
 	}
 }
 
-// What a test counted is read from its own lines; one that did not run did not pass.
+// The count of a test is read from the test's own lines. A test that did not run did not pass.
 func TestCounted(t *testing.T) {
 	t.Parallel()
 	out := []byte(`{"Action":"run","Test":"TestA"}

@@ -110,7 +110,7 @@ func renamed(code string, f *ast.FuncDecl, number int) string {
 	return piece(code, f.Pos(), f.Name.Pos()) + nameOf(f, number) + piece(code, f.Name.End(), f.End())
 }
 
-// text is the joined file. Lines keep their numbers: what is added stands behind the rest.
+// text is the joined file. Lines keep their numbers: additions stand behind the rest.
 func (j *joined) text() string {
 	var b, added strings.Builder
 	at := token.Pos(1)

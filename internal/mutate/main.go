@@ -1,14 +1,13 @@
-// Command mutate changes the code in small ways, one at a time, and runs the tests that should notice: those it prints as survivors let wrong
-// code pass. The mutants are in the folder mutants, as text that can be added to by hand; `make mutate` runs them.
+// Command mutate changes the code in small ways, one at a time, and runs the tests that should notice. It prints the mutants that survive:
+// wrong code that the tests let pass. The mutants are in the folder mutants, as text that can be added to by hand; `make mutate` runs them.
 //
 //	go run ./internal/mutate [-run REGEXP] [-results FILE] [-again] [-short] [-most N]
 //	go run ./internal/mutate -check                        # which of them fit the code no more
 //
-// Nothing in the tree is written: mutants are built with `go test -overlay`, together where that is possible, so that most of them cost no more
-// than the tests that notice them. Their tests run in short first, and stop at the first failure. What
-// it came to is noted in the results file, so that a run can be broken off and taken up again: a finding holds until the file that the mutant
-// changes has changed or, of a survivor, its tests have. A mutant whose old text is no longer found, or that does not build, is an error of the
-// list.
+// Nothing in the tree is written: mutants are built with `go test -overlay`, together where that is possible, so that most of them cost no
+// more than the tests that notice them. Their tests run in short first, and stop at the first failure. The results file notes the outcome
+// of each mutant, so that a run can be broken off and taken up again: a finding holds until the file that the mutant changes has changed
+// or, of a survivor, its tests have. A mutant whose old text is no longer found, or that does not build, is an error of the list.
 //
 //quern:tests processes
 package main

@@ -73,7 +73,7 @@ func TestRunRefusesWhatSaysNothing(t *testing.T) {
 	}
 }
 
-// What hangs is caught by its limit, and the test that hung is named; what failed before it is over is the test that failed.
+// A limit stops a test that hangs, and names it. The first failure names the test that failed, before the run is over.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]output{

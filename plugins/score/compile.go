@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// What is in the module's memory: the strings of the formula from textsAt on, and behind them what quern_alloc gives out.
+// The module's memory: the strings of the formula from textsAt on, and behind them the memory that quern_alloc gives out.
 const (
 	pageSize = 64 << 10
 	textsAt  = 16 // 0 is no address
@@ -25,7 +25,7 @@ const (
 // heap is the global with the address of the next free byte; those behind it hold the ids of the formula's strings.
 const heap = 0
 
-// Compile makes a module that scores as the formula says, and tells the columns that its batches have, in order: those of
+// Compile makes a module that scores as the formula says, and returns the columns of its batches, in order: those of
 // strategy.Expression.Columns, under the names and with the types of the plugin interface. The same formula always gives the
 // same bytes.
 //

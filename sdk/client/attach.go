@@ -128,7 +128,7 @@ func (w *worker) unheard() {
 	}
 }
 
-// leave is told by an operator.
+// leave follows an operator's order to drain the consumer.
 func (w *worker) leave() {
 	if !w.draining {
 		w.report(ErrDrained)

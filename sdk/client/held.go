@@ -125,7 +125,7 @@ func (h *held) fail(err error, frames string) {
 	}
 }
 
-// textOf is what the server is told of an error. Errors of packages that note their stack print it by %+v.
+// textOf is the text of an error for the server. Errors of packages that note their stack print it by %+v.
 func textOf(err error) string {
 	text := fmt.Sprintf("%+v", unmarked(err))
 	if name := typeOf(err); name != "" {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// notices log what no one else hears of, each kind of trouble at most once a minute: a server that is away, or a handler that always
-// fails, is told without filling the log.
+// notices log errors that no one else hears of, each kind of trouble at most once a minute. So a server that is away, or a handler that
+// always fails, is in the log without filling it.
 type notices struct {
 	log *slog.Logger // nil: the default one
 

@@ -524,8 +524,8 @@ func TestRulesOnServer(t *testing.T) {
 	}
 }
 
-// A process that ensures its queue makes it once, and changes nothing of one that is there. A refusal for another
-// reason is told.
+// A process that ensures its queue makes it once, and changes nothing of one that is there. A refusal for another reason is
+// returned.
 func TestEnsureQueueOnServer(t *testing.T) {
 	t.Parallel()
 	c, ctx := connect(t, serve(t)), t.Context()

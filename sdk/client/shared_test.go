@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// gate is a server that shows each insert to the test, and answers when it is told how.
+// gate is a server that shows each insert to the test, and answers as the test says.
 type gate struct {
 	client *Client
 	calls  chan []string // the submissions of a call

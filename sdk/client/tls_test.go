@@ -107,7 +107,8 @@ func TestTheWrongSchemeIsReported(t *testing.T) {
 	}
 }
 
-// The certificate of the client's configuration is shown to a server that asks for one; without it the server's refusal is told.
+// The certificate of the client's configuration is shown to a server that asks for one. Without it the server's refusal is
+// reported.
 func TestClientCertificatesAreShown(t *testing.T) {
 	t.Parallel()
 	s := newSecure(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert})

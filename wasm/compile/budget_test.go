@@ -97,7 +97,7 @@ func resident() (bytes int64) {
 	return bytes * int64(os.Getpagesize())
 }
 
-// What is counted for loaded code is at most a tenth less than what it takes, and closing gives it back.
+// The memory that is counted for loaded code is at most a tenth less than the code takes, and closing gives it back.
 func TestCodeBytes(t *testing.T) {
 	t.Parallel()
 	if raceEnabled || resident() == 0 {

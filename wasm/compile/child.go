@@ -18,7 +18,7 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// What the child says with its exit status. Others are those of a process that the system or the Go runtime ended.
+// The child's exit statuses. Others are those of a process that the system or the Go runtime ended.
 const (
 	exitOK      = 0
 	exitInvalid = 40 // the module is wrong; stderr has the message

@@ -118,8 +118,8 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
-// The parent takes from the cache and never compiles, even when the module's directory is there: what another engine version or
-// another processor left does not count.
+// The parent takes code from the cache and never compiles, even when the module's directory is there: code of another engine
+// version or another processor does not count.
 func TestParentNeverCompiles(t *testing.T) {
 	t.Parallel()
 	c, dir := compiler(t, nil)
@@ -171,7 +171,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// One child at a time: who comes while the queue is full is told so; who waits and gives up leaves it.
+// One child runs at a time. A caller that comes while the queue is full is refused. A caller that gives up leaves the queue.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	c, _ := compiler(t, func(c *compile.Config) { c.Command, c.Limits.Queue = wasmtest.Child("hang"), 1 })

@@ -145,7 +145,8 @@ func (c *Compiler) cached(ctx context.Context, module []byte, dir string) (compi
 }
 
 // load takes the code from the directory and never compiles: with two workers the engine asks the context before each function that it
-// compiles, and this one has ended; what it finds in the cache it takes without asking. TestParentNeverCompiles holds the engine to it.
+// compiles, and this context has ended. The engine takes code from the cache without asking. TestParentNeverCompiles holds the engine to
+// it.
 func (c *Compiler) load(ctx context.Context, module []byte, dir string) (*Compiled, error) {
 	size, err := sizeOf(dir)
 	if err != nil {
@@ -183,7 +184,7 @@ func (c *Compiler) enter(ctx context.Context) error {
 	}
 }
 
-// runtimeConfig is the same for child and parent: what differs would make other code.
+// runtimeConfig is the same for child and parent: a difference would make other code.
 func runtimeConfig(pages uint32) wazero.RuntimeConfig {
 	return wazero.NewRuntimeConfigCompiler().
 		WithCoreFeatures(api.CoreFeaturesV2).
@@ -203,7 +204,8 @@ type Budget interface {
 	GiveCode(bytes int64)
 }
 
-// What code takes beside itself and its module: 50 KB for a runtime, 20 KB for what the host offers, and 80 to 100 bytes for each entry.
+// The memory of code beside itself and its module: 50 KB for a runtime, 20 KB for the host's functions, and 80 to 100 bytes for each
+// entry.
 const (
 	runtimeBytes = 64 << 10
 	entryBytes   = 100

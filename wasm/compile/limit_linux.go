@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// limitSelf puts the limits on the process that it runs in. At the limit of CPU time the Go runtime is told and ends the process; if
-// it does not, the system does a second later. Beyond the limit of address space the runtime ends it, because it gets no more.
+// limitSelf puts the limits on the process that it runs in. At the limit of CPU time the Go runtime gets a signal and ends the process;
+// if it does not, the system does a second later. Beyond the limit of address space the runtime ends the process, because it gets no
+// more.
 func limitSelf(cpu time.Duration, memory uint64) error {
 	seconds := uint64((cpu + time.Second - 1) / time.Second)
 	if seconds > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// The cause of a child's end is told by its signal and by what it had used. A child that was killed with much of its CPU time used has
+// The cause of a child's end follows from its signal and from what it had used. A child that was killed with much of its CPU time used has
 // reached that limit, although less than the limit may have been measured. A limit that was not reached, or that there is not, is not named
 // as the cause.
 func TestKilled(t *testing.T) {

@@ -31,7 +31,7 @@ func Key(module []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Unclaimed lists the entries that Load was not asked for since New: what is not in use. Files of other names are not the cache's and
+// Unclaimed lists the entries that Load was not asked for since New, and so are not in use. Files of other names are not the cache's and
 // are left out.
 func (c *Compiler) Unclaimed() ([]Entry, error) {
 	list, err := os.ReadDir(c.config.Dir)

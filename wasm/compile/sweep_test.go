@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// After a restart an entry is unused until it is loaded; what failed to load claims nothing; what is not of the cache is neither listed
-// nor removed.
+// After a restart an entry is unused until it is loaded. A module that failed to load claims nothing. A file that is not the cache's is
+// neither listed nor removed.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
 	before, dir := compiler(t, nil)

@@ -12,16 +12,16 @@ import (
 // ErrMemory is the error of a sandbox, or of compiled code, for which there is no memory left. That is not the guest's fault.
 var ErrMemory = compile.ErrNoRoom
 
-// Memory is what the sandboxes and the code of many versions may have together. Over its limit the idle sandbox that was used longest ago
-// goes, of whichever version it is, or a version without a sandbox that no one needs, until there is room; what is in use stays. Make it
-// with NewMemory.
+// Memory is the budget of the sandboxes and the code of many versions together. Over its limit the idle sandbox that was used longest ago
+// goes, of whichever version it is, or a version without a sandbox that no one needs, until there is room. Sandboxes and code in use
+// stay. Make it with NewMemory.
 type Memory struct {
 	mu       sync.Mutex
 	use      MemoryUse
 	versions map[*Version]struct{}
 }
 
-// MemoryUse is what a Memory tells of itself.
+// MemoryUse is the state of a Memory.
 type MemoryUse struct {
 	Bytes     int64 // in use, of code too
 	CodeBytes int64 // of them, of compiled code

@@ -30,7 +30,7 @@ type guestCall struct {
 
 func (g *guestCall) u32(k int) uint32 { return uint32(g.stack[k]) }
 
-// function is one import: what it takes and gives, as in scan ('i' i32, 'I' i64, 'd' f64), and what it does.
+// function is one import. shape is what it takes and gives, as in scan ('i' i32, 'I' i64, 'd' f64).
 type function struct {
 	module, name, shape string
 	do                  func(*guestCall)

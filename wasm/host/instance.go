@@ -308,7 +308,7 @@ const (
 	Depth     Kind = "depth"     // too many calls within calls
 	Trap      Kind = "trap"      // unreachable, a division by zero, an access outside of memory, abort
 	Status    Kind = "status"    // quern_score returned something else than 0
-	Exit      Kind = "exit"      // the guest ended itself; what a panic of a Go guest does
+	Exit      Kind = "exit"      // the guest ended itself, as a panic of a Go guest does
 	Unwritten Kind = "unwritten" // it returned 0 and wrote no score at all
 	Init      Kind = "init"      // it failed before its first batch, for the Cause
 	Stopped   Kind = "stopped"   // not its own fault: the caller or the server stopped it
@@ -317,7 +317,7 @@ const (
 // Fault is the error of a guest that failed. The instance is gone; the version can be used on.
 type Fault struct {
 	Kind   Kind
-	Cause  Kind   // of Init: what happened
+	Cause  Kind   // of Init: the kind of the failure
 	Detail string // for people
 	Code   int32  // of Status and Exit
 }

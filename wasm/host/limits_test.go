@@ -86,7 +86,7 @@ func TestGuestYields(t *testing.T) {
 	}
 }
 
-// What the host does for a guest costs fuel: a guest that lets it work for ever is stopped as one that works itself.
+// The host's work for a guest costs fuel: a guest that lets it work for ever is stopped as one that works itself.
 func TestHostWorkIsCharged(t *testing.T) {
 	t.Parallel()
 	b := &wasmtest.Builder{}
@@ -127,7 +127,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What cannot be restored is not promised to be.
+// A version whose state cannot be restored may not promise a reset.
 func TestHiddenStateIsNotReset(t *testing.T) {
 	t.Parallel()
 	m := declare(t)
@@ -247,7 +247,7 @@ func TestCloseDrains(t *testing.T) {
 	}
 }
 
-// Who waits for an instance and gives up gets the context's error, and the instance is not lost.
+// A caller that gives up waiting for an instance gets the context's error, and the instance is not lost.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	inside, release := make(chan struct{}), make(chan struct{})

@@ -89,7 +89,7 @@ func TestNoMappingIsLeaked(t *testing.T) {
 	}
 }
 
-// shut are pages that stay where they are when they are given back, and cannot be touched any more: who does takes this process down.
+// shut are pages that stay where they are when they are given back, and cannot be touched any more: a touch takes this process down.
 type shut struct {
 	mu   sync.Mutex
 	kept [][]byte

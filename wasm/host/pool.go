@@ -137,8 +137,8 @@ func (p *pool) started(i *instance) {
 	p.put(i)
 }
 
-// failed says that a start made none. The first of those who wait is told why; where nothing else is to come the others
-// are told to go on without.
+// failed says that a start made none. The first waiting caller gets the error. If no other instance is to come, the others go on
+// without one.
 func (p *pool) failed(err error) (reported bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

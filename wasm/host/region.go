@@ -185,7 +185,7 @@ type mapping struct {
 	most   uint64 // bytes that it may ever have
 	all    []byte
 	heap   bool // the system had no addresses
-	large  bool // the system was told to use huge pages
+	large  bool // the system was asked to use huge pages
 }
 
 // largeMemory is from where on a memory gets huge pages. Pages of 4 KiB that are touched for the first time took a guest 3 us each,

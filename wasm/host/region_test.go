@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// What is absent is marked so and is 0 to the guest, whatever stood in its place, also a string with the id 0 that is said to be there.
+// An absent value is marked so and is 0 to the guest, whatever stood in its place. So is a string with the id 0 that is said to be
+// there.
 func TestFillMarksTheAbsent(t *testing.T) {
 	t.Parallel()
 	number, _ := abi.Candidate("meta_i64:n")
@@ -27,7 +28,7 @@ func TestFillMarksTheAbsent(t *testing.T) {
 		{"some", []bool{true, true, false}, "\x01\x02\x00", "\x01\x00\x00", "\x01\x01\x00", "\x01\x00\x00", "\x00"},
 		{"none", []bool{false, false, false}, "\x00\x00\x00", "\x00\x00\x00", "\x00\x00\x00", "\x00\x00\x00", "\x00"},
 	} {
-		// A region as numbers, so that it is aligned; full of what must not show through.
+		// A region as numbers, so that it is aligned; full of bytes that must not show through.
 		region := bytesOf(make([]int64, l.Size/8))
 		for i := range region {
 			region[i] = 0xee

@@ -52,7 +52,8 @@ func TestVersionsShareCode(t *testing.T) {
 	}
 }
 
-// What needs memory has a version closed that no one needs, after its sandbox, and only if that is not room enough.
+// A caller that needs memory has a version closed that no one needs, after its sandbox, and only if that is not
+// room enough.
 func TestNeedlessVersionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	memory := host.NewMemory(25 * page)

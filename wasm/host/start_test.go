@@ -48,7 +48,8 @@ func TestStartsAreBesideBatches(t *testing.T) {
 	}
 }
 
-// What a start takes is reported by the clock of the options, and why one failed; a batch that waited for it has its fault.
+// The duration of a start is reported by the clock of the options, and so is the reason of a failure. A batch that waited for the start has
+// its fault.
 func TestStartsAreReported(t *testing.T) {
 	t.Parallel()
 	var now time.Duration
@@ -65,8 +66,8 @@ func TestStartsAreReported(t *testing.T) {
 	}
 }
 
-// Versions share what they may have. Over it the sandbox that is idle longest goes, and its version starts another when it is asked next; what
-// is in use stays, and who finds no room is told so.
+// Versions share their memory. Over the limit the sandbox that is idle longest goes, and its version starts another when it is asked next.
+// A sandbox in use stays, and a version that finds no room gets an error.
 func TestMemoryIsShared(t *testing.T) {
 	t.Parallel()
 	memory := host.NewMemory(25 * page)

@@ -22,7 +22,7 @@ import (
 type Limits struct {
 	FuelPerBatch int64         // units that every batch has
 	FuelForInit  int64         // units for _initialize and quern_init together
-	Slice        int64         // units between two ticks: what the module was instrumented with
+	Slice        int64         // units between two ticks, as the module was instrumented
 	Depth        int64         // calls open at once
 	Deadline     time.Duration // of a batch
 	InitDeadline time.Duration // of _initialize and quern_init together
@@ -54,7 +54,7 @@ type Options struct {
 	Limits    Limits
 	Memory    *Memory     // that versions share; nil: no limit but each one's own
 	Needless  func() bool // is asked for memory when no sandbox is left: closes the version if no one needs it; nil: it is always needed
-	Started   func(Start) // is told of each start of a sandbox but the first, from a goroutine of its own; nil: no one is
+	Started   func(Start) // gets each start of a sandbox but the first, from a goroutine of its own; may be nil
 	Unmetered bool        // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
 
 	pages *pages // where memories come from; nil: the system. For tests

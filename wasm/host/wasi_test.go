@@ -84,7 +84,7 @@ func TestSleepEndsAtOnce(t *testing.T) {
 	}
 }
 
-// There are no files: what is no standard stream does not exist.
+// There are no files: only the standard streams exist.
 func TestNoFiles(t *testing.T) {
 	t.Parallel()
 	const badDescriptor = 8
@@ -96,7 +96,7 @@ func TestNoFiles(t *testing.T) {
 	}
 }
 
-// What a guest prints is logged by the line, within the limits; addresses outside of the memory end it.
+// A guest's output is logged by the line, within the limits; addresses outside of the memory end the guest.
 func TestPrinting(t *testing.T) {
 	t.Parallel()
 	write := func(at int32, fd int) []byte {

@@ -12,7 +12,8 @@ const (
 	unitsPerPageShift = 13 // and so does an engine that moves a memory when it grows: pages of 64 KiB
 )
 
-// cost is what one instruction is charged, without what depends on a size at run time. What compiles to nothing is free.
+// cost is the charge of one instruction, without the part that depends on a size at run time. An instruction that compiles to
+// nothing is free.
 func cost(op decode.Op) int64 {
 	switch op {
 	case decode.Nop, decode.Block, decode.Loop, decode.Else, decode.End, decode.Drop:

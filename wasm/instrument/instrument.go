@@ -2,7 +2,7 @@
 // its limits. The engine offers no such thing that holds: its own check leaves the module at every loop, costs a factor of four,
 // and still lets a tree of calls without loops run on. Counting inside of the module costs some per cent and stops all of them.
 //
-// What is added, in every rewritten module:
+// Added to every rewritten module:
 //
 //   - fuel: each straight piece of code subtracts what it costs before it runs. A loop and a function check at their head whether
 //     there is any left. While a function runs, its fuel is in a local, which the compiler keeps in a register; around calls and
@@ -74,8 +74,8 @@ func (o Options) check() error {
 	return nil
 }
 
-// Arm splits a budget of fuel into the values to set FuelExport and SliceExport to before a call: the first slice is handed out
-// at once, so that a short call never ticks. What a call used is the budget less the sum of both afterwards.
+// Arm splits a budget of fuel into the values to set FuelExport and SliceExport to before a call: the first slice is handed out at
+// once, so that a short call never ticks. A call used the budget less the sum of both afterwards.
 func (o Options) Arm(budget int64) (fuel, slice int64) {
 	slice = min(max(budget, 0), o.Slice)
 	return max(budget, 0) - slice, slice

@@ -190,7 +190,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// FuzzConfig holds: what is accepted has a canonical form that is accepted as itself; nothing panics.
+// FuzzConfig holds: an accepted configuration has a canonical form that is accepted as itself;
+// nothing panics.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(tenants), []byte(`{"limits":{"max":3}}`))
 	f.Add([]byte(`{"type":"object"}`), []byte(`{"a":[1e300,{"b":-0.0}]}`))
@@ -213,7 +214,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzSections holds: what can be packed can be extracted again; nothing panics.
+// FuzzSections holds: a manifest that can be packed can be extracted again; nothing panics.
 func FuzzSections(f *testing.F) {
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x00\x06\x04name\x07"), []byte("{}"))
 	f.Fuzz(func(t *testing.T, module, text []byte) {

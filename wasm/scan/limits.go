@@ -28,8 +28,8 @@ type Limits struct {
 	ManifestBytes int // size of the custom section quern.manifest
 }
 
-// DefaultLimits are the limits of a server that is not told otherwise. The figures are three to ten times what guests of Go
-// (with fmt and encoding/json), Rust, C and AssemblyScript were measured to need.
+// DefaultLimits are the limits of a server whose options set no others. The figures are three to ten times what guests of Go (with fmt and
+// encoding/json), Rust, C and AssemblyScript were measured to need.
 func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes: 4 << 20, Functions: 20_000, Types: 4_096, TypeValues: 128, Imports: 64, Exports: 256, Globals: 1_024, Segments: 65_536,
@@ -38,7 +38,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Ceilings are the limits that no configuration goes beyond: what the compile child can still take within its own limits of
+// Ceilings are the limits that no configuration goes beyond. The compile child can still take such modules within its own limits of
 // processor time and memory.
 func Ceilings() Limits {
 	return Limits{

@@ -25,7 +25,7 @@ type scanner struct {
 	perRule    map[Rule]int
 
 	rank       int           // order of the last section that was not custom
-	broken     map[byte]bool // sections of which not every entry is known: what refers to them is not judged
+	broken     map[byte]bool // sections of which not every entry is known: references to them are not judged
 	dataCount  int           // of the data count section, -1 without one
 	bodies     uint32        // declared in the code section
 	exported   map[string]bool
@@ -126,7 +126,7 @@ func sectionRank(id byte) int {
 	return 0
 }
 
-// sections reads one section after the other. What is wrong inside of one does not keep the next from being read.
+// sections reads one section after the other. An error inside of one does not keep the next from being read.
 func (s *scanner) sections() {
 	r := decode.NewReader(s.module)
 	r.Bytes(8)

@@ -262,8 +262,8 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// Of the versions of the interface that a module speaks, the highest that this program knows wins; what only looks like a
-// marker is none.
+// Of the versions of the interface that a module speaks, the highest that this program knows wins. A name that only looks like
+// a marker is none.
 func TestMarkers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

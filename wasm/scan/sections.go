@@ -252,7 +252,7 @@ func (s *scanner) exports(at place, r *decode.Reader) {
 	}
 }
 
-// index refuses an index at or over n. What belongs to a section that could not be read is not judged.
+// index refuses an index at or over n. An index into a section that could not be read is not judged.
 func (s *scanner) index(at place, r *decode.Reader, what string, index uint32, n int, section byte) {
 	if r.Err() == nil && uint64(index) >= uint64(n) && !s.broken[section] && !s.broken[idImport] {
 		s.refuse(IndexOutOfRange, at, int64(n), int64(index),
@@ -330,7 +330,7 @@ func (s *scanner) data(at place, r *decode.Reader) {
 	}
 }
 
-// custom reads the name of a custom section, and the manifest. What is in the others does not matter here.
+// custom reads the name of a custom section, and the manifest. The contents of the others do not matter here.
 func (s *scanner) custom(entry *Section, at place, r *decode.Reader) {
 	name := r.Name()
 	entry.Start = r.Offset()

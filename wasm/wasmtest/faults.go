@@ -146,7 +146,7 @@ func moody(condition, bad []byte) []byte {
 		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1)))
 }
 
-// NotDry holds in batches that are not dry runs: what an upload's check does not see.
+// NotDry holds in batches that are not dry runs, so that an upload's check does not see it.
 func NotDry() []byte { return Code(0x20, 0, 0x28, 2, headerFlags, 0x41, 1, 0x71, 0x45) }
 
 // NegativeSeed holds in batches whose seed has its highest bit set: tests choose it batch by batch.

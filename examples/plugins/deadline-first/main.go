@@ -1,5 +1,5 @@
-// Deadline-first orders work by how little time is left until its deadline, weighed against its priority. What comes too late
-// to be of use can be passed over, so that it does not delay what can still be in time.
+// Deadline-first orders work by how little time is left until its deadline, weighed against its priority. Work that comes too
+// late to be of use can be passed over, so that it does not delay work that can still be in time.
 //
 //quern:tests pure
 package main

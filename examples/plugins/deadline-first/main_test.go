@@ -44,7 +44,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// What one chunk takes is taken off the time that is left.
+// The cost of a chunk is taken off the time that is left.
 func TestCostBringsForward(t *testing.T) {
 	if err := scorer.Init(nil); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// What is not allowed is refused as what it is.
+// Instructions that are not allowed are refused with the right kind of error.
 func TestRefusedInstructions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

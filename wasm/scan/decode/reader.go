@@ -1,6 +1,6 @@
-// Package decode reads the WebAssembly binary format: numbers, names and single instructions, from bytes that have not been
-// checked before. It is stricter than it must be and allocates next to nothing: what it accepts, every correct decoder reads in the
-// same way and to the same length. The pre-scan and the rewriter of modules stand on that.
+// Package decode reads the WebAssembly binary format: numbers, names and single instructions, from bytes that have not been checked
+// before. It is stricter than it must be and allocates next to nothing. Every correct decoder reads the bytes that it accepts in
+// the same way and to the same length. The pre-scan and the rewriter of modules stand on that.
 //
 // Source: WebAssembly Core Specification 2.0, chapter 5 (binary format).
 //
@@ -134,7 +134,7 @@ func (r *Reader) Signed(bits int) int64 {
 			return 0
 		}
 		v |= int64(b&0x7f) << shift
-		if left := bits - shift; left <= 7 { // the last byte that there may be: what is over must repeat the sign
+		if left := bits - shift; left <= 7 { // the last byte that there may be: its excess bits must repeat the sign
 			sign := int64(int8(b<<1)) >> 1 >> (left - 1)
 			if b >= 0x80 || sign != 0 && sign != -1 {
 				r.Fail(Malformed, start, "a number is longer than %d bits", bits)
