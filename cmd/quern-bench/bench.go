@@ -17,7 +17,7 @@ type figure struct {
 	Ratio    float64 `json:"ratio,omitempty"`
 }
 
-// report is what a suite prints.
+// report is the output of a suite.
 type report struct {
 	Suite   string   `json:"suite"`
 	Results []figure `json:"results"`

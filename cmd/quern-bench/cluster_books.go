@@ -223,7 +223,7 @@ func (b *books) isDone(name string, company int64) {
 	}
 }
 
-// account compares the submissions at the end with what was acknowledged.
+// account compares the submissions at the end with the acknowledged inserts.
 func (b *books) account(ctx context.Context, c *clusterBed) error {
 	b.mu.Lock()
 	inserts := maps.Clone(b.inserts)

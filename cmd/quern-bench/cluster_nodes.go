@@ -47,7 +47,8 @@ const (
 	patience = 2 * time.Minute
 )
 
-// The databases get more memory and rarer checkpoints than by default: those would be most of what is measured, for River as for Quern.
+// The databases get more memory and rarer checkpoints than by default. With the defaults, the figures of River and Quern would mostly
+// measure the checkpoints.
 var databaseSettings = []string{"shared_buffers=256MB", "max_wal_size=4GB"}
 
 func (r *run) startCluster(ctx context.Context) (*clusterBed, error) {

@@ -36,8 +36,8 @@ func (c *clusterBed) backlog(ctx context.Context, scale clusterScale) error {
 	return nil
 }
 
-// failovers kills the owner while clients work, again and again: how long the first reserve takes elsewhere, at worst, and what the books
-// of the clients say in the end.
+// failovers kills the owner again and again while clients work. It measures how long the first reserve takes elsewhere, at worst, and
+// counts what is wrong in the books of the clients at the end.
 func (c *clusterBed) failovers(ctx context.Context, scale clusterScale) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -23,7 +23,7 @@ func TestClusterOnASmallScale(t *testing.T) {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	without := "" // what it says that it leaves out
+	without := "" // its lines about figures that it leaves out
 	found, err := smallCluster(t, t.Context(), server, func(line string) {
 		if strings.HasPrefix(line, "without") {
 			without += line

@@ -277,7 +277,7 @@ func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Durati
 // largeFigures: 10^9 chunks in 10^5 submissions.
 func largeFigures(ctx context.Context, r *run) error {
 	r.progress("10^9 chunks in 10^5 submissions")
-	debug.FreeOSMemory() // what the beds before left behind is not to be waited for
+	debug.FreeOSMemory() // a collection of the earlier beds' memory would delay the load
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	b, err := r.open(ctx, "large")

@@ -194,8 +194,8 @@ func pickMean(ctx context.Context, tenants int) (float64, error) {
 }
 
 // jainZipf drains Zipf backlogs, about 10^6 chunks of 10^4 tenants, with 16 chunks in flight, and returns the least of Jain's
-// indexes of received/ideal at every 1 %. Whole chunks cost something of it: of those who should have 1.5 some have 1 and some
-// 2. So it is taken over the tenants that should have at least 16 by now.
+// indexes of received/ideal at every 1 %. Whole chunks lower the index: of the tenants that should have 1.5, some have 1 and
+// some 2. So it is taken over the tenants that should have at least 16 by now.
 func (r *run) jainZipf(ctx context.Context) (float64, error) {
 	const tenants, consumers, due = 10_000, 16, 16
 	r.progress("10^4 tenants with Zipf backlogs")

@@ -41,7 +41,7 @@ func serveFloor(ctx context.Context, out io.Writer, answer http.Handler) error {
 	return nil
 }
 
-// repeatAnswers answers POST from memory, with what PUT left at the same path.
+// repeatAnswers answers a POST from memory, with the answers that a PUT left at the same path.
 func repeatAnswers() http.Handler {
 	var answers atomic.Pointer[map[string][]byte]
 	answers.Store(&map[string][]byte{})
@@ -128,7 +128,7 @@ func (r *run) rate(ctx context.Context, s, floor *serveProcess, f *rated) error 
 	return nil
 }
 
-// timed lets n clients work for a while and gives what they counted per second.
+// timed lets n clients work for a while and returns their counts per second.
 func timed(ctx context.Context, n int, lasting time.Duration, s *serveProcess, client work) (float64, error) {
 	var count atomic.Int64
 	started := time.Now()

@@ -20,7 +20,7 @@ import (
 // and the sources of examples/plugins.
 type guests struct {
 	checkout string // its root; "" when the suite does not run in one
-	dir      string // for what is built
+	dir      string // for the built modules
 }
 
 func newGuests(dir string) *guests {
@@ -125,7 +125,8 @@ func hostiles() map[string][]byte {
 		"grow":        {0x03, 0x40, 0x41, 1, 0x40, 0, 0x1a, 0x0c, 0, 0x0b},
 		"fill":        slices.Concat(pages, []byte("\x03\x40\x41\x00\x41\x00"+size+"\xfc\x0b\x00\x0c\x00\x0b")),
 		"copy":        slices.Concat(pages, []byte("\x03\x40\x41\x00\x41\x08\x41\xf8\xff\x9f\x06\xfc\x0a\x00\x00\x0c\x00\x0b")),
-		// Loads all over 8 MiB, each where the one before says: instructions that are slow for what they are charged. Local 1 is where.
+		// Loads all over 8 MiB, at addresses that each calculates from the one before: such instructions are slow for their charge. Local 1
+		// has the address.
 		"scattered": slices.Concat(pages, []byte("\x03\x40"+
 			"\x20\x01\x41\x8d\xcc\xe5\x00\x6c\x41\xdf\xe6\xbb\xe3\x03\x6a\x22\x01"+ // local 1 = local 1 * 1664525 + 1013904223
 			"\x41\xfc\xff\xff\x03\x71\x28\x02\x00\x20\x01\x6a\x21\x01\x0c\x00\x0b")),

@@ -89,7 +89,7 @@ var httpRates = []rated{
 		inserting([]byte(`{"meta":{"company":7,"mode":"batch"},"chunks":{"count":1000000,"prefix":"s3://bucket/input/"}}`), 1)},
 }
 
-// work is what one client does until it is stopped.
+// work is the loop of one client, until more says no.
 type work = func(s *serveProcess, more func() bool, count *atomic.Int64) error
 
 func exchanging(batch int) work {
@@ -400,7 +400,7 @@ type (
 	}
 )
 
-// plain is what an ordinary Go program without our client does, two calls per cycle.
+// plain is the loop of an ordinary Go program without our client, with two calls per cycle.
 func (s *serveProcess) plain(client *http.Client, batch int, more func() bool, count *atomic.Int64) error {
 	for more() {
 		var got plainReserved
@@ -463,7 +463,7 @@ func (s *serveProcess) inserts(body []byte, chunks int64, more func() bool, coun
 	return s.posts(pathSubmissions, body, chunks, more, count)
 }
 
-// posts sends the same body again and again, each of which counts for this many.
+// posts sends the same body again and again. Each call counts for this many.
 func (s *serveProcess) posts(path string, body []byte, each int64, more func() bool, count *atomic.Int64) error {
 	l, err := s.dial()
 	if err != nil {

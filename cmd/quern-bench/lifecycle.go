@@ -20,7 +20,7 @@ var lifecycleNames = []string{
 
 // lifecycleScale is how much of everything the suite lets end, come due or be held.
 type lifecycleScale struct {
-	inserts int           // of one chunk each, for what a plain insert costs
+	inserts int           // of one chunk each, to measure a plain insert
 	chunks  uint32        // of the submissions that are cancelled
 	held    []int         // reservations of them, a case each
 	pause   time.Duration // between two inserts of the foreground

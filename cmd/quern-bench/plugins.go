@@ -174,8 +174,9 @@ type contender struct {
 	best  time.Duration // of a block
 }
 
-// candidates is what a candidate costs, from the engine's columns to the scores with the books kept, turn by turn with native Go in short
-// blocks of which the fastest counts: on a machine that others use as well that is the nearest to what the work takes.
+// candidates measures the cost of a candidate, from the engine's columns to the scores with the books kept. It takes turns with native Go
+// in short blocks, of which the fastest counts: on a machine that others use too, the fastest block is the nearest to the cost of the
+// work.
 func (m *pluginRun) candidates(ctx context.Context) error {
 	const windows = 32
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -399,7 +400,8 @@ func (m *pluginRun) activations(ctx context.Context) error {
 	return nil
 }
 
-// restart is what ten small plugins and two in Go add to a start, from the cache: reading them, and opening them until each could score.
+// restart measures how much ten small plugins and two in Go add to a start from the cache: reading them, and opening them until each
+// could score.
 func (m *pluginRun) restart(ctx context.Context) error {
 	if err := m.close(); err != nil {
 		return err

@@ -158,14 +158,14 @@ func reserveShards(ctx context.Context, r *run, scale shardScale) error {
 	return nil
 }
 
-// consumer is in whose name chunks are reserved, and given back before a restart, which keeps what is held.
+// consumer reserves the chunks. They are given back before a restart, because a restart keeps reservations.
 const consumer = "bench"
 
 // reserveCase is a strategy in a situation.
 type reserveCase struct {
 	name, strategy string
 	empty          bool // nothing is to be found
-	lone           bool // each chunk is given back before the next is reserved: there is no more than one to be had
+	lone           bool // each chunk is given back before the next reserve: only one is available
 }
 
 // timing is how often a case is measured.
@@ -177,7 +177,7 @@ type timing struct {
 
 var fullTiming = timing{warm: 1000, samples: 20_000, hold: 5000}
 
-// cost is what was measured.
+// cost is the result of a measurement.
 type cost struct {
 	sorted   []time.Duration // one reserve each
 	examined float64         // submissions looked at per chunk; per reserve where nothing is to be found

@@ -129,7 +129,7 @@ func singlesLife(ctx context.Context, r *run, n int) error {
 	}); err != nil {
 		return err
 	}
-	runtime.GC() // a collection of what the calls left would otherwise come now or not, and take as long as the checkpoint
+	runtime.GC() // otherwise a collection of the calls' garbage might fall into the checkpoint, and take as long
 	cpu := processTime()
 	if err := s.Checkpoint(); err != nil {
 		return err
@@ -152,7 +152,7 @@ func each(n int, fn func(i int) error) error {
 	})
 }
 
-// liveHeap is what is alive in memory, in bytes.
+// liveHeap is the live memory, in bytes.
 func liveHeap() float64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -29,7 +29,7 @@ func TestSinglesLifeOnASmallScale(t *testing.T) {
 	}
 }
 
-// A floor reads what it is sent and answers with the bytes that the server answered, and the figure is held against it.
+// A floor reads the requests and repeats the server's answers. The figure is compared with it.
 func TestFloorRepeatsAnswers(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

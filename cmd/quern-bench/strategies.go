@@ -118,7 +118,7 @@ func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
 
 // restart closes the engine and opens it on the same data: no view stands, and nothing is held.
 func (m *strategyRun) restart(ctx context.Context) error {
-	if _, err := m.q.Reservations.ReleaseConsumer(ctx, consumer, "", ""); err != nil { // a restart keeps what is held
+	if _, err := m.q.Reservations.ReleaseConsumer(ctx, consumer, "", ""); err != nil { // a restart keeps reservations
 		return err
 	}
 	if err := m.close(); err != nil {
@@ -192,7 +192,7 @@ type held struct {
 	back     bool
 }
 
-// situation is what cases begin in.
+// situation is the state of the backlog in which cases begin.
 type situation struct {
 	name  string
 	held  []held

@@ -19,8 +19,8 @@ func TestStrategiesOnASmallBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	figures := promised(t, r, strategyNames)
-	// Each pick looks at one submission at least; with both limits saturated it may meet a part of what is in the view,
-	// but a mean as large as the backlog would be a scan.
+	// Each pick looks at one submission at least. With both limits saturated it may meet a part of the view, but a mean
+	// as large as the backlog would be a scan.
 	if got := figures["examined_per_chunk_max"]; got < 1 || got >= float64(scale.submissions) {
 		t.Errorf("%v submissions examined per chunk, want 1 to %d", got, scale.submissions-1)
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// mostKiB is what a server may take that is told to keep to 512 MiB: GOMEMLIMIT is of Go's memory, beside which there are SQLite's and the
-// program itself.
+// mostKiB is the most memory that a server may take under a limit of 512 MiB. GOMEMLIMIT covers Go's memory only; SQLite's and the program
+// itself come on top.
 const mostKiB = 640 << 10
 
-// Clients that ask for a lot and read nothing do not fill the memory of a server, whatever it is that they ask for, and inserts go on beside
-// them. It logs the most memory that the process had. It takes minutes, so QUERN_ANSWERS=yes asks for it, as `make soak` does.
+// Clients that ask for a lot and read nothing do not fill the memory of a server, whatever they ask for, and inserts go on beside them. The
+// test logs the most memory that the process had. It takes minutes, so QUERN_ANSWERS=yes asks for it, as `make soak` does.
 // QUERN_ANSWERS_PROGRAM measures another program.
 func TestMemoryOfAnswersThatNoOneReads(t *testing.T) {
 	if os.Getenv("QUERN_ANSWERS") == "" {

@@ -16,7 +16,7 @@ import (
 )
 
 // This file has the acts of TestAuditKillNine beside those on rules, values, strategies and settings, each kind in a loop of its own, and
-// what holds for the entries of all of them.
+// the checks of the entries of all of them.
 
 // unlogged are the operations that change something and leave no entry in the audit log. Those of moves do nothing here: the server is
 // alone, and its queues have one shard.
@@ -191,8 +191,8 @@ func (o *operators) checkAsked() {
 	}
 }
 
-// story is what an entry goes on with: the before of an entry is the after of the one before it in the same story. first is the
-// before of the first; "": the entry is in none, and tells of one moment only.
+// story is the chain that an entry belongs to: the before of an entry is the after of the one before it in the same story. first is the
+// before of the first entry. An entry without a name is in no story, and is about one moment only.
 func story(e *api.AuditEntry) (name, first string, is bool) {
 	resource, _, _ := strings.Cut(e.Action, ".")
 	switch {
@@ -206,7 +206,8 @@ func story(e *api.AuditEntry) (name, first string, is bool) {
 	return resource, "", slices.Contains([]string{"queue", "group", "value", "key", "strategy", "rule", "schedule", "plugin", "token"}, resource)
 }
 
-// checkStories takes all entries, the oldest first, and sees that none is missing between two and that each has what its act needs.
+// checkStories takes all entries, the oldest first. It checks that none is missing between two and that each has the fields that its act
+// needs.
 func (o *operators) checkStories(entries []api.AuditEntry) {
 	after := map[string]string{}
 	for i := range entries {
@@ -264,7 +265,8 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 	}
 }
 
-// actor is who an entry must be by: the queue that the first start makes and the first token have no actor: there is no token yet.
+// actor is the actor that an entry must have. The first start, which makes a queue, and the first token have none, because there is no
+// token yet.
 func (o *operators) actor(e *api.AuditEntry) string {
 	if e.RequestID == "first start" || strings.HasPrefix(e.RequestID, "first-token") {
 		return ""
@@ -272,7 +274,7 @@ func (o *operators) actor(e *api.AuditEntry) string {
 	return "boss"
 }
 
-// prepare makes what the loops work on: the token that all is asked with, and the queues.
+// prepare makes the token that the loops ask with, and the queues that they work on.
 func (o *operators) prepare(t *testing.T) {
 	var boss api.Token
 	made := o.act(t.Context(), "first-token-0", "POST", "/v1/tokens", `{"name":"boss","scopes":["admin"]}`, changes, &boss)

@@ -21,9 +21,9 @@ import (
 )
 
 // Operators make every change that the server's document knows while the server makes checkpoints and is killed with SIGKILL again and
-// again. After each restart the audit log has one entry for each change that was acknowledged, at most one for each whose answer was
-// lost, none for requests that changed nothing, and one for each that was refused; each entry begins with what the one before it left, and what stands is what the last
-// entry about it says.
+// again. After each restart the audit log has one entry for each change that was acknowledged, at most one for each whose answer was lost,
+// none for requests that changed nothing, and one for each that was refused. Each entry begins with the state that the one before it left,
+// and the server's state is that of the last entry about it.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 6), QUERN_CRASH_SEED repeats a run's choices.
 func TestAuditKillNine(t *testing.T) {
@@ -108,7 +108,7 @@ const (
 	refused              // it was refused: one, which says so
 )
 
-// operators make changes, and know what they asked for and what was acknowledged.
+// operators make changes, and know which they sent and which were acknowledged.
 type operators struct {
 	t       *testing.T
 	program string
@@ -208,7 +208,7 @@ func (o *operators) operate(ctx context.Context, round, number int) {
 	}
 }
 
-// presume asks for what its token does not allow, until the server is gone: as often as each time has an entry of its own.
+// presume sends calls that its token does not allow, until the server is gone, but not too many, because each has an entry of its own.
 func (o *operators) presume(ctx context.Context, round int) {
 	for n := range 50 {
 		id := fmt.Sprintf("refused-%d-%d", round, n)
@@ -241,7 +241,7 @@ func (o *operators) fill(ctx context.Context, queue string) {
 	}
 }
 
-// check holds the log against what was asked and what stands.
+// check compares the log with the calls of the operators and the state of the server.
 func (o *operators) check() {
 	entries, last := map[string]int{}, map[string]api.AuditEntry{} // by request id; by queue and target
 	var all []api.AuditEntry
@@ -332,7 +332,7 @@ func (o *operators) checkRules(last map[string]api.AuditEntry) {
 	}
 }
 
-// checkState sees that what is set for a value is what the last entry about it says.
+// checkState checks that the settings of a value are those of the last entry about it.
 func (o *operators) checkState(last map[string]api.AuditEntry, path string) {
 	parts := strings.Split(path, "/") // "", v1, queues, queue, meta-keys, key, values, value
 	var list api.Page[api.ValueCount]

@@ -48,7 +48,7 @@ func holds(t *testing.T, program, data string, submissions int) {
 	}
 }
 
-// whole says whether there is a backup at path, and that what is there is one.
+// whole says whether there is a backup at path. It fails the test if a file there is no backup.
 func whole(t *testing.T, path string) bool {
 	t.Helper()
 	f, err := os.Open(path)

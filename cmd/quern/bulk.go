@@ -168,7 +168,7 @@ func parsePast(flag, text string, now time.Time) (api.Time, error) {
 	return api.At(t), nil
 }
 
-// examined is how much of what there was an operation walked over; "" when it does not say.
+// examined is how much of its work an operation has walked over; "" when it does not say.
 func examined(b *api.BulkOperation) string {
 	if b.Examined == nil || b.ToExamine == nil || b.Percent == nil {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// busyStrategies is what the consumers of keepBusy ask for: one of each kind.
+// busyStrategies are the strategies of keepBusy's consumers: one of each kind.
 func busyStrategies() []string {
 	return []string{
 		`"Random"`, `{"name":"nightly"}`, `"Fair(\"company\", OldestFirst)"`, `"MaxSimultaneous(\"company\", 3, Random)"`,
@@ -53,7 +53,7 @@ func keepBusy(ctx context.Context, t *testing.T, server string) (stop func()) {
 	return group.Wait
 }
 
-// setUp makes what the consumers need.
+// setUp makes the things that the consumers need.
 func setUp(ctx context.Context, t *testing.T, server string) {
 	t.Helper()
 	do := func(method, path, body string) {
@@ -90,7 +90,7 @@ func setUp(ctx context.Context, t *testing.T, server string) {
 	do("POST", "/v1/plugins/endless/activate", `{"version":"1.0.0"}`)
 }
 
-// consume takes some chunks by one of the strategies and finishes most of them; besides it does a little of what others do.
+// consume takes some chunks by one of the strategies and finishes most of them. It also does a little of the work of other clients.
 func consume(ctx context.Context, server string, round int) error {
 	strategies := busyStrategies()
 	body := fmt.Sprintf(`{"max":20,"strategy":%s,"timeout_ms":%d}`, strategies[round%len(strategies)], 500+round%2*60_000)

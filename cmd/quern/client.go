@@ -130,7 +130,7 @@ func (t *trust) flags(c *cobra.Command) {
 		"PEM file with the private key of --client-cert (environment QUERN_CLIENT_KEY; default the file of --client-cert)")
 }
 
-// trusted is what the flags say, else the environment.
+// trusted is the trust that the flags set, or else the environment.
 func (a *app) trusted() trust {
 	t := trust{
 		ca:          cmp.Or(a.trust.ca, a.getenv("QUERN_SERVER_CA")),
@@ -177,7 +177,7 @@ func (t trust) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// errFingerprint is what a server with another certificate than the pinned one gives.
+// errFingerprint is the error of a server whose certificate is not the pinned one.
 var errFingerprint = errors.New("its certificate is not the one of --server-fingerprint: this is another server, one " +
 	"in between, or the certificate was replaced")
 

@@ -154,7 +154,7 @@ func unspecified(address net.Addr) bool {
 	return is && tcp.IP.IsUnspecified()
 }
 
-// makeCache is the folder for what can be made again.
+// makeCache makes the folder for data that can be made again.
 func (j *joined) makeCache(config *Config) (string, error) {
 	if config.gave("data") {
 		return config.Data, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// While the database is away for less than a lease lasts, calls wait for it: each is done, and the owner stays the owner, with what
-// consumers hold. When it is away for longer, calls are answered with 503 moving, and the first node that reaches it again goes on: nothing
-// is lost, no try is counted, and who held a chunk completes it.
+// While the database is away for less than a lease lasts, calls wait for it: each is done, and the owner stays the owner and keeps all
+// reservations. When it is away for longer, calls are answered with 503 moving, and the first node that reaches it again goes on: nothing
+// is lost, no try is counted, and the consumer that held a chunk completes it.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	h, database := newHistory(t, rand.New(rand.NewPCG(1, 1))), pgtest.Begin(t)

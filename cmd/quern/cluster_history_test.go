@@ -24,9 +24,9 @@ import (
 )
 
 // Clients ask any of three nodes on two databases, of which one is the synchronous standby of the other. Meanwhile the owner is killed,
-// stands still for longer than its lease and wakes up with calls in its socket, is told to end, or gives its queue away; the primary is
-// lost and its standby promoted; all are killed at once; and links to nodes, to the databases and between these are slow, reset, or cut in
-// one way or both. No two clocks show the same time or run alike. All that clients are told could have come from one server: see history.
+// stands still for longer than its lease and wakes up with calls in its socket, gets the signal to end, or gives its queue away; the
+// primary is lost and its standby promoted; all are killed at once; and links to nodes, to the databases and between these are slow, reset,
+// or cut in one way or both. No two clocks show the same time or run alike. All answers could have come from one server: see history.
 //
 // The queue of the one cluster has one shard, that of the other three. Each of them sees 10 such events, which are all kinds, or fewer on a
 // machine that needs longer than a test may take. QUERN_HISTORY_ROUNDS sets another number (`make soak` does), QUERN_HISTORY_SEED repeats
@@ -51,7 +51,7 @@ func TestClusterHistories(t *testing.T) {
 				"powerIsLost": c.powerIsLost, "linksFail": c.linksFail, "givesAway": c.givesAway, "ends": c.ends}
 			var deck []string
 			for n := 0; n < rounds && time.Since(c.began) < most; n++ {
-				if len(deck) == 0 { // what takes long comes half as often as the rest
+				if len(deck) == 0 { // slow events come half as often as the rest
 					deck = append(slices.Sorted(maps.Keys(events)), "linksFail", "givesAway", "ends")
 					c.locked(func() { c.rnd.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] }) })
 				}
@@ -63,7 +63,7 @@ func TestClusterHistories(t *testing.T) {
 			}
 			c.locked(func() { c.over = true })
 			clients.Wait()
-			c.powerIsLost()           // what consumers hold whose answer never came is free again, in all shards
+			c.powerIsLost()           // chunks whose reservation never reached a consumer are free again, in all shards
 			for _, n := range c.all { // one that has not seen yet who is the owner now still asks the one that is gone
 				c.serves(n)
 			}
@@ -279,7 +279,7 @@ func (c *historyCluster) primaryIsLost() {
 
 // powerIsLost kills all processes at once. The nodes come again under their names, without their disks.
 func (c *historyCluster) powerIsLost() {
-	at, old := c.now(), slices.Clone(c.all) // what leaves is deleted in place
+	at, old := c.now(), slices.Clone(c.all) // nodes that leave are deleted in place
 	for _, n := range old {
 		n.tell(syscall.SIGKILL)
 	}
@@ -352,7 +352,7 @@ func (c *historyCluster) linksFail() {
 	}
 }
 
-// givesAway moves the queue, with what consumers hold.
+// givesAway moves the queue, with the reservations of consumers.
 func (c *historyCluster) givesAway() {
 	for tries := 1; ; tries++ {
 		_, others := c.owner()
@@ -402,8 +402,8 @@ func (c *historyCluster) drain() {
 	}
 }
 
-// clocksVariable has what a test sets the clocks of a process to: how many seconds its wall clock is ahead, and how many thousandths the
-// clock of its lease runs too fast.
+// clocksVariable names the environment variable with which a test sets the clocks of a process: how many seconds its wall clock is ahead,
+// and how many thousandths the clock of its lease runs too fast.
 const clocksVariable = "QUERN_TEST_CLOCKS"
 
 // clocksAreOff sets the clocks of this process.

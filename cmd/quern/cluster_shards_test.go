@@ -45,7 +45,7 @@ func TestClusterMovesGroupsThroughKills(t *testing.T) {
 			t.Fatalf("seed %d, round %d", o.seed, round)
 		}
 	}
-	c.again() // what was handed out in answers that did not come is not held any more
+	c.again() // chunks handed out in answers that did not arrive are not held any more
 	for len(o.pending) > 0 {
 		o.repeatPending(ctx)
 		c.finishAll()
@@ -136,7 +136,7 @@ func (c *crashCluster) round(victim string, finishes bool) {
 	delete(c.urls, victim)
 	c.asksAll()
 	c.whole()
-	if finishes { // else they are what the next consumers find
+	if finishes { // else the next consumers find them
 		for len(c.old) > 0 && c.completeOld(c.t.Context()) {
 			continue
 		}

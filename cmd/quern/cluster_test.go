@@ -49,7 +49,7 @@ func node(t *testing.T, database *pgtest.Server, name, listen string) *launched 
 	return n
 }
 
-// answer is what an address says: the status, the code of a problem, and the header with the owner.
+// answer is the answer of an address: the status, the code of a problem, and the header with the owner.
 func answer(t *testing.T, method, url, body string) (status int, code, owner string, text []byte) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -72,8 +72,8 @@ func answer(t *testing.T, method, url, body string) (status int, code, owner str
 	return r.StatusCode, problem.Code, r.Header.Get("Quern-Owner"), text
 }
 
-// A call that comes to any node is answered by the one that serves the queue, also when that changes. When a node is told to end, the
-// other one serves within moments, and reservations go on.
+// The node that serves the queue answers a call that comes to any node, also when the owner changes. When a node gets the signal to end,
+// the other one serves within moments, and reservations go on.
 func TestAnyNodeAnswers(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Begin(t)
@@ -164,8 +164,8 @@ func waitForQueue(t *testing.T, url string) {
 	}
 }
 
-// An owner that stood still while another node took its queue over answers nothing of what came to it meanwhile. It goes on as a node that
-// sends calls on to the other.
+// An owner stood still while another node took its queue over. It answers none of the calls that came to it meanwhile, and goes on as a
+// node that sends calls on to the other.
 func TestOwnerThatStoodStill(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Begin(t)

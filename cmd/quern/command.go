@@ -36,7 +36,7 @@ const (
 	killGrace = 2 * time.Second
 )
 
-// chunkInput is what a command gets to know about its chunk.
+// chunkInput is the input of a command: its chunk.
 type chunkInput struct {
 	Submission string
 	Index      uint32
@@ -60,7 +60,7 @@ type command struct {
 	args    []string
 	timeout time.Duration // 0: none
 	env     []string
-	stderr  io.Writer // what the program writes to its stderr also goes here
+	stderr  io.Writer // the program's stderr also goes here
 
 	mu      sync.Mutex
 	running map[*exec.Cmd]struct{}

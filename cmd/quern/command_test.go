@@ -149,7 +149,8 @@ func TestOuterChunkIsDropped(t *testing.T) {
 	}
 }
 
-// The last line survives a flood before it, blank lines after it, and is clipped to what the server takes.
+// The last line survives a flood before it and blank lines after it. It is clipped to the length that the
+// server takes.
 func TestLastLine(t *testing.T) {
 	t.Parallel()
 	flood := strings.Repeat("noise noise noise\n", 10_000)

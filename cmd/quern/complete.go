@@ -175,7 +175,7 @@ func argumentsOf(c *cobra.Command, known map[string]lister) (lists [][]lister) {
 	return lists
 }
 
-// complete is what of the list begins with what was typed. Errors are silent: the person is in the middle of a line.
+// complete returns the entries of the list that begin with the typed text. Errors are silent: the person is in the middle of a line.
 func complete(ctx context.Context, a *app, list lister, before []string, begun string) (found []string) {
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()

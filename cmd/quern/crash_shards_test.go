@@ -20,8 +20,8 @@ import (
 )
 
 // The queue has one shard, and gets two and then four while work runs. Producers create groups by using them, an operator moves groups and
-// drains shards, and the server is killed in the middle of all this. All that TestKillNine finds holds over the shards. After each start
-// the numbers of the queue, its shards and its groups are what producers and consumers know, and each group is whole in one shard.
+// drains shards, and the server is killed in the middle of all this. The checks of TestKillNine hold over the shards. After each start the
+// numbers of the queue, its shards and its groups are those that producers and consumers know, and each group is whole in one shard.
 func TestKillNineShards(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)
@@ -379,13 +379,13 @@ func (g *crashGroups) ofShard(ctx context.Context, number int) []api.Group {
 	return page.Items
 }
 
-// openWork is what is open, of a group or of all.
+// openWork is the open work of a group, or of all.
 type openWork struct {
 	submissions, chunks uint64
 	shards              map[int]bool // that have it
 }
 
-// checkSubmissions finds each submission once, with a state that can be, and returns what is open of each group.
+// checkSubmissions finds each submission once, with a possible state, and returns the open work of each group.
 func (g *crashGroups) checkSubmissions(ctx context.Context) map[string]*openWork {
 	least, most := map[string]int{}, map[string]int{} // completed chunks by submission
 	for name, chunk := range g.o.chunks {

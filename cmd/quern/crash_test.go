@@ -315,7 +315,7 @@ type crashReserved struct {
 	} `json:"reservations"`
 }
 
-// consume reserves, and completes, gives back or just keeps what it got; now and then it completes with an old token.
+// consume reserves chunks, and completes them, gives them back or just keeps them. Now and then it completes with an old token.
 func (o *oracle) consume(ctx context.Context, consumer int) {
 	for ctx.Err() == nil {
 		if o.draw(4) == 0 && !o.completeOld(ctx) {
@@ -638,7 +638,7 @@ func (o *oracle) finishLeft(ctx context.Context) {
 	}
 }
 
-// account compares the states of all submissions with what must be: all completed, each with its chunks.
+// account compares the states of all submissions with the right ones: all completed, each with its chunks.
 func (o *oracle) account(ctx context.Context) {
 	perSubmission := map[string]int{}
 	for name := range o.chunks {

@@ -28,7 +28,7 @@ const (
 	demoBatch        = 10                     // chunks that a consumer holds at once
 	demoLow          = demoPerCompany / 2     // ready chunks of a company below which it inserts again
 	demoFailEvery    = 200                    // one try in this many fails, to be tried again
-	demoFastest      = 60 * time.Millisecond  // what a batch takes at least
+	demoFastest      = 60 * time.Millisecond  // the least time of a batch
 	demoSlowest      = 160 * time.Millisecond // and at most
 	demoReserveWait  = 5 * time.Second        // long poll of an idle consumer
 	demoProgressTick = time.Second

@@ -64,7 +64,7 @@ func TestDemoGoesOn(t *testing.T) {
 	server.ends(exitOK)
 }
 
-// The demo shows the same after an hour: QUERN_DEMO=1h looks every half minute at what it tells. A look waits until all of it is
+// The demo shows the same after an hour: QUERN_DEMO=1h looks at its story every half minute. A look waits until all of it is
 // there, as some of it takes turns.
 func TestDemoTellsItsStory(t *testing.T) {
 	span := os.Getenv("QUERN_DEMO")
@@ -98,8 +98,8 @@ func TestDemoTellsItsStory(t *testing.T) {
 	demo.ends(exitOK)
 }
 
-// demoLacks is what is missing of the demo's story: work of each company, one behind its limit, one that is paused, dead letters,
-// a sentence that names them, and work that was done since the last time.
+// demoLacks names the missing parts of the demo's story: work of each company, one behind its limit, one that is paused, dead
+// letters, a sentence that names them, and work that was done since the last time.
 func demoLacks(t *testing.T, url string, c *client.Client, done *uint64) (lacks []string) {
 	ctx := t.Context()
 	check := func(is bool, what string) {

@@ -80,7 +80,7 @@ func TestContainerFileFitsTheBinary(t *testing.T) {
 	}
 }
 
-// kubernetes is what the test reads of the objects.
+// kubernetes has the fields that the test reads of the objects.
 type kubernetes struct {
 	Kind string `json:"kind"`
 	Spec struct {
@@ -399,7 +399,7 @@ func TestConfigurationExampleIsTaken(t *testing.T) {
 	}
 }
 
-// The Debian package has what it should, twice the same bytes, and scripts that a shell takes.
+// The Debian package has the right files, is the same bytes when made twice, and has scripts that a shell takes.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {

@@ -87,8 +87,8 @@ func (o *devOptions) config(dir string) (Config, error) {
 	return config, nil
 }
 
-// testClock is the machine's clock, and what a test has moved it forward by. Deadlines, delays, rates and
-// schedules obey it. Paces, such as how long a call waits for work, are still real. nil: it cannot be moved.
+// testClock is the machine's clock, plus the time by which a test has moved it forward. Deadlines, delays, rates and
+// schedules obey it. Paces, such as how long a call waits for work, are still real. A nil clock cannot be moved.
 type testClock struct{ ahead atomic.Int64 }
 
 func (c *testClock) now() time.Time {
@@ -101,9 +101,9 @@ func (c *testClock) now() time.Time {
 // clockSteps is in how many steps of a second or more a test moves the clock.
 const clockSteps = 10_000
 
-// mover is what moves it and has the engine do what becomes due; nil: nothing does. It moves the clock in steps, because
-// one thing follows from another: a reservation times out, then its chunk waits for a back-off, and a schedule is due
-// many times.
+// mover returns the function that moves the clock and has the engine do what becomes due. It is nil if the clock cannot
+// be moved. It moves the clock in steps, because one thing follows from another: a reservation times out, then its chunk
+// waits for a back-off, and a schedule is due many times.
 func (c *testClock) mover(core *engine.Engine) func(by time.Duration) {
 	if c == nil {
 		return nil

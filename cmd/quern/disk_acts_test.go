@@ -16,10 +16,11 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// act is a changing operation, with a request that succeeds on a server that prepare has prepared. {sub}, {dead} and so on stand for what that made.
+// act is a changing operation, with a request that succeeds on a server after prepare. {sub}, {dead} and so on stand for things that
+// prepare made.
 type act struct{ id, method, path, body string }
 
-// refusedActs bring something new onto the disk. While it is full each answers 507 with what to do, and nothing is done.
+// refusedActs bring something new onto the disk. While it is full each answers 507 with advice, and nothing is done.
 var refusedActs = []act{
 	{"insert", "POST", "/v1/queues/default/submissions", `{"chunks":{"count":1,"prefix":"a"}}`},
 	{"insert-batch", "POST", "/v1/queues/default/submissions:batch", `{"submissions":[{"chunks":{"count":1,"prefix":"a"}}]}`},
@@ -229,7 +230,7 @@ func manifestOf(name, version string) string {
 	return fmt.Sprintf(`{"name":%q,"version":%q,"abi":1,"columns":["priority","age_ms"],"window":{"max":1024}}`, name, version)
 }
 
-// prepare makes what the acts are about.
+// prepare makes the things that the acts are about.
 func (o *operator) prepare() {
 	o.t.Helper()
 	for _, put := range []struct{ method, path, body string }{

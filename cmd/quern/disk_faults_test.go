@@ -80,8 +80,8 @@ func TestDiskTurnsReadOnly(t *testing.T) {
 	d.finish(100)
 }
 
-// A file may not grow any further, as its file system or a limit of the process will not have it. Nothing is acknowledged that was not
-// written, and what was is there after a kill; when the limit is gone, inserts go on without a restart.
+// A file cannot grow any further, because of its file system or a limit of the process. No write that failed is acknowledged, and
+// acknowledged writes are there after a kill. When the limit is gone, inserts go on without a restart.
 func TestFileTooLarge(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()

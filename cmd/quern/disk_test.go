@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// On a really full disk inserts are refused with what to do, completions still get through, nothing that was answered is
-// lost, and once there is room inserts are taken again without a restart.
+// On a really full disk inserts are refused with advice, completions still get through, and nothing that was answered is lost. Once there
+// is room, inserts are taken again without a restart.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, "32m")

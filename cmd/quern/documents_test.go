@@ -29,7 +29,7 @@ func TestShownCommandsAreThere(t *testing.T) {
 	checked := 0
 	check := func(where, line string) {
 		if checked++; line == "quern schedules set --note" {
-			return // CONTRIBUTING.md has it as an example of what to add
+			return // CONTRIBUTING.md has it as an example of a new flag
 		}
 		if err := fits(shellWords(line)); err != nil {
 			t.Errorf("%s shows %q: %v", where, line, err)

@@ -46,7 +46,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// endedError is an exit code with what there is to say about it; silent when that is nothing.
+// endedError is an exit code with a text about it. With an empty text it is silent.
 type endedError struct {
 	code int
 	text string

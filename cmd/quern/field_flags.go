@@ -190,7 +190,7 @@ func rangesOf(f *pflag.FlagSet, allowed map[string]string) {
 		flag := f.Lookup(name)
 		flag.Value = &ranged{flag.Value, text}
 		if flag.DefValue == "0s" {
-			flag.DefValue = "" // pflag does not know it for a zero any more, and what it means stands in the usage
+			flag.DefValue = "" // pflag no longer takes it for a zero, and the usage says what it means
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (a *app) mayReset(what string, lost []string, better string) error {
 	return usageError{errors.New("nothing was changed: " + better + ", or give --reset to set the rest back")}
 }
 
-// resets are the fields that would get their defaults, as what they are now and would be: those of now that have another value and whose
+// resets are the fields that would get their defaults, each as it is now and as it would be: those that have another value now and whose
 // flag was not given.
 func resets[T any](f *pflag.FlagSet, fields []*queue.Field[T], now any) (lost []string) {
 	for _, d := range fields {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A number that a flag of a queue's settings, a submission or a schedule cannot hold is refused with the flag and what it allows; nothing
-// is said of the type that it is kept in.
+// A number that a flag of a queue's settings, a submission or a schedule cannot hold is refused with the flag and its range. The error
+// does not name the type of the field.
 func TestFlagsNameTheirRange(t *testing.T) {
 	t.Parallel()
 	numbers := []string{"-1", "65536", "2147483648", "9223372036854775808", "18446744073709551616", "1e30", "1.5"}

@@ -21,8 +21,8 @@ func walkCommands(show func(c *cobra.Command)) {
 	walk((&app{out: io.Discard, err: io.Discard, env: func() []string { return nil }}).newRoot())
 }
 
-// A letter means the same wherever it is taken: -n is --limit, -q is --quiet, -o is --output, each with the same help, but for what is
-// counted and for the formats; the other letters have one name each, but -f, which is that of a log that is followed and of a file.
+// A letter means the same wherever it is taken: -n is --limit, -q is --quiet, -o is --output. Each has the same help, but for the
+// counted things and the formats. The other letters have one name each, but -f, which follows a log or names a file.
 func TestLettersMeanTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{"n": "limit", "q": "quiet", "o": "output"}

@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// Files that may not be written any more, one or all of them, under a running server: writes say so, /readyz says degraded, consumers keep
-// what they hold, and when it is repaired all goes on by itself, with what was acknowledged. Only root can try it. The kernel refuses to make a file
-// system read-only under files that are open for writing; the immutable flag of ext4 refuses writes through open files too, and does not last.
+// A running server may not write one of its files any more, or all of them: writes say so, /readyz says degraded, and consumers keep their
+// chunks. When the files are writable again all goes on by itself, with everything that was acknowledged. Only root can try it. The kernel
+// refuses to make a file system read-only under files that are open for writing. The immutable flag of ext4 refuses writes through open
+// files too, and does not last.
 func TestWritesForbidden(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]string{

@@ -70,7 +70,7 @@ func (r *relay) pass(conn net.Conn) {
 	_, _ = io.Copy(conn, server)
 }
 
-// truth is who really has what, as only the workers know it.
+// truth is the chunks that each worker really has, as only the workers know it.
 type truth struct {
 	t       *testing.T
 	still   sync.RWMutex // held for writing while no handler may begin or end
@@ -160,8 +160,8 @@ func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func chunkName(submission string, index int) string { return fmt.Sprint(submission, "/", index) }
 
-// With a restart grace a limit holds for who really works, though the server is killed with SIGKILL again and again: workers that
-// go on have their chunks again before anything that the limit counts is handed out.
+// With a restart grace a limit holds for the workers that really work, though the server is killed with SIGKILL again and again: they have
+// their chunks again before anything that the limit counts is handed out.
 func TestLimitHoldsThroughKillNine(t *testing.T) {
 	t.Parallel()
 	rounds, seed := int(envNumber(t, "QUERN_GRACE_ROUNDS", 12)), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
@@ -244,8 +244,8 @@ func (o *truth) round(ctx context.Context, c *client.Client, round int) {
 
 const graceStrategy = `"MaxSimultaneous(\"company\", 3, Random)"`
 
-// resume waits until the server knows again of all that workers have, and then cuts the grace short. Meanwhile no handler ends, and
-// the grace hands out nothing, so that what a worker has stays as it is.
+// resume waits until the server knows again of all chunks that workers have, and then cuts the grace short. Meanwhile no handler ends, and
+// the grace hands out nothing, so that the workers' chunks stay the same.
 func (o *truth) resume(ctx context.Context, c *client.Client, round int) {
 	patient := time.Now().Add(2 * time.Minute)
 	for worker, has := range o.has {

@@ -187,7 +187,7 @@ func shardsCommand(a *app) *cobra.Command {
 	return shards
 }
 
-// drains is what is asked to have a shard drain, or no longer.
+// drains is the call that has a shard drain, or no longer.
 func drains(ask func(context.Context, *client.Client, string, int) error) func(context.Context, call) (none, error) {
 	return func(ctx context.Context, c call) (none, error) {
 		shard, err := strconv.Atoi(c.args[0])

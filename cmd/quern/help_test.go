@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The help of queue put says of a setting what it is, what it may be and what a new queue gets; that of queue set has no defaults; and
-// nowhere does the library add a zero of its own behind them.
+// The help of queue put says of a setting what it is, its range and its default. The help of queue set has no defaults. Nowhere does
+// the library add a zero of its own behind them.
 func TestHelpSaysTrueDefaults(t *testing.T) {
 	t.Parallel()
 	a := &app{out: io.Discard, err: io.Discard, env: func() []string { return nil }}

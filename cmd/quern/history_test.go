@@ -35,9 +35,9 @@ type history struct {
 	ops    []porcupine.Operation // of deeds
 	ids    map[string]string     // of submissions, by name
 	names  []string              // of those that have an id
-	tokens []heldToken           // of what clients hold, the newest last
+	tokens []heldToken           // that clients hold, the newest last
 	given  []heldToken           // all that were given out
-	counts map[string]int        // of answers, by verb and what they said
+	counts map[string]int        // of answers, by verb and outcome
 	over   bool                  // clients are to end
 	taken  []porcupine.Operation // takeovers: they are in the history of every submission
 }
@@ -47,9 +47,9 @@ type heldToken struct {
 	index       int
 }
 
-// deed is what a call does to one submission: a call for several chunks is several deeds at the same time.
+// deed is the effect of a call on one submission: a call for several chunks is several deeds at the same time.
 type deed struct {
-	verb  string // insert, reserve, complete, release, read; takeover: an owner is gone, with what consumers hold
+	verb  string // insert, reserve, complete, release, read; takeover: an owner is gone, with all reservations
 	name  string // of the submission: its idempotency key
 	index int
 	token string
@@ -69,7 +69,7 @@ const (
 	openEnd        = int64(1) << 60
 )
 
-// submissionLife is what the model knows of a submission: of each chunk the token that holds or has completed it.
+// submissionLife is the model's state of a submission: for each chunk the token that holds or has completed it.
 type submissionLife struct {
 	id     string
 	exists bool
@@ -88,7 +88,7 @@ var historyModel = porcupine.Model{
 	DescribeOperation: func(d, o any) string { return fmt.Sprintf("%+v -> %+v", d, o) },
 }
 
-// lives says whether a deed may have this outcome in a state, and what becomes of the state.
+// lives says whether a deed may have this outcome in a state, and returns the next state.
 func lives(s submissionLife, d deed, o outcome) (bool, submissionLife) {
 	switch d.verb {
 	case "takeover":
@@ -193,7 +193,7 @@ func (h *history) takenOver(from, until int64) {
 	})
 }
 
-// reported is what a call gave: an answer of the server that says that it was done, one that says that it was not, or none.
+// reported is the outcome of a call: the server says that it was done, it says that it was not, or there is no answer.
 type reported int
 
 const (

@@ -46,7 +46,7 @@ func besiege(t *testing.T) *besieged {
 	return &besieged{t, c, s}
 }
 
-// memory is what the kernel says of the process that was started, in KiB: VmRSS what it has, VmHWM the most that it ever had. It fails when the
+// memory is the memory of the process that was started, in KiB: VmRSS is the current size, VmHWM the largest so far. It fails when the
 // process is gone.
 func (b *besieged) memory(field string) int {
 	b.Helper()
@@ -99,7 +99,8 @@ func (b *besieged) use(module []byte, name string) {
 }
 
 // Behaviours 10 and 11: a plugin that loops for ever, recurses for ever, calls exponentially, or fills memory for ever costs its own branch
-// only. The same call is answered by what follows, in its order; three times, and then the plugin is not asked. Nothing of it stays in memory.
+// only. The next branches answer the same call, in their order. After three times the plugin is not asked any more. Nothing of it stays in
+// memory.
 func TestPluginBehaviour11EndlessPlugins(t *testing.T) {
 	t.Parallel()
 	b := besiege(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A portion is what goes into one submission: the server takes at most portionChunks chunks in one call, in a body of
-// at most queue.MaxInlineBytes, so longer input becomes several submissions.
+// A portion is the input of one submission: the server takes at most portionChunks chunks in one call, in a body of at
+// most queue.MaxInlineBytes, so longer input becomes several submissions.
 const (
 	portionChunks = queue.MaxInlineChunks
 	portionBytes  = queue.MaxInlineBytes - 1<<20 // of JSON; the rest is for the attachment and the metadata
@@ -145,7 +145,7 @@ func (p *portions) chunk() ([]byte, error) {
 	return p.from.next()
 }
 
-// jsonSize bounds the length of a chunk's content as JSON, with what stands around it: text with escapes, or base64.
+// jsonSize bounds the length of a chunk's content as JSON, with the JSON around it: text with escapes, or base64.
 func jsonSize(chunk []byte) int {
 	const around = len(`{"base64":""},`)
 	if !utf8.Valid(chunk) {
@@ -169,7 +169,7 @@ func jsonSize(chunk []byte) int {
 // after "s:".
 func parseMeta(pairs []string) (api.Meta, error) { return parsePairs("--meta", pairs, queue.NewMeta) }
 
-// contextFlag is what plugins may know of the consumer that reserves: pairs as --meta takes them.
+// contextFlag is the context for plugins about the consumer that reserves: pairs as --meta takes them.
 type contextFlag []string
 
 func (f *contextFlag) flag(c *cobra.Command) {

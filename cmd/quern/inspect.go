@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// errEnough ends a listing that has what was asked for.
+// errEnough ends a listing that has as many rows as were asked for.
 var errEnough = errors.New("enough")
 
 // The values of inspect's flag --show.

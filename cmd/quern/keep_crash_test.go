@@ -94,8 +94,8 @@ func TestKillNineOfCheckAndRepair(t *testing.T) {
 	holds(t, program, data, 12)
 }
 
-// Kill -9 of a restore of a backup with increments, at any moment: no server starts on what there is of it, and the same command goes on to
-// the end, with all that is in the last increment.
+// A restore of a backup with increments is killed with SIGKILL, at any moment. No server starts on the unfinished directory. The same
+// command goes on to the end, with all that is in the last increment.
 func TestKillNineOfRestore(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

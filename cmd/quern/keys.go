@@ -142,7 +142,7 @@ func keysSetCommand(a *app) *cobra.Command {
 	return c
 }
 
-// target is what settings are for: a value of a meta key, or all values of one.
+// target has the settings: a value of a meta key, or all values of one.
 type target[T any] struct {
 	absent T // as what it is shown when there is nothing of it
 	get    func(*client.Client) (*T, error)

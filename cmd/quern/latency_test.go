@@ -25,7 +25,7 @@ func (l *latencies) time(call func()) {
 	l.list = append(l.list, took)
 }
 
-// at is the quantile q of what was noted, 0 when that is nothing.
+// at is the quantile q of the noted times, 0 when there are none.
 func (l *latencies) at(q float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// The line about recounts says how far they are, and of the newest drift whose it was, what was kept and what is there.
+// The line about recounts says how far they are. Of the newest drift it says whose it was, the kept number and the
+// right one.
 func TestRecountLine(t *testing.T) {
 	t.Parallel()
 	at := api.At(time.Date(2026, 1, 5, 8, 1, 0, 0, time.UTC))

@@ -118,7 +118,7 @@ func TestServeOverTLS(t *testing.T) {
 	}
 }
 
-// word finds what begins with prefix in a line.
+// word finds the word of a line that begins with prefix.
 func word(t *testing.T, line, prefix string) string {
 	t.Helper()
 	for w := range strings.FieldsSeq(line) {

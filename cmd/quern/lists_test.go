@@ -19,16 +19,16 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// Of the ended submissions, one in ownEvery is the tenant's: no page of the history can be passed over by what is noted of its metadata.
+// One in ownEvery of the ended submissions is the tenant's: the notes about metadata let no page of the history be passed over.
 const (
 	endedSubmissions = 30_000
 	ownEvery         = 50
 	tenantCompany    = 7
 )
 
-// A tenant that asks for what it does not have, among tens of thousands of ended submissions of others, gets short pages. With
-// QUERN_STARVED=yes, as `make soak` has it, many such clients in a loop must leave a victim, which reserves and completes, a good part of its
-// pace. That is a ratio within one run, in which turns with and without the lists follow each other; a busy machine blurs it.
+// A tenant that asks for submissions that it does not have, among tens of thousands of ended submissions of others, gets short pages. With
+// QUERN_STARVED=yes, as `make soak` has it, many such clients in a loop must leave a victim, which reserves and completes, a good part of
+// its pace. That is a ratio within one run, in which turns with and without the lists follow each other; a busy machine blurs it.
 // TestReadsOfATokenTakeTurns has the turns in any case.
 func TestListsOfATenantStarveNoOne(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestListsOfATenantStarveNoOne(t *testing.T) {
 	admin, _, end := withToken(t, program, dir)
 	endMany(t, admin)
 	end()
-	admin, url, end := withToken(t, program, dir) // what ended is in the history now
+	admin, url, end := withToken(t, program, dir) // ended submissions are in the history now
 	defer end()
 	tenant, err := admin.NewToken(t.Context(), &api.NewToken{Name: "tenant", Scopes: []string{"read"}, Meta: api.Meta{"company": api.Int(tenantCompany)}})
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The memory of the machine is read from what the kernel says, and anything else is no limit; the options that follow from memory are
-// within what may be set.
+// The memory of the machine is read from the kernel's text, and any other text means no limit. The options that follow from memory
+// are within their ranges.
 func TestUsableMemory(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{

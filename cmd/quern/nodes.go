@@ -66,7 +66,7 @@ func (c *Config) self(at listeners) api.Node {
 	if node.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			host = "localhost" // a second node of that name is refused, with what to do
+			host = "localhost" // a second node of that name is refused with advice
 		}
 		node.Name = strings.ToLower(host)
 	}

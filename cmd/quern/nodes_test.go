@@ -36,8 +36,8 @@ func nodesAt(t *testing.T, url string, wanted func([]api.Node) bool) []api.Node 
 	return nil
 }
 
-// The owner lists all nodes, those that stand by too, and its queues with what is left of its lease. The next owner lists the queues as its
-// own, with the epoch of its claim, and leaves out the one that has died.
+// The owner lists all nodes, those that stand by too, and its queues with the time left of its lease. The next owner lists the queues as
+// its own, with the epoch of its claim, and leaves out the one that has died.
 func TestNodesAreListed(t *testing.T) {
 	t.Parallel()
 	database, began := pgtest.Begin(t), time.Now().Truncate(time.Millisecond)

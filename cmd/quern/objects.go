@@ -69,7 +69,7 @@ func flagsBut(flags *pflag.FlagSet, but ...string) (list []string) {
 	return list
 }
 
-// objectsTrust is what quern-objects reads from its environment alone: whom to trust, and the access token.
+// objectsTrust is the environment that quern-objects has no flags for: the servers to trust, and the access token.
 func objectsTrust(a *app) (env []string) {
 	if a.trust.ca != "" {
 		env = append(env, "QUERN_SERVER_CA="+a.trust.ca)

@@ -31,7 +31,8 @@ func load(t *testing.T, file string, env, args []string) (Config, error) {
 	return config, err
 }
 
-// Every default is allowed by its own option, and every option says what it may be and what it does.
+// Every default is allowed by its own option, and the help of every option has its range and its
+// effect.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	config, err := load(t, "", nil, nil)

@@ -273,7 +273,7 @@ func (l limited) ask() int {
 // page is how many values to ask for at once.
 func (l limited) page() int { return min(cmp.Or(l.ask(), queue.MaxListLimit), queue.MaxListLimit) }
 
-// sayMore says that what was printed is not all.
+// sayMore says that more could be printed.
 func (l limited) sayMore(a *app) error {
 	total := uint64(0)
 	if l.total != nil {

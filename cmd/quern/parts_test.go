@@ -19,7 +19,7 @@ type loopFunc func(ctx context.Context) error
 
 func (f loopFunc) Run(ctx context.Context) error { return f(ctx) }
 
-// turnSpans tell of the first turn of a bulk operation, and hold it up until they are told to go on.
+// turnSpans report the first turn of a bulk operation, and hold it up until goOn is closed.
 type turnSpans struct {
 	begun chan struct{}
 	goOn  <-chan struct{}
@@ -38,7 +38,7 @@ func (turnSpans) Context() string { return "" }
 
 func (s turnSpans) End(int, error) { s.ended() }
 
-// A turn that ends after the server was told to stop still has its span sent: the tracer stops when the engine has ended.
+// A turn that ends after the server began to stop still has its span sent: the tracer stops when the engine has ended.
 func TestTracerStopsLast(t *testing.T) {
 	t.Parallel()
 	var tracing, along context.Context
@@ -51,7 +51,7 @@ func TestTracerStopsLast(t *testing.T) {
 			return nil
 		})
 	}
-	stopping := make(chan struct{}) // the parts that run along were told to stop
+	stopping := make(chan struct{}) // the parts that run along are stopping
 	spans := turnSpans{begun: make(chan struct{}), goOn: stopping, ended: func() {
 		if along.Err() == nil || tracing.Err() != nil {
 			t.Errorf("at the end of a turn the parts have stopped for %v, and the tracer for %v; want the parts only", along.Err(), tracing.Err())

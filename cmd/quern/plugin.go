@@ -186,7 +186,8 @@ func (f *selectFlags) add(c *cobra.Command) {
 		"configurations in use")
 }
 
-// selection is what the arguments NAME, VERSION and PERCENT and the flags choose; the last two arguments may be missing.
+// selection is the choice by the arguments NAME, VERSION and PERCENT and the flags. The last two arguments may be
+// missing.
 func (f *selectFlags) selection(args []string) (s api.PluginSelection, err error) {
 	s = api.PluginSelection{Version: append(args, "")[1], Force: f.force}
 	if len(args) > 2 {

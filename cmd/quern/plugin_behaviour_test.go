@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// Bodies of nearly the largest size that are no module, or one that is cut off, are refused by a server process whose memory grows by less
-// than three times the body for any of them, and for all of them by what its collector lets lie about.
+// Bodies of nearly the largest size that are no module, or a module that is cut off, are refused. The memory of the server process grows
+// by less than three times the body for any of them, and for all of them by the garbage that its collector has not freed yet.
 func TestPluginBehaviour03DamagedModulesTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	b := besiege(t)

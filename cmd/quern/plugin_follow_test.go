@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// quern plugin logs -f prints what a plugin logged, goes on with what it logs then, and ends well when it is interrupted.
+// quern plugin logs -f prints the plugin's log so far, goes on with new lines, and ends well when it is interrupted.
 func TestPluginLogsFollow(t *testing.T) {
 	t.Parallel()
 	b := besiege(t)
@@ -42,7 +42,7 @@ func TestPluginLogsFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for before := stats.Batches; stats.Batches == before; { // what is left of a window is used up first
+	for before := stats.Batches; stats.Batches == before; { // the rest of a window is used up first
 		b.one(`Plugin("loud", window=16, NewestFirst)`)
 		if stats, err = b.PluginStats(t.Context(), "loud", ""); err != nil {
 			t.Fatal(err)

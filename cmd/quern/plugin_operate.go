@@ -335,7 +335,7 @@ func pluginDownloadCommand(a *app) *cobra.Command {
 	return c
 }
 
-// pluginDryRunCommand tries an uploaded version on what a queue holds now.
+// pluginDryRunCommand tries an uploaded version on the queue's present chunks.
 func pluginDryRunCommand(a *app) *cobra.Command {
 	var d api.PluginDryRun
 	var f selectFlags

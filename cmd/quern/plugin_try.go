@@ -71,7 +71,7 @@ func checkFile(a *app, name, manifestFile, configFile string) error {
 	return nil
 }
 
-// refusedFile prints what is wrong with a module as a server would, and ends with the code for what a server refuses.
+// refusedFile prints the faults of a module as a server would, and ends with the exit code of a refusal by a server.
 func refusedFile(a *app, err error) error {
 	var known *queue.Error
 	if !errors.As(err, &known) {

@@ -32,8 +32,8 @@ func quernProgram(t *testing.T) string {
 	return quernLink(t, self)
 }
 
-// quernCopy is this test binary as a file named quern. A link with that name would not do: the server starts its compiling child by what it
-// finds out about its own file.
+// quernCopy is this test binary as a file named quern. A symbolic link with that name would not do: the server looks up its own file to
+// start its compiling child.
 func quernCopy(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -176,7 +176,7 @@ func empty(t *testing.T, dir string) {
 	}
 }
 
-// A server for trying things out serves, and leaves nothing behind when it is told to end.
+// A server for trying things out serves, and leaves nothing behind after the signal to end.
 func TestDevLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
@@ -208,7 +208,7 @@ func TestDemo(t *testing.T) {
 	s := statsUntil(t, program, url, func(s api.Stats) bool {
 		return s.DoneTotal > 1000 && s.DeadLetters > 10 && s.Paused == demoPausedChunks && s.InsertedTotal >= all
 	})
-	if s.InsertedTotal > all+1000 { // and what the schedule inserts
+	if s.InsertedTotal > all+1000 { // and the schedule's inserts
 		t.Errorf("%d chunks were inserted, want %d for each of %d companies and %d more", s.InsertedTotal, demoPerCompany, companies, story)
 	}
 	demo.tell(syscall.SIGINT)
@@ -219,7 +219,7 @@ func TestDemo(t *testing.T) {
 	empty(t, tmp)
 }
 
-// A consumer that is told to end finishes what it runs and reserves nothing more.
+// After the signal to end, a consumer finishes the chunks that it runs and reserves nothing more.
 func TestWorkDrains(t *testing.T) {
 	t.Parallel()
 	program, dir := quernProgram(t), t.TempDir()
@@ -256,7 +256,7 @@ func TestWorkDrains(t *testing.T) {
 	statsUntil(t, program, url, func(s api.Stats) bool { return s.DoneTotal == 2 && s.Reserved == 0 && s.Ready == 8 })
 }
 
-// Told again after a moment, a consumer ends at once and takes its commands with it.
+// At a second signal after a moment, a consumer ends at once and takes its commands with it.
 func TestWorkEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	program, dir := quernProgram(t), t.TempDir()
@@ -334,7 +334,8 @@ func TestKilledWorkTakesItsCommands(t *testing.T) {
 	}
 }
 
-// GNU timeout sends its signal to its child and then to the child's process group. That is one order to end, and what runs is finished.
+// GNU timeout sends its signal to its child and then to the child's process group. That is one order to end, and running chunks are
+// finished.
 func TestTimeoutLetsWorkFinish(t *testing.T) {
 	t.Parallel()
 	timeout, err := exec.LookPath("timeout")

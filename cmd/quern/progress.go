@@ -43,7 +43,7 @@ func (a *app) newProgress(what string, total int64, now func() time.Time) *progr
 	return a.goOn(what, total, 0, now)
 }
 
-// goOn is newProgress for work of which so much was done before it was watched.
+// goOn is newProgress for work of which a part was done before.
 func (a *app) goOn(what string, total, from int64, now func() time.Time) *progress {
 	p := &progress{w: a.err, now: now, what: what, total: total, from: from, silent: a.quiet, started: now()}
 	if a.quiet || !isTerminal(a.err) || a.getenv("TERM") == "dumb" {

@@ -50,7 +50,7 @@ func TestProgressGoesOn(t *testing.T) {
 	}
 }
 
-// Quiet means quiet, but not for what others write.
+// Quiet means quiet, but not for texts that others write.
 func TestProgressQuiet(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

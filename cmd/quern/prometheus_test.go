@@ -425,7 +425,7 @@ func (w *watcher) rules() map[string]string {
 				w.t.Errorf("alert %s: %v", r.Name, err)
 			}
 			for _, metric := range regexp.MustCompile(`\b(?:quern|process|up)\w*`).FindAllString(r.Query, -1) {
-				if metric != "quern" { // a name of what is scraped
+				if metric != "quern" { // the name of the scraped server
 					wanted["alert "+r.Name+" on "+metric] = metric
 				}
 			}

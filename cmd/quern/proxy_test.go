@@ -71,7 +71,7 @@ func TestProxiesInFront(t *testing.T) {
 	}
 }
 
-// proxyProgram is an installed one, or what make proxies has unpacked.
+// proxyProgram is an installed program, or one that make proxies has unpacked.
 func proxyProgram(t *testing.T, path string) string {
 	t.Helper()
 	if found, err := exec.LookPath(filepath.Base(path)); err == nil {
@@ -125,7 +125,7 @@ func startProxy(t *testing.T, dir, program string, arguments []string) {
 	})
 }
 
-// through does, over TLS and HTTP/2 where the proxy speaks it, what needs something of a proxy.
+// through makes the calls that need something of a proxy, over TLS and HTTP/2 where the proxy speaks it.
 func through(t *testing.T, listen string, files certificate.Files, tokenFile string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -179,7 +179,7 @@ func through(t *testing.T, listen string, files certificate.Files, tokenFile str
 	}
 	defer stream.Body.Close()
 
-	// A long poll is answered when there is work, and what it got is completed: the stream tells, and goes on.
+	// A long poll is answered when there is work, and its chunk is completed: the stream reports it, and goes on.
 	type polled struct {
 		got *api.ReserveResponse
 		err error

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// docs/CLI.md is what the commands make, with every command and every flag that has help.
+// docs/CLI.md is the page that the program generates, with every command and every flag that has
+// help.
 func TestReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
 	var out, said strings.Builder

@@ -24,7 +24,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// At each release, `go test ./cmd/quern -run TestDirectoryOfARelease -release 0.1.0` keeps what the test makes for later releases.
+// At each release, `go test ./cmd/quern -run TestDirectoryOfARelease -release 0.1.0` keeps the test's directory for later releases.
 var keepAs = flag.String("release", "", "write the directory into web/testdata/formats, as that of this release")
 
 // A server does a little of everything in two lives, and the second is killed. The third answers the same for every submission.
@@ -161,7 +161,8 @@ func (s *oldServer) token() {
 	s.call("POST", "/v1/tokens", `{"name":"ci","scopes":["produce"],"queues":["default"],"meta":{"company":7}}`)
 }
 
-// more is what the second life does. It forwards the first dead letter, redrives the second, and has a bulk operation delete the others.
+// more is the work of the second life. It forwards the first dead letter, redrives the second, and has a bulk operation delete the
+// others.
 func (s *oldServer) more() {
 	for i := range 4 {
 		s.insert(12 + i)
@@ -225,7 +226,7 @@ func (s *oldServer) finish(n int) {
 		fmt.Sprintf(`{"items":[{"token":%q,"error":"no such row","fatal":true}]}`, got.Reservations[n-1].Token))
 }
 
-// ask is what the server says of all there is, by path.
+// ask has the server's answers about everything, by path.
 func (s *oldServer) ask() map[string]json.RawMessage {
 	for bytes.Contains(s.call("GET", "/v1/plugins", ""), []byte(`"starting"`)) { // it opens plugins beside what it serves
 		time.Sleep(10 * time.Millisecond)

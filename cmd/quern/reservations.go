@@ -315,7 +315,7 @@ func releaseCommand(a *app) *cobra.Command {
 	return c
 }
 
-// finishCommand is what complete, fail, extend and release have in common: tokens in, one result each out.
+// finishCommand is the common part of complete, fail, extend and release: tokens in, one result each out.
 func finishCommand(a *app, use, short string,
 	do func(context.Context, *client.Client, string, []string) ([]api.Result, error)) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
@@ -369,7 +369,7 @@ func printResults(a *app, tokens []string, results []api.Result) error {
 	return err
 }
 
-// reservationsCommand lists who holds what.
+// reservationsCommand lists reservations with their consumers.
 func reservationsCommand(a *app) *cobra.Command {
 	var (
 		f     api.HeldFilter
@@ -419,7 +419,7 @@ func heldRow(h api.HeldReservation) []string {
 		moment(h.Since), moment(h.Deadline), metaLine(h.Meta)}
 }
 
-// percent is what a consumer said of its progress; "" where it said nothing.
+// percent is the progress that a consumer reported; "" if it reported none.
 func percent(progress *float64) string {
 	if progress == nil {
 		return ""

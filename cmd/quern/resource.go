@@ -16,7 +16,7 @@ import (
 // that each makes, and how it is printed. The cobra commands, their help and their completion follow from it.
 type resource[T any] struct {
 	parent  string                      // the name of the command that its commands stand below
-	word    string                      // what names one in their usage
+	word    string                      // the argument that names one, in their usage
 	ofQueue bool                        // a queue has it; else the server
 	header  []string                    // of a list
 	row     func(T) []string            // of a list
@@ -46,7 +46,7 @@ func listed[T any](list []T) all[T] {
 	}
 }
 
-// action is a command, and what it asks: A is the answer. An argument that may be repeated is asked about by itself.
+// action is a command with its call, which returns A. If an argument may be repeated, each one is a call of its own.
 type action[A any] struct {
 	use, short string
 	ask        func(context.Context, call) (A, error)
@@ -54,7 +54,7 @@ type action[A any] struct {
 	options    []client.Option
 }
 
-// call is what is asked of a server, and about what.
+// call has the server, the queue and the arguments of a call.
 type call struct {
 	*client.Client
 	queue string

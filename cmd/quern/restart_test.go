@@ -15,8 +15,8 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// Over planned restarts nothing is worked on twice, with clients that hold chunks while the server is away, and with traffic at full speed as
-// it is told to end. The oracle are the handlers: they see work, and not what the server believes of it.
+// Over planned restarts no chunk is worked on twice, with clients that hold chunks while the server is away, and with traffic at full speed
+// at the signal to end. The handlers are the oracle: they see work, and not what the server believes of it.
 func TestPlannedRestartsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	const clients, each, chunks = 20, 5, 6000

@@ -23,13 +23,13 @@ type app struct {
 
 	server    string                 // --server
 	tokenFile string                 // --token-file
-	tokenFrom string                 // what named the token that was sent; "": none was
+	tokenFrom string                 // the option or variable that gave the token; "": none was sent
 	trust     trust                  // --server-ca, --server-fingerprint, --client-cert, --client-key
 	timeout   time.Duration          // --request-timeout; 0: the command's own
 	queue     string                 // --queue
 	format    string                 // --output
 	quiet     bool                   // --quiet
-	abort     atomic.Pointer[func()] // what must be done before a second signal ends the process
+	abort     atomic.Pointer[func()] // called before a second signal ends the process
 	asked     bool                   // a server was called, so that errors of the network are about that server
 	offered   map[string]lister      // listers for the arguments of resources' commands
 	started   bool                   // a command's own code began to run: later errors are not errors of usage
@@ -202,7 +202,7 @@ func (a *app) serverURLs() []string {
 	list := strings.Split(cmp.Or(a.server, a.getenv("QUERN_SERVER"), defaultServer), ",")
 	for i, url := range list {
 		url = strings.TrimSpace(url)
-		if !strings.Contains(url, "://") && !strings.HasPrefix(url, socketScheme) { // host:port is what people type
+		if !strings.Contains(url, "://") && !strings.HasPrefix(url, socketScheme) { // people type host:port
 			scheme := "http://"
 			if a.trusted() != (trust{}) {
 				scheme = "https://"

@@ -118,7 +118,7 @@ func (f *ruleAbout) flags(c *cobra.Command, everywhere string) {
 	c.Flags().BoolVar(&f.everywhere, "all-queues", false, everywhere)
 }
 
-// match is what the rule is about: exactly one of the flags says it.
+// match is the match of the rule: exactly one of the flags says it.
 func (f *ruleAbout) match(submission string) (m api.RuleMatch, err error) {
 	given := 0
 	for _, is := range []bool{f.whole, len(f.meta) > 0, submission != ""} {
@@ -150,7 +150,7 @@ func (f *ruleAbout) match(submission string) (m api.RuleMatch, err error) {
 	return rule.API().Match, nil
 }
 
-// liftsEverywhere has the command lift take --all-queues with what the rules are about, in place of ids.
+// liftsEverywhere lets the command lift take --all-queues with --all or --meta, in place of ids.
 func liftsEverywhere(a *app, commands []*cobra.Command, actor *string) {
 	var of ruleAbout
 	lift := commands[slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "lift" })]
@@ -235,7 +235,7 @@ func ruleFields(r api.Rule) [][2]string {
 	}
 }
 
-// actor is who does something: as the flag says, or the user's name.
+// actor names the person who acts: as the flag says, or the user's name.
 func (a *app) actor(flag string) string {
 	return cmp.Or(flag, a.getenv("USER"), a.getenv("USERNAME"))
 }

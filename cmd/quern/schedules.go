@@ -152,7 +152,7 @@ func schedulesSetCommand(a *app) *cobra.Command {
 // maxDefinition bounds a definition as JSON: base64 takes a third more.
 const maxDefinition = 4 * queue.MaxScheduleBytes
 
-// readDefinition is what the flags or the file say.
+// readDefinition reads the definition from the flags or the file.
 func readDefinition(a *app, file string, flags *api.ScheduleDefinition, template *templateOptions,
 	read func() error) (*api.ScheduleDefinition, error) {
 	if file != "" {
@@ -305,7 +305,7 @@ func scheduleFields(s api.Schedule) [][2]string {
 	})
 }
 
-// recentLine counts what became of the last submissions of a schedule.
+// recentLine counts the last submissions of a schedule by their states.
 func recentLine(recent []api.Emission) string {
 	states := map[string]int{}
 	for _, e := range recent {

@@ -89,8 +89,9 @@ type server struct {
 // hangs is the time after which a process of a test counts as hanging: some ten times what the longest test takes on a busy machine.
 const hangs = 8 * time.Minute
 
-// endsWhenItHangs ends a process that lives on after every test must be done. SIGQUIT has it print where its goroutines stand, so that a wait
-// that never ends fails by name, with what its server was doing, and not with the time of the whole package. The function calls it off.
+// endsWhenItHangs ends a process that lives on after every test must be done. SIGQUIT has it print its goroutines. So a wait that never
+// ends fails by name and shows the state of its server, instead of failing by the time limit of the whole package. The function calls it
+// off.
 func endsWhenItHangs(p *exec.Cmd) (callOff func()) {
 	quit := time.AfterFunc(hangs, func() { _ = p.Process.Signal(syscall.SIGQUIT) })
 	kill := time.AfterFunc(hangs+30*time.Second, func() { _ = p.Process.Kill() })

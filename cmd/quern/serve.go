@@ -78,7 +78,7 @@ func runServer(ctx context.Context, a *app, config Config, clock *testClock, rea
 	}
 	place, err := join(ctx, &config, listeners, registry, logger)
 	switch {
-	case err != nil && ctx.Err() != nil: // it was told to end before it had a place
+	case err != nil && ctx.Err() != nil: // the signal to end came before it had a place
 		return nil
 	case err != nil:
 		return err
@@ -87,7 +87,7 @@ func runServer(ctx context.Context, a *app, config Config, clock *testClock, rea
 	return errors.Join(runEngine(ctx, a, config, on, ready), place.leave())
 }
 
-// founded is what the parts of a server stand on.
+// founded is the foundation of a server's parts.
 type founded struct {
 	logger    *slog.Logger
 	listeners listeners
@@ -160,7 +160,7 @@ func runEngine(ctx context.Context, a *app, config Config, on founded, ready fun
 	return runParts(ctx, core, catalogue, []loop{catalogue, backups}, tracer, server, listeners, whenReady)
 }
 
-// tellReady says where the server can be reached, and of a certificate that no one vouches for by what it is known.
+// tellReady prints the address of the server, and the fingerprint of a certificate that no one vouches for.
 func tellReady(a *app, config Config, at listeners, cert *certificate.Source, ready func(url string)) {
 	ready(config.url(at)) // the kernel takes connections from here on, and Serve answers them
 	if config.Listen != "" && config.Socket != "" {
@@ -276,7 +276,7 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 	})
 }
 
-// handOverMost is how long a node of a cluster that is told to end goes on to serve, so that other nodes take its queues over.
+// handOverMost is how long a node of a cluster still serves after the signal to end, so that other nodes take its queues over.
 const handOverMost = 20 * time.Second
 
 // loop is a part that runs along until its context ends.
@@ -305,9 +305,9 @@ func runParts(ctx context.Context, core *engine.Engine, catalogue *plugins.Catal
 	defer traced.Wait()
 	defer stopTracer()
 	loops := make(chan error, 1)
-	var probed error // what the listener for probes ended with
+	var probed error // the error of the listener for probes
 	go func() {
-		var beside sync.WaitGroup // what ends with its context and never fails
+		var beside sync.WaitGroup // parts that end with their context and never fail
 		for _, part := range along {
 			beside.Go(func() { _ = part.Run(loopsCtx) })
 		}
@@ -333,7 +333,7 @@ func runParts(ctx context.Context, core *engine.Engine, catalogue *plugins.Catal
 	return errors.Join(served, probed, ran, catalogue.Close(), core.Close())
 }
 
-// newLogger writes to stderr, where it does not mix with what scripts read.
+// newLogger writes to stderr, where the log does not mix with output for scripts.
 func newLogger(a *app, config Config) *slog.Logger {
 	o := &slog.HandlerOptions{Level: config.LogLevel}
 	if config.LogFormat == "json" {
@@ -342,8 +342,8 @@ func newLogger(a *app, config Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, o))
 }
 
-// endAtOnce ends the process when the disk did not take what it said it took: nothing in memory can be trusted to be
-// on disk any more, and the next start recovers from what is.
+// endAtOnce ends the process when the disk did not keep data that it had accepted. Then no one can know which data of the memory is
+// on disk, and the next start recovers from the disk.
 func endAtOnce(logger *slog.Logger, err error) {
 	logger.Error("ending at once: the state on disk is unknown; a restart recovers it", "error", err)
 	os.Exit(exitFailure)

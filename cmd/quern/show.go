@@ -364,7 +364,7 @@ func afterText(a *api.After) string {
 
 func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// ifAny is the text of what there may be; "" when there is not.
+// ifAny is the text of a value that may be missing; "" if it is.
 func ifAny[T any](value *T, text func(T) string) string {
 	if value == nil {
 		return ""
@@ -415,7 +415,7 @@ func submissionNote(s api.Submission) string {
 // outputPrinter prints outputs as they come.
 type outputPrinter struct {
 	*app
-	record func(output []byte) []byte // what raw prints of an output
+	record func(output []byte) []byte // the bytes that raw prints of an output
 }
 
 // one prints the outputs of a submission.

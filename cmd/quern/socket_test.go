@@ -27,8 +27,8 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// A Unix socket serves what the address does: single calls, streams, the worker's loop. Only the server's user may open it, it is gone when
-// the server ends, and what a kill leaves of it does not keep the next server from starting.
+// A Unix socket serves all that the address serves: single calls, streams, the worker's loop. Only the server's user may open it. It is
+// gone when the server ends, and a socket left by a kill does not keep the next server from starting.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	program, dir := quernProgram(t), socketDir(t)

@@ -29,14 +29,14 @@ import (
 // hostileText would clear the screen, begin a line of its own, and turn the direction of reading, if it reached a terminal as it is.
 const hostileText = "x\x1b[2J\u009b31m\r\nFORGED 0 completed\t\u202e\x00"
 
-// hostileServer answers every operation of the API with what its document allows, and hostileText wherever a text may stand.
+// hostileServer answers every operation of the API as its document allows, with hostileText wherever a text may stand.
 type hostileServer struct {
 	schemas    map[string]*jsonSchema
 	operations []hostileOperation
 	status     int // of all answers; 0: as in the document
 
 	mu   sync.Mutex
-	wild *rand.Rand // draws numbers, lengths and what is left out; nil: numbers are 0, and nothing is left out
+	wild *rand.Rand // draws numbers, lengths and omitted fields; nil: numbers are 0, and no field is omitted
 }
 
 type hostileOperation struct {
@@ -71,7 +71,7 @@ func newHostileServer(t *testing.T, status int) string {
 	return server.URL
 }
 
-// readHostile reads from the API's document which operations there are, and what they answer.
+// readHostile reads the operations and their answers from the API's document.
 func readHostile(t *testing.T) *hostileServer {
 	t.Helper()
 	s := &hostileServer{}
@@ -228,7 +228,7 @@ func (s *hostileServer) length() int {
 	return s.wild.IntN(4)
 }
 
-// usageWords has what stands for the words of a command's usage.
+// usageWords has the values for the words of a command's usage.
 var usageWords = map[string]string{"ID": "7529572615950696448", "SUBMISSION": "7529572615950696448", "ID/INDEX": "7529572615950696448/0", "INDEX": "0",
 	"STRATEGY": "Random", "NUMBER": "1", "VERSION": "1.0.0", "TOKEN": "1"}
 
@@ -243,7 +243,7 @@ var wholeLines = map[string]string{
 
 var hostileToken = strings.Repeat("A", 43)
 
-// silent are the commands that print no text from the answer to what they do.
+// silent are the commands that print no text of the server's answer.
 var silent = []string{"consumers release", "dead delete", "dead edit", "dead forward", "dead redrive", "delete", "durations", "groups delete", "shards drain", "shards reopen", "health", "keys unset", "lifecycle retry", "map",
 	"plugin delete", "plugin replay", "plugin settings", "queue delete", "rules lift", "schedules delete", "schedules trigger", "stats", "strategy delete", "submit",
 	"token revoke"}

@@ -58,7 +58,7 @@ func strategyCommand(a *app) *cobra.Command {
 		append(append(named.commands(a), used.commands(a)...), strategyPutCommand(a), strategyValidateCommand(a))...)
 }
 
-// conditionFlags are the flags that make a change depend on what is there.
+// conditionFlags are the flags that make a change depend on the present version.
 func conditionFlags(c *cobra.Command, when *client.Condition) {
 	c.Flags().StringVar(&when.ETag, "if-match", "", "only when the newest version has this ETag, as -o json shows it")
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // The server is killed with SIGKILL while JSON lines are inserted, again and again. Run again with the same prefix of keys, each line is
-// inserted exactly once, and what was printed before a kill is what the line still is.
+// inserted exactly once, and the results that were printed before a kill still hold.
 //
 // QUERN_CRASH_SEED repeats a run's choices.
 func TestSubmitLinesKillNine(t *testing.T) {

@@ -29,12 +29,12 @@ const submitLinesHelp = "With --jsonl, each line of a file is one submission, in
 	"To insert the missing lines after an interruption, or after you corrected refused lines in place, run the command again\n" +
 	"within a day with the same --key-prefix. The key of a line is PREFIX/NUMBER, unless the line has an idempotency_key."
 
-// Bounds of one call. More than a thousand make no insert cheaper, and hold up those who share their commit.
+// Bounds of one call. More than a thousand lines make no insert cheaper, and delay the callers that share their commit.
 const (
 	callLines = 1000
 	callBytes = 8 << 20
 
-	atomicBytes = queue.MaxInlineBytes - 1<<20 // with --atomic; the rest of what a body may have is for the keys
+	atomicBytes = queue.MaxInlineBytes - 1<<20 // with --atomic; the rest of the largest body is for the keys
 	lineBytes   = atomicBytes
 )
 
@@ -85,13 +85,13 @@ func (o *lineOptions) check(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// submittedLine is what became of a line. The pointer is that of a field in the line.
+// submittedLine is the result of a line. The pointer is that of a field in the line.
 type submittedLine struct {
 	Line int `json:"line"`
 	api.InsertResult
 }
 
-// submitLines inserts the lines and prints what became of each. The next call is read while one is under way; only one is, so that the
+// submitLines inserts the lines and prints the result of each. It reads the next call while one is under way. Only one is, so that the
 // submissions are inserted in the order of the lines, and an interruption leaves no gap.
 func submitLines(ctx context.Context, a *app, o *lineOptions) error {
 	in, err := openLines(a, o.file)
@@ -190,7 +190,7 @@ type inputLine struct {
 	fault  string
 }
 
-// lineCall is one call: its lines, and what became of them. With an error it is not to be sent.
+// lineCall is one call: its lines, and their results. A call with an error is not sent.
 type lineCall struct {
 	lines   [][]byte // those to be sent
 	results []submittedLine
@@ -198,7 +198,7 @@ type lineCall struct {
 	err     error
 }
 
-// ahead yields the calls, the next of which is read while one is under way. One with an error, such as io.EOF, is the last.
+// ahead yields the calls, and reads the next one while a call is under way. A call with an error, such as io.EOF, is the last.
 func (l *lineCalls) ahead(ctx context.Context) <-chan *lineCall {
 	calls := make(chan *lineCall)
 	go func() {

@@ -130,8 +130,8 @@ func tokenRotateCommand(a *app) *cobra.Command {
 	return c
 }
 
-// tokenID is the id of a token that is named by its id or by its text: the text is what one has of a token that leaked. The secret is
-// not sent.
+// tokenID is the id of a token that is named by its id or by its text, because of a token that leaked one has the text. The secret is not
+// sent.
 func tokenID(arg string) string {
 	if proof, ok := access.ProofOf(strings.TrimSpace(arg)); ok {
 		return string(proof.ID)
@@ -184,7 +184,7 @@ func parseExpires(text string, now time.Time) (api.Time, error) {
 	return at, nil
 }
 
-// tokenOptions are how much one access token may ask for, and have of what the server has.
+// tokenOptions limit the calls of one access token, and its part of the server's resources.
 func tokenOptions() []option {
 	return []option{
 		{
@@ -264,8 +264,8 @@ func setTokenViews(to *int64, text string) error {
 	return nil
 }
 
-// tokenLimits are what one access token may ask for: where the options leave it to the server, three quarters of what
-// all may, so that there is room beside it.
+// tokenLimits are the limits of one access token. Where the options leave a limit to the server, it is three quarters of the limit of all,
+// so that there is room for others.
 func (c *Config) tokenLimits() access.Limits {
 	limits := c.TokenLimits
 	limits.Rules = queue.MaxRules / 4 * 3

@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/web/trace/tracetest"
 )
 
-// A server that is told of a collector sends it a span for every insert, reserve and completion, and what is left at its end.
+// A server with a collector sends it a span for every insert, reserve and completion, and the remaining spans at its end.
 func TestServerSendsSpans(t *testing.T) {
 	t.Parallel()
 	collector := tracetest.New(t.Errorf)

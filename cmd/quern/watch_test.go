@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A rate is what came between two looks, over the time that passed between them. The first line has none, nor has the first one after a
+// A rate is the difference between two looks, over the time between them. The first line has none, nor has the first one after a
 // restart of the server, which begins its totals at 0.
 func TestWatchedRates(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,8 @@ type wireFault int
 
 const (
 	noFault      wireFault = iota
-	lostRequests           // what goes to the server is dropped
-	lostAnswers            // what it sends is dropped
+	lostRequests           // data to the server is dropped
+	lostAnswers            // data from the server is dropped
 	slowWire
 	wireFaults
 )

@@ -199,7 +199,7 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 	if begun := w.begun.Add(1); w.count > 0 && begun >= w.count {
 		w.stop() // no more is reserved
 		if begun > w.count {
-			return nil, client.ErrDraining // what was reserved ahead goes back
+			return nil, client.ErrDraining // chunks reserved ahead go back
 		}
 	}
 	w.running.Add(1)
@@ -274,7 +274,7 @@ func stopWhenEmpty(ctx context.Context, a *app, c *client.Client, o workOptions,
 	}
 }
 
-// idleness is what --until-empty has found out while no command ran.
+// idleness is the state of --until-empty while no command runs.
 type idleness struct {
 	why     string
 	looks   int // in a row with this reason
@@ -324,7 +324,7 @@ func nothingLeft(ctx context.Context, a *app, c *client.Client, o workOptions) (
 	switch {
 	case err != nil:
 		return false, "", err
-	case len(got.Reservations) == 0 && *got.Reason == api.ReasonPaused: // what is paused or blocked is not gone
+	case len(got.Reservations) == 0 && *got.Reason == api.ReasonPaused: // paused or blocked chunks are not gone
 		return false, "rules pause or block the chunks that are left ('quern rules list' shows them)", nil
 	case len(got.Reservations) == 0:
 		return true, "", nil

@@ -43,7 +43,7 @@ type Options struct {
 // Scenario is one history that a client has to get through.
 type Scenario struct {
 	Name       string
-	About      string // the client's task, as a sentence
+	About      string // a sentence that says how the client has to react
 	Sequential bool   // a client of the tier sequential has to pass it, too
 	Options    Options
 	Chunks     []string // of a worker: the contents that the server has for it

@@ -1,5 +1,5 @@
-// Package top shows a queue in a terminal as the dashboard's first page does: backlog, rates, what rules hold, and what is in flight by the
-// values of a meta key, with their limits.
+// Package top shows a queue in a terminal as the dashboard's first page does: backlog, rates, chunks that rules hold, and chunks in flight
+// by the values of a meta key, with their limits.
 //
 //quern:tests processes
 package top
@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// Look is what a queue was at a moment.
+// Look is the state of a queue at a moment.
 type Look struct {
 	At     time.Time
 	Stats  api.Stats
@@ -30,7 +30,7 @@ type Look struct {
 	Rules  []api.Rule       // in force, the one that holds most chunks first
 }
 
-// Ask is what a look is to have.
+// Ask says which values a look has.
 type Ask struct {
 	Key   string // "": the first; one that is gone likewise
 	Ready bool   // the values with most ready chunks, rather than those with most in flight

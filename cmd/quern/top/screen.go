@@ -144,7 +144,7 @@ func (s *Screen) rate(total func(*api.Stats) uint64) string {
 	return count(rate)
 }
 
-// emptyIn is when all that moves is done: the middle of what the server foresees.
+// emptyIn is when all moving work is done: the middle of the server's forecast.
 func (s *Screen) emptyIn() string {
 	n := &s.Now.Stats
 	open := n.Ready + n.Waiting + n.Reserved
@@ -277,7 +277,7 @@ func (s *Screen) table(height int) []string {
 
 const barWidth = 12 // where there are 80 columns; narrower screens have none
 
-// row shows a value. Its bar is full at its limit; without one, at what the busiest of them has.
+// row shows a value. Its bar is full at its limit or, without one, at the number in flight of the busiest value.
 func row(v *api.ValueCount, name, width int, most uint64) string {
 	limit, weight, of := "–", "", most
 	if v.Limit != nil {

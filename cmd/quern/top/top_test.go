@@ -47,7 +47,7 @@ func busy(width, height int) *Screen {
 	return &Screen{Queue: "default", Server: "http://127.0.0.1:7700", Every: 2 * time.Second, Width: width, Height: height, Now: now, Before: before, At: noon}
 }
 
-// The screens, as they are on terminals of two widths, in what can happen to them.
+// The screens in their possible states, on terminals of two widths.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	hostile := busy(80, 14)
