@@ -34,7 +34,7 @@ func TestHostileUploads(t *testing.T) {
 	s := w.scorer(&strategy.Scored{Plugin: "good"})
 	for _, hostile := range wasmtest.Corpus() {
 		if hostile.Stage == wasmtest.Run && (hostile.Fault == wasmtest.Harmless || hostile.Fault == wasmtest.BadScores) {
-			continue // what they do is allowed, or seen when they score
+			continue // they do allowed things, or are found when they score
 		}
 		module := hostile.Build()
 		_, _, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module, Manifest: packable(module, declare("bad", "1.0.0", nil, ""))})
@@ -308,7 +308,7 @@ func TestActivateBesideACanary(t *testing.T) {
 	}
 }
 
-// A shadow scores the same windows without deciding, and what it would have done is compared.
+// A shadow scores the same windows without deciding, and its decisions are compared.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

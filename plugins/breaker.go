@@ -23,7 +23,7 @@ type breaker struct {
 	circuit
 }
 
-// circuit is what a breaker knows, under its lock.
+// circuit is the state of a breaker, under its lock.
 type circuit struct {
 	faults    []time.Time   // the last ones, at most limits.Faults
 	openings  []time.Time   // the last ones, at most limits.Quarantine

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Store keeps versions and what is in use of them. Its methods are durable when they return.
+// Store keeps versions and records of their use. Its methods are durable when they return.
 type Store interface {
 	PluginVersions() ([]queue.PluginVersion, error)
 	PluginRecords() ([]queue.PluginRecord, error)
@@ -28,7 +28,7 @@ type Store interface {
 	DeletePlugin(name string, acts ...queue.Act) error
 }
 
-// Queues is what the catalogue asks of those who use its plugins.
+// Queues has the calls of the catalogue to the users of its plugins.
 type Queues interface {
 	// PluginUsers lists the blocks that name a plugin: of stored strategies, and of those that consumers sent lately.
 	PluginUsers(plugin string) []queue.PluginUser
@@ -38,7 +38,7 @@ type Queues interface {
 	Candidates(ctx context.Context, queueName, inner string, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error)
 }
 
-// Options are what a catalogue is made of. All but Logger and Registerer are required.
+// Options are the settings of a catalogue. All but Logger and Registerer are required.
 type Options struct {
 	Dir        string                // of compiled code; made when missing; no other account may write to it
 	Child      []string              // program and arguments that end up in compile.Child
@@ -132,7 +132,7 @@ func (c *Catalogue) Run(ctx context.Context) error {
 		c.Start(ctx)
 		c.sweep(ctx)
 		for pause(ctx, time.Second) {
-			c.Start(ctx) // what had no memory or no turn
+			c.Start(ctx) // versions that had no memory or no turn
 		}
 	})
 	ticker := time.NewTicker(time.Second)

@@ -11,7 +11,8 @@ import (
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
-// columns are what a version reads: as the engine names it, and as the sandbox does, in the same order.
+// columns are the columns that a version reads: as the engine names them, and as the sandbox does, in
+// the same order.
 type columns struct {
 	reads []strategy.Column
 	abi   []abi.Column
@@ -102,7 +103,7 @@ func (c *columns) fill(s *scratch, w *strategy.Window, at []int, flags uint32) (
 	return b, nil
 }
 
-// forget lets go of what belongs to the window.
+// forget lets go of the window's data.
 func (s *scratch) forget() {
 	s.batch.Dictionary = nil
 	clear(s.batch.Columns)

@@ -159,14 +159,14 @@ func someOf(list []string) string {
 	return strings.Join(list, ", ") + more
 }
 
-// forget takes a version out of what is known. registry.mu is held.
+// forget takes a version out of the registry. registry.mu is held.
 func (r *registry) forget(v *version) {
 	delete(r.versions, v.SHA256)
 	r.bytes -= v.Size
 }
 
-// discard closes what is open of a version and removes its compiled code, if it has any.
-// Modules that differ in nothing but their manifests have the same code: it is compiled again for the other one when that is opened next.
+// discard closes a version, if it is open, and removes its compiled code, if it has any. Modules that differ in nothing but their
+// manifests have the same code: it is compiled again for the other one when that is opened next.
 func (b *sandboxes) discard(v *version, code string) error {
 	var errs []error
 	for _, u := range b.uses.remove(v.SHA256) {

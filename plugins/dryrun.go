@@ -117,7 +117,7 @@ func synthetic(m *manifest.Manifest, n int, seed uint64) *abi.Batch {
 	return b
 }
 
-// numberOf is the value of a row: the first rows are extremes of what the column can have.
+// numberOf is the value of a row: the first rows are extremes of the column's values.
 func numberOf(column string, row int, draw uint64) int64 {
 	signed := column == "priority" || len(column) > 8 && (column[:8] == "meta_i64" || column[:8] == abi.ContextPrefix)
 	extremes := []int64{0, 1, math.MaxUint32, 1<<53 - 1, math.MaxInt64}

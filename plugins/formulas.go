@@ -40,8 +40,8 @@ type formulas struct {
 	scorers  *scorers
 	metrics  *metrics
 	openings openings    // formulas that are being compiled, beside the mutex
-	anyone   access.Pace // of what callers without a token send
-	again    access.Pace // of what was dropped, and is wanted by a strategy that was checked before
+	anyone   access.Pace // of formulas from callers without a token
+	again    access.Pace // of dropped formulas that a strategy wants that was checked before
 
 	mu     sync.Mutex
 	plugin *plugin

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// Observations are what plugins did since the server started.
+// Observations are the numbers of plugins since the server started.
 type Observations struct {
 	*environment
 	known   *registry

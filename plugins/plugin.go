@@ -28,9 +28,9 @@ type plugin struct {
 
 	swaps sync.Mutex // one swap at a time, so that the last one sees what is last
 
-	share       *share // of what decides
+	share       *share // of versions that decide
 	shadowShare *share
-	openings    *share       // of starting what consumers ask for
+	openings    *share       // of starting configurations of consumers
 	starved     atomic.Int64 // when it was last logged that there is no memory for it, in nanoseconds of the clock
 	totals      totals
 	logs        *logs
@@ -46,7 +46,7 @@ func newPlugin(name string, l *Limits) *plugin {
 	return p
 }
 
-// state is a copy of what is in use, and the settings.
+// state returns a copy of the record, and the settings.
 func (p *plugin) state() (queue.PluginRecord, api.PluginSettings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *plugin) adopt(r queue.PluginRecord, s api.PluginSettings) {
 	p.settings.Store(&s)
 }
 
-// activation is what of a plugin is in use: never changed, only replaced.
+// activation is the part of a plugin that is in use: never changed, only replaced.
 type activation struct {
 	scorer *scorer // its route is the active version's
 	config []byte
@@ -85,12 +85,13 @@ func (p *plugin) ready(u *use, now func() time.Time) bool {
 	return u.breaker.ready(now)
 }
 
-// act is what the audit log gets of a change of a plugin.
+// act is the audit log's entry of a change of a plugin.
 func (e *environment) act(action, name string, by queue.Who) queue.Act {
 	return queue.Act{At: queue.At(e.now()), Who: by, Action: action, Target: "plugin " + name, Outcome: queue.ActOK}
 }
 
-// recordState is what is in use of a plugin as the audit log tells of it; nil if nothing of it was ever changed.
+// recordState is the versions of a plugin in use, as the audit log has them; nil if the plugin was never
+// changed.
 func recordState(r *queue.PluginRecord) any {
 	if r.Revision == 0 {
 		return nil

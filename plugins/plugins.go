@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Plugins are those that there are, each with what is in use of it.
+// Plugins are the plugins that there are, each with its versions in use.
 type Plugins struct {
 	*environment
 	known *registry

@@ -57,7 +57,7 @@ func (r *registry) open(store Store, queues Queues) error {
 	return nil
 }
 
-// restore brings a plugin back to what was in use of it, but for opening that.
+// restore brings a plugin back to its record, without opening the versions in use.
 func (r *registry) restore(record *queue.PluginRecord) {
 	p := r.named(record.Name)
 	if p == nil {

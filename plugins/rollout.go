@@ -13,12 +13,12 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// Change is who changes what is in use of a plugin, and under which condition.
+// Change says who changes the use of a plugin, and under which condition.
 type Change struct {
 	Revision  uint64    // the plugin must be at; 0: any
 	Unchanged bool      // it must be at revision 0: nothing of it was ever changed
-	By        queue.Who // who changes it
-	Force     bool      // of a deletion: also what stored strategies name, which then go on without it
+	By        queue.Who // the author of the change
+	Force     bool      // of a deletion: also one that stored strategies name, which then go on without it
 
 	Users []queue.PluginUser // of a deletion or an activation: the blocks of queues of other nodes that name the plugin
 }
@@ -141,14 +141,14 @@ func (x Rollout) Reset(name string, change Change) (api.Plugin, error) {
 	})
 }
 
-// CloseBreakers is what Reset does, without a record of it: another node of the cluster has recorded it.
+// CloseBreakers does the same as Reset, without a record of it: another node of the cluster has recorded it.
 func (x Rollout) CloseBreakers(name string) {
 	if p := x.known.named(name); p != nil {
 		x.scorers.resetBreakers(p)
 	}
 }
 
-// selected opens what a selection asks for.
+// selected opens the version and configuration of a selection.
 func (x Rollout) selected(ctx context.Context, p *plugin, s *api.PluginSelection) (queue.PluginUse, error) {
 	v, err := x.known.find(p.name, s.Version)
 	if err != nil {
@@ -185,7 +185,7 @@ func (x Rollout) selected(ctx context.Context, p *plugin, s *api.PluginSelection
 	return queue.PluginUse{SHA256: v.SHA256, Config: config}, nil
 }
 
-// change makes one change of what is in use: written down first, with its entry in the audit log, then swapped in at once.
+// change makes one change of the use of a plugin: written down first, with its entry in the audit log, then swapped in at once.
 func (x Rollout) change(action, name string, change Change, do func(p *plugin, r *queue.PluginRecord) error) (api.Plugin, error) {
 	x.known.changes.Lock()
 	defer x.known.changes.Unlock()

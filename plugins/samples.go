@@ -70,7 +70,7 @@ func (s *samples) fail(err error) {
 	s.fault = fault.Error()
 }
 
-// Taken implements strategy.Sampler. Nil chunks are of a window of which nothing could be taken.
+// Taken implements strategy.Sampler. chunks is nil if nothing could be taken of the window.
 func (s *samples) Taken(scores []float64, chunks []uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -116,7 +116,7 @@ func TestScoresKeepTheLast(t *testing.T) {
 	}
 }
 
-// A few candidates that are wanted last of all do not press all others into one range, and what is skipped or infinite is counted.
+// A few candidates that are wanted last of all do not press all others into one range. Skipped and infinite scores are counted.
 func TestScoresWithOutliers(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

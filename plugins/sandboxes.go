@@ -25,7 +25,7 @@ type sandboxes struct {
 	started  func(*use, host.Start) // is called when a sandbox was made
 
 	opening  sync.Mutex // one opening at a time; taken after registry.changes
-	openings openings   // what consumers' blocks ask for
+	openings openings   // configurations of consumers' blocks
 	refusing *rejections
 	uses     uses
 }
@@ -115,7 +115,7 @@ func (b *sandboxes) keep(u *use) {
 	}
 }
 
-// close closes a version that was taken out of what is open.
+// close closes a version that was taken out of uses.
 func (b *sandboxes) close(u *use) {
 	if err := u.host.Close(); err != nil {
 		b.log.Error("closing a plugin's version failed", "plugin", u.version.Name, "error", err)
@@ -214,7 +214,8 @@ func (b *sandboxes) unstarted() (list []toStart) {
 	return list
 }
 
-// codeKey is what the code of a version is called in the cache; "" when it can have none: its module or manifest is gone or refused now.
+// codeKey is the name of a version's code in the cache. It is "" if the version can have none, because its module or manifest is gone or
+// refused now.
 func (b *sandboxes) codeKey(v *version) (string, error) {
 	store, err := b.known.opened()
 	if err != nil || v.manifest == nil {

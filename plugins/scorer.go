@@ -17,7 +17,7 @@ type route struct {
 	at  []int
 }
 
-// scorer is who scores: a version, with a canary and a shadow or without.
+// scorer scores with a version, with a canary and a shadow or without.
 type scorer struct {
 	scorers *scorers
 	plugin  *plugin
@@ -47,7 +47,7 @@ func (s *scorer) ready() bool { return s.plugin.ready(s.active.use, s.scorers.no
 // Reads are the columns of the active version, then those that only the canary or the shadow reads.
 func (s *scorer) Reads() []strategy.Column { return s.reads }
 
-// Rows is what the active version's manifest says.
+// Rows returns the window of the active version's manifest, within the limits of the canary's and the shadow's.
 func (s *scorer) Rows() (normal, most int) {
 	most = s.active.use.version.manifest.WindowMax
 	for _, r := range []*route{s.canary, s.shadow} {
@@ -58,7 +58,7 @@ func (s *scorer) Rows() (normal, most int) {
 	return min(s.active.use.version.manifest.WindowDefault, most), most
 }
 
-// Spread is what the active version's manifest says.
+// Spread says whether the active version's manifest asks for it.
 func (s *scorer) Spread() bool { return s.active.use.version.manifest.Take == manifest.Spread }
 
 // Score scores a window with the active version, or with the canary for its share of the requests, by the window's seed.
@@ -177,7 +177,7 @@ func scramble(seed uint64) uint64 {
 // dryScorer scores as the scorer would, and keeps no books.
 type dryScorer struct{ *scorer }
 
-// Score waits for the questions before it: one at a time takes a sandbox from those who reserve.
+// Score waits for the questions before it, so that only one of them at a time takes a sandbox from reserves.
 func (s dryScorer) Score(ctx context.Context, w *strategy.Window, scores []float64) error {
 	s.scorers.asking.Lock()
 	defer s.scorers.asking.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
-// scorers say who scores for a block, by what is in use of the plugins and open, and keep the books of what was scored.
+// scorers choose the version that scores for a block, by the use of the plugins and the open versions, and keep the books of the scores.
 type scorers struct {
 	*environment
 	known *registry
@@ -74,7 +74,7 @@ func (x *scorers) Check(ctx context.Context, b *strategy.Scored) (*strategy.Unav
 		return p.resting(b, u, x.now), nil
 	}
 	if record, _ := p.state(); keyOf(&record.Active) == key { // the catalogue opens it
-		if now := p.now.Load(); now != nil && b.Version == "" && b.Config == nil { // what was active before still scores (Reload)
+		if now := p.now.Load(); now != nil && b.Version == "" && b.Config == nil { // the former active version still scores (Reload)
 			return p.resting(b, now.scorer.active.use, x.now), nil
 		}
 		return resting(b, starting), nil
@@ -104,7 +104,7 @@ func (x *scorers) thatTake(p *plugin, b *strategy.Scored) []*version {
 	})
 }
 
-// Scorer is who scores for a block now.
+// Scorer returns the scorer of a block now.
 func (x *scorers) Scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 	if b.Expression != nil {
 		return x.formulas.scorer(b)
@@ -121,7 +121,7 @@ func (x *scorers) Scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 	return nil, false
 }
 
-// Dry is what would score for a block now, for a question about a strategy.
+// Dry returns the scorer that a block would have now, for a question about a strategy.
 func (x *scorers) Dry(b *strategy.Scored) (strategy.Scorer, error) {
 	why, err := x.Check(context.Background(), b) // the caller has paid when the strategy of the question was read
 	if err != nil {
@@ -145,7 +145,7 @@ func (x *scorers) Dry(b *strategy.Scored) (strategy.Scorer, error) {
 	return dryScorer{s}, nil
 }
 
-// scorerOf is who scores for a block; why is the reason if it is not used.
+// scorerOf returns the scorer of a block; why is the reason if it is not used.
 func (x *scorers) scorerOf(p *plugin, b *strategy.Scored) (s *scorer, why fallback) {
 	now := p.now.Load()
 	if b.Version == "" && b.Config == nil {

@@ -94,9 +94,9 @@ func (c *Catalogue) Started() api.Check {
 	return check
 }
 
-// Reload takes over what another node of the cluster has changed in the store: plugins and versions that came or went, and what is in use
-// of them. Start opens what is new in use. Until then the version that was active goes on scoring, so that a change is as smooth on this
-// node as on the one that made it.
+// Reload takes over the changes that another node of the cluster has made in the store: plugins and versions that came or went, and those
+// that are in use. Start opens the new ones in use. Until then the version that was active goes on scoring, so that a change is as smooth
+// on this node as on the one that made it.
 func (c *Catalogue) Reload() error {
 	c.known.changes.Lock()
 	defer c.known.changes.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// costly is a world whose clock is a millisecond later at each look, so that what guests do takes time: a start of the module slow some hundred
+// costly is a world whose clock is a millisecond later at each look, so that guests take time: a start of the module slow some hundred
 // milliseconds, a batch a few.
 func costly(t *testing.T) *world {
 	return open(t, func(o *plugins.Options) {
@@ -32,7 +32,7 @@ func costly(t *testing.T) *world {
 
 func slow() []byte { return wasmtest.SlowStart(2_000_000) }
 
-// The start of a sandbox counts as a batch does: a plugin that makes one for each batch is throttled for what its starts take.
+// The start of a sandbox counts as a batch does: a plugin that starts one for each batch is throttled for the time of its starts.
 func TestStartsAreMetered(t *testing.T) {
 	t.Parallel()
 	w := costly(t)
@@ -78,7 +78,7 @@ func TestNewConfigurationsAreMetered(t *testing.T) {
 	score(t, w.scorer(&strategy.Scored{Plugin: "conf"}), window(1, []int64{1}, []int64{1}))
 }
 
-// reads is a store that remembers of which modules the bytes were asked for, in order.
+// reads is a store that remembers which modules were read, in order.
 type reads struct {
 	*store.Catalogue
 	mu   sync.Mutex

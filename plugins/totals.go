@@ -111,7 +111,7 @@ func kinds() []host.Kind {
 	return []host.Kind{host.Fuel, host.Deadline, host.Depth, host.Trap, host.Status, host.Exit, host.Unwritten, host.Init, host.Stopped}
 }
 
-// copies of what is under the lock.
+// maps returns copies of the maps under the lock.
 func (t *totals) maps() (faults map[string]uint64, counters map[string]float64, last string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

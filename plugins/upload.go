@@ -81,9 +81,9 @@ func (x *Versions) packed(u *Upload) ([]byte, error) {
 	return module, nil
 }
 
-// check puts a module through everything and keeps what passes. Of what does not, the compiled code goes at once: it is many times as large
-// as the module, and who sends bad modules for ever would fill the disk. Code that was there before belongs to a
-// version that is the same but for its manifest.
+// check puts a module through all checks and keeps one that passes. The compiled code of one that fails goes at once: it is many times as
+// large as the module, and a client that sends bad modules for ever would fill the disk. Code that was there before belongs to a version
+// that is the same but for its manifest.
 func (x *Versions) check(ctx context.Context, store Store, module []byte, sum queue.SHA256, u *Upload) (*version, error) {
 	report, m, columns, config, err := validate(module, u.Config, &x.limits)
 	if err != nil {
@@ -216,7 +216,7 @@ func refusal(rule, detail string) *queue.Error {
 		Problems: []queue.Problem{{Pointer: "/module", Detail: rule + ": " + detail}}}
 }
 
-// compileError tells what a module did from what the machine did.
+// compileError distinguishes faults of the module from faults of the machine.
 func compileError(err error) error {
 	switch {
 	case errors.Is(err, compile.ErrInvalid):

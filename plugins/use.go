@@ -36,7 +36,7 @@ type use struct {
 	needless func() bool // see host.Options
 }
 
-// is says whether it is what an operator chose.
+// is says whether an operator chose this use.
 func (u *use) is(chosen *queue.PluginUse) bool {
 	return u.key.sum == chosen.SHA256 && u.key.config == string(chosen.Config)
 }

@@ -19,7 +19,7 @@ import (
 type version struct {
 	queue.PluginVersion
 	manifest *manifest.Manifest
-	route    *columns // what it reads, in the engine's words
+	route    *columns // the columns that it reads, in the engine's words
 	report   api.PluginReport
 	state    atomic.Pointer[state]
 }
@@ -69,7 +69,7 @@ func clip(text string) string {
 	return text
 }
 
-// messageOf is what an error says to people.
+// messageOf is the text of an error for people.
 func messageOf(err error) string {
 	var known *queue.Error
 	if !errors.As(err, &known) {

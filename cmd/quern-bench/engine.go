@@ -277,7 +277,7 @@ func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Durati
 // largeFigures: 10^9 chunks in 10^5 submissions.
 func largeFigures(ctx context.Context, r *run) error {
 	r.progress("10^9 chunks in 10^5 submissions")
-	debug.FreeOSMemory() // a collection of the earlier beds' memory would delay the load
+	debug.FreeOSMemory() // so that the garbage of the earlier beds delays nothing
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	b, err := r.open(ctx, "large")

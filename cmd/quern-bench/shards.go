@@ -165,7 +165,7 @@ const consumer = "bench"
 type reserveCase struct {
 	name, strategy string
 	empty          bool // nothing is to be found
-	lone           bool // each chunk is given back before the next reserve: only one is available
+	lone           bool // each chunk is given back before the next is reserved: only one can be had
 }
 
 // timing is how often a case is measured.

@@ -108,7 +108,7 @@ const (
 	refused              // it was refused: one, which says so
 )
 
-// operators make changes, and know which they sent and which were acknowledged.
+// operators make changes, and know which ones they sent and which were acknowledged.
 type operators struct {
 	t       *testing.T
 	program string

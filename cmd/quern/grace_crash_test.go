@@ -70,7 +70,7 @@ func (r *relay) pass(conn net.Conn) {
 	_, _ = io.Copy(conn, server)
 }
 
-// truth is the chunks that each worker really has, as only the workers know it.
+// truth records which chunks each worker really has, as only the workers know it.
 type truth struct {
 	t       *testing.T
 	still   sync.RWMutex // held for writing while no handler may begin or end

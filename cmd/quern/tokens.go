@@ -130,8 +130,7 @@ func tokenRotateCommand(a *app) *cobra.Command {
 	return c
 }
 
-// tokenID is the id of a token that is named by its id or by its text, because of a token that leaked one has the text. The secret is not
-// sent.
+// tokenID is the id of a token that is named by its id or by its text: of a leaked token only the text is at hand. The secret is not sent.
 func tokenID(arg string) string {
 	if proof, ok := access.ProofOf(strings.TrimSpace(arg)); ok {
 		return string(proof.ID)

@@ -161,7 +161,7 @@ func watchQueue(ctx context.Context, a *app, every time.Duration) error {
 	}
 }
 
-// look is the numbers of a queue at a time.
+// look has the numbers of a queue at a time.
 type look struct {
 	*api.Stats
 	at time.Time

@@ -170,7 +170,7 @@ func serve(t *testing.T, quern string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-// start starts a process that runs until it is told to end, at the latest by the end of the test.
+// start starts a process that runs until the test ends it, at the latest at the end of the test.
 func start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	process := exec.Command(args[0], args[1:]...)
@@ -193,7 +193,7 @@ func launch(t *testing.T, process *exec.Cmd) {
 	})
 }
 
-// tail keeps what a process said, for the report of a failure.
+// tail keeps the output of a process, for the report of a failure.
 type tail struct {
 	mu sync.Mutex
 	b  bytes.Buffer

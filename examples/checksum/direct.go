@@ -31,8 +31,8 @@ func direct(ctx context.Context, paths []string) (map[string]string, error) {
 	return lines, nil
 }
 
-// sumOf is the sum in what sha256sum printed for one file. A line for a path with a backslash or a line end begins with
-// a backslash.
+// sumOf is the sum in the output of sha256sum for one file. A line for a path with a backslash or a line end begins
+// with a backslash.
 func sumOf(output []byte) string {
 	sum, _, _ := bytes.Cut(bytes.TrimPrefix(output, []byte(`\`)), []byte(" "))
 	return string(sum)

@@ -89,7 +89,7 @@ func insert(ctx context.Context, c *client.Client, queueName string, g group) (s
 	return s.ID, nil
 }
 
-// check waits for the end of a submission, compares its outputs with what sha256sum prints directly, and returns how
+// check waits for the end of a submission, compares its outputs with the direct output of sha256sum, and returns how
 // many differ. A missing output differs.
 func check(ctx context.Context, c *client.Client, id string, g group, report io.Writer) (int, error) {
 	s, err := c.Wait(ctx, id)

@@ -56,9 +56,9 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// BenchmarkCompare is what a candidate costs at a window of 256, 8 columns, one of the context, and fuel, in each language and in
-// native Go, turn by turn in short blocks, of which the fastest counts: on a machine that others use as well, that is the nearest to what the
-// work takes. The ratios to native are the figures to compare.
+// BenchmarkCompare measures the cost of a candidate at a window of 256, 8 columns, one of the context, and fuel, in each language and in
+// native Go. They take turns in short blocks, of which the fastest counts: on a machine that others use as well, the fastest is the nearest
+// to the cost of the work. The ratios to native are the figures to compare.
 func BenchmarkCompare(b *testing.B) {
 	const rows, block = 256, 32
 	start := time.Now()

@@ -126,7 +126,7 @@ func load(t testing.TB, module []byte, config string, clock func() time.Duration
 // still is a clock that does not move: no test here depends on how fast the machine is.
 func still() time.Duration { return 0 }
 
-// words are what the string columns of random batches hold.
+// words are the values of string columns in random batches.
 var words = []string{"acme", "globex", "initech", "llama", "mistral", "zone-a", "zone-b", ""}
 
 // table reads a batch by names, as the reference functions do.
@@ -203,7 +203,7 @@ func (b table) text(name string, row int) (string, bool) {
 	return b.Dictionary[id-1], true
 }
 
-// agree scores random batches of several sizes and compares every score with what the reference says about its row.
+// agree scores random batches of several sizes and compares every score with the reference's for its row.
 func agree(t *testing.T, p loaded, reference func(b table, row int) float64) {
 	t.Helper()
 	for seed := range uint64(40) {

@@ -30,8 +30,8 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// serve starts the real server on a free port and returns its address. It is told to end, and must end well, when the
-// test is over.
+// serve starts the real server on a free port and returns its address. The server gets the signal to end, and must
+// end well, when the test is over.
 func serve(t *testing.T) string {
 	t.Helper()
 	quern := filepath.Join(t.TempDir(), "quern")

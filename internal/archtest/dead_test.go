@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// usedBy are declarations that no code but tests names, with who does use them.
+// usedBy are declarations that no code but tests names, each with its real user.
 var usedBy = map[string]string{
 	"engine/queue.NotEmpty":          "the zero value: an answer that has something",
 	"engine/queue.OutcomeInvalid":    "the zero value: no item may be left without an outcome",

@@ -215,7 +215,7 @@ var mayImport = map[string][]string{
 	"examples/plugins/deadline-first": {"sdk/plugin"},
 }
 
-// testMayImport is what the tests of a package may import beyond mayImport.
+// testMayImport has the packages that the tests of a package may import beyond mayImport.
 var testMayImport = map[string][]string{
 	"engine/shard/deletions":   {"engine/shard/shell/shelltest", "sdk/client/clienttest"},
 	"engine/shard/retention":   {"engine/shard/deadletters", "engine/shard/submissions"},

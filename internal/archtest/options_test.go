@@ -68,7 +68,7 @@ func checkOptions(s source, table string) (found int, missing []string) {
 	return found, missing
 }
 
-// textOf is what a string literal says, or several that are added up; "" of anything else.
+// textOf is the text of a string literal, or of several that are added up; "" of anything else.
 func textOf(expr ast.Expr) string {
 	switch x := expr.(type) {
 	case *ast.BasicLit:

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// stumbles are words that a native reader stumbles over, each with what is usually meant. They do not stand in names, comments, documents,
-// help or messages. The list finds words, not bad sentences: those take a reader. docs/STYLE.md has examples.
+// stumbles are words that a native reader stumbles over, each with the plain words for it. They do not stand in names, comments,
+// documents, help or messages. The list finds words, not bad sentences: those take a reader. docs/STYLE.md has examples.
 var stumbles = map[string]string{
 	"whoever": "the caller, the client", "whosoever": "the caller, the client", "whomever": "the caller, the client",
 	"nobody": "no client, no one", "somebody": "a client, someone", "anybody": "a client, anyone",
@@ -68,7 +68,7 @@ func plainText(name string) bool {
 	return slices.ContainsFunc(textEndings, func(ending string) bool { return strings.HasSuffix(name, ending) })
 }
 
-// folder is what counts are kept by: the first two elements of the path of a file's directory.
+// folder is the key of counts: the first two elements of the path of a file's directory.
 func folder(name string) string {
 	parts := strings.Split(path.Dir(name), "/")
 	return strings.Join(parts[:min(2, len(parts))], "/")

@@ -142,7 +142,7 @@ func starting(node ast.Node) string {
 	return ""
 }
 
-// checkPure finds what the race detector could see the work of. Tests may make a fixture once for all, with sync.OnceValue.
+// checkPure finds code that could give the race detector something to see. Tests may make a fixture once for all, with sync.OnceValue.
 func checkPure(s source) (findings []string) {
 	add := func(node ast.Node, what string) { findings = append(findings, s.at(node)+" "+what) }
 	for _, spec := range s.file.Imports {

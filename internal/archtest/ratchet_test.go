@@ -10,8 +10,8 @@ import (
 // A type stays small enough to be understood whole, an interface to be implemented by a stranger.
 const maxMethods, maxFields, maxInterfaceMethods = 60, 30, 10
 
-// tooLarge are the types that were over the limits when these were set, by package and name, each with what it would be split by. A number
-// here only goes down.
+// tooLarge are the types that were over the limits when these were set, by package and name, each with its sizes. A number here only goes
+// down.
 var tooLarge = map[string]sizes{
 	"engine/shard/machine.Record": {methods: 16, fields: 36},
 	// Answers are flat on purpose: these are the documented shapes.

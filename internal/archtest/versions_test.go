@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// versionAt says where a file of the repository has the version of what it describes. The first group is the version.
+// versionAt says where a file of the repository has the version of its subject. The first group is the version.
 type versionAt struct {
 	files   string // a pattern of paths
 	version *regexp.Regexp
 }
 
-// versionsAt are all such places. Someone who raises the version changes them all.
+// versionsAt are all such places. A change of the version changes them all.
 var versionsAt = []versionAt{
 	{"CHANGELOG.md", regexp.MustCompile(`(?m)^## (\d\S*)`)},
 	{"README.md", regexp.MustCompile(`\*\*Status:\*\* version (\d[^ ,]*)`)},

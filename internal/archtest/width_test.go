@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A line is read without scrolling, two files beside each other: at most maxColumns, of which a tab takes tabColumns. In the
-// folders that are read most, at most mostReadColumns.
+// A line fits on the screen, with two files beside each other: it has at most maxColumns, where a tab counts as tabColumns.
+// In the folders that are read most, it has at most mostReadColumns.
 const maxColumns, mostReadColumns, tabColumns = 140, 120, 4
 
 var mostRead = []string{"engine/backlog/", "engine/journal/", "engine/shard/", "engine/store/", "web/"}

@@ -1,7 +1,7 @@
-// Command guarantees says what stands behind the promises: `make guarantees` runs every test that docs/GUARANTEES.md and SECURITY.md name,
-// and writes into them, between two marks, where each is and what it counted. A test tells what it counted in a line of its log that
-// begins with "counted: "; of others the cases are counted. It takes as long as the tests take. With -missing only those that have
-// no row yet are run; the rows of the others stay.
+// Command guarantees shows the tests behind the promises: `make guarantees` runs every test that docs/GUARANTEES.md and SECURITY.md name,
+// and writes into them, between two marks, where each is and what it counted. A test writes its count in a line of its log that begins
+// with "counted: "; for the others the cases are counted. It takes as long as the tests take. With -missing only those that have no row
+// yet are run; the rows of the others stay.
 //
 //quern:tests processes
 package main
@@ -87,7 +87,7 @@ func write(root string, documents []string, missing bool) error {
 	return nil
 }
 
-// rows has what the tests of a table counted, by folder and name.
+// rows has the counts of the tests of a table, by folder and name.
 func rows(text string) map[string]string {
 	counted := map[string]string{}
 	for _, found := range row.FindAllStringSubmatch(text, -1) {
@@ -181,7 +181,7 @@ func tail(out []byte) []byte {
 // event is a line of `go test -json`.
 type event struct{ Action, Test, Output string }
 
-// counted is what the output of a run tells of a test that passed.
+// counted is the count of a test that passed, from the output of a run.
 func counted(out []byte, test string) (string, error) {
 	var counts []string
 	cases, passed := 0, false

@@ -32,7 +32,7 @@ func TestEveryPromiseNamesATest(t *testing.T) {
 			continue
 		}
 		is := func(begins string) bool { return strings.HasPrefix(part, begins) }
-		if part == "" || is("| ") || slices.ContainsFunc(explained, is) { // what a table says, the text before it does
+		if part == "" || is("| ") || slices.ContainsFunc(explained, is) { // the text before a table says the same
 			continue
 		}
 		if promises++; !named.MatchString(part) {
@@ -44,7 +44,7 @@ func TestEveryPromiseNamesATest(t *testing.T) {
 	}
 }
 
-// Each document has the table that would be made of it, but for what the tests counted when it was made; and each of them passed then.
+// Each document has the table that would be made of it, but for the counts, which are from an earlier run; and each test passed then.
 func TestTablesAreOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	where, err := folders("../..")

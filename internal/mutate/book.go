@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// finding is what a mutant came to.
+// finding is the outcome of a mutant.
 type finding struct {
 	Verdict verdict `json:"verdict"`
 	By      string  `json:"by,omitempty"` // the test that failed, as PACKAGE:REGEXP; it is tried first the next time

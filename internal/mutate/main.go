@@ -101,7 +101,7 @@ func runAll(only, path string, again, short bool, most int) error {
 	return sum.report()
 }
 
-// tally is what mutants came to.
+// tally counts the outcomes of mutants.
 type tally struct {
 	counts map[verdict]int
 	bad    []string // those that need a test, or mending

@@ -17,7 +17,7 @@ type mutant struct {
 	equivalent string // why no test can tell it from the code; "": one should
 }
 
-// verdict is what a mutant came to.
+// verdict is the kind of a mutant's outcome.
 type verdict string
 
 const (

@@ -187,7 +187,7 @@ func (b *build) test(of round, limit time.Duration, number int) (v verdict, by s
 	return survived, "", nil
 }
 
-// output reads what tests print, and stops them when one has failed.
+// output reads the output of tests, and stops them when one has failed.
 type output struct {
 	rest   []byte // the line that has not ended yet
 	failed string // the first test that did, or, with late, that was running

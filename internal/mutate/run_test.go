@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Mutants of a small package come to what they should, by the test that says so, in the round that it is in, built together or alone.
+// Mutants of a small package have the right outcomes, by the right test, in the right round, built together or alone.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/plugins/score"
 )
 
-// The formula of the benchmark reads eight columns, compares a string and divides, and is what a person would write.
+// The formula of the benchmark reads eight columns, compares a string and divides, as a person would write it.
 const benchFormula = `if(meta.model == "llama", 50, 0) + priority*10 - attempts*5 + min(age_s/60, 30) - inflight("company")*2 + meta("urgency", 0) + available/total`
 
 type candidate struct {
@@ -35,8 +35,8 @@ func native(rows []candidate, warm uint32, scores []float64) {
 	}
 }
 
-// BenchmarkScore is what a candidate costs at a window of 256, with fuel, from the columns as the shard hands them over to the
-// scores: the compiled formula beside the same function natively in the same run. Reported per candidate.
+// BenchmarkScore measures the cost of a candidate at a window of 256, with fuel, from the columns as the shard hands them over
+// to the scores: the compiled formula beside the same function natively in the same run. Reported per candidate.
 func BenchmarkScore(b *testing.B) {
 	const rows = 256
 	start := time.Now()

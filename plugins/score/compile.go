@@ -167,7 +167,7 @@ func (g *generator) assemble(functions []function, data code) []byte {
 	return m
 }
 
-// memorySize starts with what the strings take, and bounds the memory to what the largest batch needs.
+// memorySize starts with the room for the strings, and bounds the memory to the need of the largest batch.
 func (g *generator) memorySize() (limits code) {
 	layout, err := abi.NewLayout(g.columns, abi.MaxCapacity)
 	if err != nil {

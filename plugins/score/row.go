@@ -98,7 +98,7 @@ func (g *generator) local(typ byte) uint32 {
 	return uint32(len(g.locals))
 }
 
-// address sets a local to what the header says is this many bytes behind its beginning.
+// address sets a local to the address that the header gives, as a distance from its beginning, at this offset.
 func (g *generator) address(c *code, offset, local uint32) {
 	c.with(opLocalGet, localBatch)
 	c.with(opLocalGet, localBatch)
@@ -277,7 +277,8 @@ func (g *generator) truth(c *code, t *strategy.Term) {
 	}
 }
 
-// same compares two values: their strings by their ids, of which 0 is none, and their numbers where both have one.
+// same compares two values: their strings by their ids, where the id 0 means none, and their numbers where both
+// have one.
 func (g *generator) same(c *code, a, b *strategy.Term) {
 	g.word(c, a)
 	g.word(c, b)

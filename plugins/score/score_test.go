@@ -239,7 +239,7 @@ func TestRandomFormulas(t *testing.T) {
 	}
 }
 
-// FuzzFormula holds what the two above hold, of whatever parses.
+// FuzzFormula makes the checks of the two tests above, for every text that parses.
 func FuzzFormula(f *testing.F) {
 	for n := range 20 {
 		f.Add(drawn{rand.New(rand.NewPCG(3, uint64(n)))}.number(3), uint64(n))
@@ -271,7 +271,7 @@ func TestLargest(t *testing.T) {
 	compare(t, open(t, e, abi.MaxCapacity, still), e, window(rand.New(rand.NewPCG(1, 1)), e, abi.MaxCapacity))
 }
 
-// A module whose strings find no room with the host does not start: a string without an id would be equal to what is absent.
+// A module whose strings find no room with the host does not start: a string without an id would be equal to an absent one.
 func TestStringsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	module, columns := score.Compile(expression(t, `if(meta.mode == "preview", 1, 0)`))

@@ -8,7 +8,7 @@ import (
 // Version is the number of this ABI, as the manifest's "abi" says it.
 const Version = 1
 
-// The names of what a module exports and imports, and of its custom section.
+// The names of a module's exports and imports, and of its custom section.
 const (
 	HostModule       = "quern_v1"
 	ExportMemory     = "memory"
@@ -69,7 +69,7 @@ const NotWritten uint64 = 0x7ff8_0000_314e_5251
 // IsNotWritten says whether a score is still what the host put there.
 func IsNotWritten(score float64) bool { return math.Float64bits(score) == NotWritten }
 
-// Type is what the values of a column are.
+// Type is the type of a column's values.
 type Type uint16
 
 // The types. A Str column holds ids of strings as u32.

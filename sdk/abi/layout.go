@@ -55,7 +55,7 @@ func (c Column) Rows(n uint32) uint32 {
 	return n
 }
 
-// Header is what changes in the header from batch to batch.
+// Header has the fields of the header that change from batch to batch.
 type Header struct {
 	Rows  uint32
 	Now   int64  // the batch's frozen clock, milliseconds since 1970

@@ -20,8 +20,8 @@ import (
 	"github.com/quern-queue/quern/web"
 )
 
-// address returns the address of a real server on empty data, and the function that ends it and deletes the data. It is
-// what the examples call; a program has the address of its server instead.
+// address returns the address of a real server on empty data, and the function that ends it and deletes the data. The
+// examples call it; a program has the address of its server instead.
 func address() (url string, stop func()) {
 	dir, err := os.MkdirTemp("", "quern-client-*")
 	if err != nil {

@@ -33,7 +33,7 @@ func newNode(t *testing.T, answer http.HandlerFunc) *node {
 }
 
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what is cut off is short
+	body, _ := io.ReadAll(r.Body) // a body that is cut off is short
 	n.mu.Lock()
 	n.calls = append(n.calls, fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, body))
 	answer := n.answer

@@ -96,7 +96,7 @@ func (w *worker) stayAttached(ctx context.Context) {
 	}
 }
 
-// heard takes what the stream said.
+// heard takes an event of the stream.
 func (w *worker) heard(e attachEvent) {
 	if e.Name == api.EventHello || w.attached.unknown.Load() {
 		w.attached.awaited = false
@@ -142,15 +142,15 @@ func (w *worker) extendAll() {
 	}
 }
 
-// extendSince extends all when the server said hello since a call began: the server that answered the call may have forgotten by now what
-// the call brought and what it extended.
+// extendSince extends all when the server said hello since a call began: the server that answered the call may have forgotten by now the
+// chunks that the call brought and those that it extended.
 func (w *worker) extendSince(hellos int) {
 	if w.attached.hellos > hellos {
 		w.extendAll()
 	}
 }
 
-// revoke ends the handlers of what was taken from us.
+// revoke ends the handlers of the chunks that the server took back.
 func (w *worker) revoke(list []api.Revoked) {
 	results := make(map[string]api.Result, len(list))
 	for _, r := range list {
@@ -174,7 +174,7 @@ func (w *worker) revoke(list []api.Revoked) {
 	w.lose(taken)
 }
 
-// takenAs is what became of a reservation that was taken for a reason.
+// takenAs is the result of a reservation that was taken for a reason.
 func takenAs(reason string) api.Result {
 	if reason == api.RevokedEnded {
 		return api.Result{Status: api.StatusGone, Code: reason,

@@ -48,7 +48,7 @@ func TestRevokedBeforeItArrives(t *testing.T) {
 				}
 			}
 			close(w.ready)
-			w.handle() // what is lost goes by the handler
+			w.handle() // a lost chunk passes the handler by
 			w.draining = true
 			w.start()
 			if w.attached.early != nil {

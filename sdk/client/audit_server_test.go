@@ -95,7 +95,7 @@ func TestFollowAuditThroughRestart(t *testing.T) {
 		act()
 	}
 	read()
-	act() // what comes again comes before this
+	act() // entries that come again come before this one
 	read()
 	if err := end(); err != nil {
 		t.Error(err)

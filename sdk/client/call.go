@@ -27,7 +27,7 @@ func fetch[T any](ctx context.Context, c *Client, what string, q *request) (*T, 
 	return answer, nil
 }
 
-// get reads what is at a path.
+// get reads the answer at a path.
 func get[T any](ctx context.Context, c *Client, what, path string) (*T, error) {
 	return fetch[T](ctx, c, what, &request{method: http.MethodGet, path: path, safe: true})
 }
@@ -52,7 +52,7 @@ func pages[T any](ctx context.Context, c *Client, what, path string, query url.V
 	return pagesOf(ctx, c, what, path, query, func(page *api.Page[T]) ([]T, string) { return page.Items, page.Next })
 }
 
-// pagesOf goes through a list whose pages say more than their items. open takes what is in one.
+// pagesOf goes through a list whose pages say more than their items. open takes the items and the next cursor out of a page.
 func pagesOf[T, P any](ctx context.Context, c *Client, what, path string, query url.Values,
 	open func(*P) (items []T, next string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

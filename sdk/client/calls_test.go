@@ -129,7 +129,7 @@ func TestInsertStream(t *testing.T) {
 	}
 }
 
-// A refusal in the middle of the chunks ends an insert as JSON lines and is what the caller gets.
+// A refusal in the middle of the chunks ends an insert as JSON lines, and the caller gets it.
 func TestInsertStreamRefused(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 0, func(w http.ResponseWriter, r *http.Request) bool {

@@ -132,7 +132,7 @@ func appendHeader(h []byte, name, value string) []byte {
 	return append(h, '\r', '\n')
 }
 
-// head is what an answer's head says.
+// head is the head of an answer.
 type head struct {
 	length     int64 // -1: not said
 	chunked    bool
@@ -291,7 +291,7 @@ func (c *conn) readBody(h *head, r *reply) error {
 	return nil
 }
 
-// readBytes appends n bytes to dst. It grows dst by what has come, not by what was announced.
+// readBytes appends n bytes to dst. It grows dst by the bytes that have come, not by the announced length.
 func (c *conn) readBytes(dst []byte, n int64) ([]byte, error) {
 	const most = 4 << 20
 	if int64(len(dst))+n > maxAnswer {

@@ -90,16 +90,16 @@ func readEvents(body io.Reader, alive func(), fn func(event) error) error {
 // followPatience is how long a stream that is followed may be silent. It sends something every 15 seconds.
 const followPatience = time.Minute
 
-// place is how far a stream that is followed has come, and what its events tell.
+// place is how far a followed stream has come, and how its events are read.
 type place[T any] interface {
 	// at is the id to go on after; begun says that the server has sent one.
 	at() (id string, begun bool)
-	// take says what an event tells, and whether that is for the caller.
+	// take returns the item of an event, and says whether it is for the caller.
 	take(got event) (item T, fresh bool, err error)
 }
 
-// follow goes through what a stream tells until ctx ends. When the stream is cut, or the server restarts, it tries until it can go on
-// where it was. It ends after the first error, which is one that trying again does not fix.
+// follow goes through the items of a stream until ctx ends. When the stream is cut, or the server restarts, it tries until it can go
+// on where it was. It ends after the first error, which is one that trying again does not fix.
 func follow[T any](ctx context.Context, c *Client, what, path string, p place[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		patience := followPatience

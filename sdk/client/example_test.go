@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// A producer inserts work, a consumer does it, and the producer reads what came out.
+// A producer inserts work, a consumer does it, and the producer reads the results.
 func Example() {
 	url, stop := address()
 	defer stop()

@@ -32,9 +32,9 @@ type held struct {
 	snooze  time.Duration // of one that goes back: how long it waits
 	reason  string
 	back    bool   // to be given back
-	err     error  // what failed
+	err     error  // the handler's error
 	stack   []byte // of a panic
-	refused bool   // what the handler returned was refused, and the failure says so
+	refused bool   // the server refused the handler's result, and the failure says so
 
 	age       int // quarters of the timeout since it was reserved or extended
 	extending bool
@@ -208,7 +208,7 @@ type call struct {
 	began    time.Time
 }
 
-// startCall takes what is to be reported, as much as fits into one call, and starts it.
+// startCall takes the results, extensions and releases that fit into one call, and starts it.
 func (w *worker) startCall() {
 	n := &call{hellos: w.attached.hellos, began: time.Now()}
 	cost, inserts := 0, 0
@@ -237,7 +237,7 @@ func (w *worker) startCall() {
 	w.outcomes = w.outcomes[len(n.outcomes):]
 	if len(n.outcomes)+len(n.extends)+len(n.releases) == 0 {
 		w.asked = 0
-		return // only extensions of what has ended since
+		return // only extensions of chunks that have ended since
 	}
 	n.fill(w)
 	w.calling = 1

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// Every hello, the first one too, has all that is held extended: also what is being extended when it comes, and what an answer brings that
-// was asked for before it. The server that answered may have been another one, which is gone.
+// Every hello, the first one too, has all held chunks extended. This includes chunks that are being extended when it comes, and chunks
+// that come with the answer to an earlier call. The server that answered may have been another one, which is gone.
 func TestHelloExtendsAll(t *testing.T) {
 	t.Parallel()
 	ok := func(n int) (list []wire.Result) {
@@ -25,7 +25,7 @@ func TestHelloExtendsAll(t *testing.T) {
 			Reservations: []wire.Reservation{{Token: []byte(token)}}}}})
 	}
 	hello := func() { w.heard(attachEvent{ConsumerEvent: ConsumerEvent{Name: api.EventHello}}) }
-	// sent takes what is to be extended, as a call does that began after so many hellos.
+	// sent takes the chunks to extend, as a call does that began after so many hellos.
 	sent := func(want int) *call {
 		n := &call{hellos: w.attached.hellos, extends: w.extends}
 		if len(n.extends) != want {

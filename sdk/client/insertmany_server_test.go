@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// Many submissions are inserted by one call, each with what it brings, and the results come in their order.
+// One call inserts many submissions, each with its own fields, and the results come in their order.
 func TestInsertManyOnServer(t *testing.T) {
 	t.Parallel()
 	c, ctx := connect(t, serve(t)), t.Context()

@@ -36,7 +36,7 @@ func insertOf[Args any](t *testing.T, c *client.Client, kind string, args ...Arg
 	return s.ID
 }
 
-// happened is what happened, from many goroutines.
+// happened is a list of events from many goroutines.
 type happened struct {
 	mu   sync.Mutex
 	list []string
@@ -62,7 +62,7 @@ func workKinds(t *testing.T, c *client.Client, o client.WorkOptions, k *client.K
 	go func() {
 		err := k.Work(ctx, c, o)
 		if ctx.Err() == nil {
-			panic(fmt.Sprintf("the worker ended by itself: %v", err)) // what the test waits for would not come
+			panic(fmt.Sprintf("the worker ended by itself: %v", err)) // the test would wait for ever
 		}
 		done <- err
 	}()
@@ -287,7 +287,7 @@ func TestHooksAreBounded(t *testing.T) {
 	stop := workKinds(t, c, client.WorkOptions{Concurrency: 1, Prefetch: -1}, k)
 	wait(t, c, insertOf(t, c, "a", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
 	stop()
-	if most.Load() > 2 { // those of a call, which also reserved, and those of what it reserved
+	if most.Load() > 2 { // the hooks of a call's results, and those of the chunks that the same call reserved
 		t.Errorf("%d hooks ran at once, want at most 2", most.Load())
 	}
 }

@@ -76,7 +76,7 @@ func (n *notices) due(kind string, now time.Time) (missed int, due bool) {
 	return missed, true
 }
 
-// kindOf says which errors are alike, and what they are about.
+// kindOf gives errors that are alike the same kind, with a sentence about them.
 func kindOf(err error) (kind, sentence string) {
 	var (
 		handler  *HandlerError

@@ -45,7 +45,7 @@ func TestNoticesOncePerMinute(t *testing.T) {
 	}
 }
 
-// Without an OnError a handler that always fails is logged, once, and what it says cannot forge a line.
+// Without an OnError a handler that always fails is logged, once, and its error cannot forge a line.
 func TestWorkLogsByDefault(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 20, nil)
@@ -63,8 +63,8 @@ func TestWorkLogsByDefault(t *testing.T) {
 	}
 }
 
-// A certificate that is not trusted ends the worker with its error, after one try and not in a loop, and is told apart from a server that
-// is away.
+// A certificate that is not trusted ends the worker with its error, after one try and not in a loop. The error differs from that of a
+// server that is away.
 func TestWorkEndsByCertificate(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]*tls.Config{"the server's": nil, "none of ours": {ClientAuth: tls.RequireAnyClientCert}} {
@@ -89,7 +89,7 @@ func TestWorkEndsByCertificate(t *testing.T) {
 	}
 }
 
-// A worker that is told to end before any server has answered says so: it is not as if it had worked.
+// A worker that is to end before any server has answered says so: it is not as if it had worked.
 func TestWorkNeverReachedAServer(t *testing.T) {
 	t.Parallel()
 	c := mustNew(t, "http://127.0.0.1:1", WithRetries(0))

@@ -23,7 +23,7 @@ func (c *Chunk) Progress(part float64, note string) {
 	}
 }
 
-// progress is what one handler said.
+// progress is the progress that one handler reported.
 type progress struct {
 	has    bool
 	part   float64
@@ -31,10 +31,10 @@ type progress struct {
 	listed bool // the worker is to send it
 }
 
-// progresses is what the handlers of a worker say. The fields of the second part belong to the loop.
+// progresses is the progress that a worker's handlers report. The fields of the second part belong to the loop.
 type progresses struct {
 	mu   sync.Mutex
-	said []*held       // whose handlers said something that was not sent, each once
+	said []*held       // chunks whose handlers reported something that was not sent, each once
 	wake chan struct{} // a first one is there
 
 	due  <-chan time.Time // when the next call may be made; nil: nothing is to be sent
@@ -61,14 +61,14 @@ func (p *progresses) say(h *held, part float64, note string) {
 	}
 }
 
-// schedule has what was said sent as soon as a call may be made.
+// schedule has reports sent as soon as a call may be made.
 func (p *progresses) schedule() {
 	if p.due == nil {
 		p.due = time.After(progressEvery - time.Since(p.last))
 	}
 }
 
-// take is whose handlers said something since the last time.
+// take returns the chunks whose handlers reported something since the last time.
 func (p *progresses) take() []*held {
 	p.due, p.last = nil, time.Now()
 	p.mu.Lock()

@@ -93,7 +93,7 @@ func (w *worker) settleNamed(n *call, refused *Error) bool {
 	return true
 }
 
-// refuse makes what is to be reported of a chunk a failure for good, which says why the server did not take the result.
+// refuse turns a chunk's result into a failure for good, which says why the server did not take the result.
 func (w *worker) refuse(h *held, refused *Error, reason string) {
 	if h.failed {
 		reason += "; the handler's error was: " + h.reason
@@ -103,14 +103,14 @@ func (w *worker) refuse(h *held, refused *Error, reason string) {
 	w.reportResult(h, api.Result{Status: api.StatusInvalid, Code: refused.Code, Detail: reason})
 }
 
-// itemProblem is what is wrong with an item of a call.
+// itemProblem is a fault of one item of a call.
 type itemProblem struct{ field, detail string }
 
 func (p itemProblem) result(refused *Error) api.Result {
 	return api.Result{Status: api.StatusInvalid, Code: refused.Code, Detail: "the " + p.field + " " + p.detail}
 }
 
-// pointedAt is what a refusal points at in a call: none when it is about the call as a whole.
+// pointedAt has the items of a call that a refusal points at: none when it is about the call as a whole.
 func (n *call) pointedAt(refused *Error) map[*held]itemProblem {
 	found := map[*held]itemProblem{}
 	for _, problem := range refused.Errors {

@@ -311,10 +311,10 @@ func (c *Client) ReleaseChunk(ctx context.Context, submission string, index uint
 	return fetch[api.HeldReservation](ctx, c, "release chunk", &request{method: http.MethodPost, path: path})
 }
 
-// ahead is how many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under
-// way, and no more, because what it holds no one else can work on, and is what a crash delays. How many that are depends on how quick
-// handlers are and how far away the server is; the worker finds out, as TCP finds its window: it begins with none, doubles the number when
-// handlers ran out of work and had to wait, and lowers it by an eighth when more than half was left.
+// ahead is how many chunks a worker reserves beyond those that its handlers work on: enough that no handler waits while a call is under
+// way, and no more, because no one else can work on these chunks, and a crash delays them. The number depends on how quick handlers are
+// and how far away the server is. The worker finds it as TCP finds its window: it begins with none, doubles the number when handlers ran
+// out of work and had to wait, and lowers it by an eighth when more than half was left.
 type ahead struct {
 	n     int
 	fixed bool // WorkOptions.Prefetch says how many

@@ -91,7 +91,7 @@ func TestDeadLettersOnServer(t *testing.T) {
 	}
 }
 
-// An output that the server refuses fails its chunk for good, with what the server said. The others are done, each in its first try.
+// An output that the server refuses fails its chunk for good, with the server's reason. The others are done, each in its first try.
 func TestOutputIsRefusedByServer(t *testing.T) {
 	t.Parallel()
 	c, ctx := connect(t, serve(t)), t.Context()

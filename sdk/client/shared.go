@@ -34,7 +34,7 @@ const (
 // shared are the inserts that share calls. The zero value is ready to use.
 type shared struct {
 	mu sync.Mutex
-	of map[string][]*sharer // who waits, by queue; a queue is there while a call of it is under way
+	of map[string][]*sharer // waiting inserts, by queue; a queue is there while a call of it is under way
 }
 
 // sharer is one insert that waits for a call.
@@ -43,8 +43,8 @@ type sharer struct {
 	done chan shareOutcome // has room for the outcome, so that one whose caller has left holds up no other
 }
 
-// shareOutcome is what became of an insert that shared a call. Without an error and a submission it was refused, and
-// its caller asks alone.
+// shareOutcome is the outcome of an insert that shared a call. Without an error and a submission the insert was
+// refused, and its caller asks alone.
 type shareOutcome struct {
 	submission []byte // its JSON
 	err        error
@@ -84,7 +84,8 @@ func (s *shared) leaves(queue string, w *sharer) {
 	}
 }
 
-// next is who shares the next call: the first of those that wait. When there is none, no call is under way any more.
+// next returns the inserts that share the next call: the first of those that wait. When there is none, no call is
+// under way any more.
 func (s *shared) next(queue string) []*sharer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ func insertCall(c *Client, queue string, call []*sharer) {
 		err := c.do(context.Background(), c.hot, "insert", q, &r)
 		c.buffers.Put(buffer)
 		tellSharers(call, r.body, err)
-		runtime.Gosched() // those who were told may have their next inserts ready for the next call
+		runtime.Gosched() // those that got their outcome may have their next inserts ready for the next call
 		if handed {
 			return
 		}
@@ -215,7 +216,7 @@ func tellSharers(call []*sharer, body []byte, err error) {
 	}
 }
 
-// shareLine is an insert as a line of a shared call: its body with what is in its headers.
+// shareLine is an insert as a line of a shared call: its body, with the values of its headers.
 func shareLine(ctx context.Context, q *request) ([]byte, error) {
 	if err := q.join(ctx); err != nil {
 		return nil, fmt.Errorf("quern: insert: %w", err)

@@ -129,7 +129,7 @@ const (
 	maxRetryAfter = time.Minute // a server that asks for more gets its answer as an error, or a try after this
 )
 
-// backoff is the pause after the given try: a draw from 0 to base*2^try, on top of what the server asked for.
+// backoff is the pause after the given try: a draw from 0 to base*2^try, on top of the pause that the server asked for.
 func (c *Client) backoff(try int, refused *Error) time.Duration {
 	d := c.random.upTo(min(backoffBase<<min(try, 10), backoffCap))
 	if refused != nil {
@@ -247,7 +247,7 @@ func (r *reply) read(answer *http.Response) error {
 
 var errTooLong = errors.New("the answer is longer than a server's can be")
 
-// appender and decoder are what the types of sdk/wire are for the client.
+// appender and decoder are the methods of sdk/wire's types that the client uses.
 type appender interface{ Append(dst []byte) []byte }
 type decoder interface{ Decode(data []byte) error }
 

@@ -261,7 +261,7 @@ func TestEarlyAnswer(t *testing.T) {
 	big := api.NewSubmission{Chunks: api.Chunks{Inline: []api.Bytes{api.Bytes(strings.Repeat("x", 16<<20))}}}
 	c := f.client(WithRetries(0))
 	if _, err := c.Insert(t.Context(), "default", &big); CodeOf(err) != api.CodeTooLarge {
-		// The system may throw the answer away together with what it could not deliver; then the connection broke.
+		// The system may throw the answer away together with the bytes that it could not deliver; then the connection broke.
 		t.Logf("got %v", err)
 		var refused *Error
 		if err == nil || errors.As(err, &refused) {

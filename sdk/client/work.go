@@ -190,7 +190,7 @@ func (w *worker) hook(h *held) {
 			w.hooks.ended <- err
 		}()
 		failure := h.err
-		if failure == nil { // what the handler returned was refused
+		if failure == nil { // the handler's result was refused
 			failure = errors.New(h.reason)
 		}
 		err = w.hooks.failed(WithTraceContext(w.base, h.chunk.Trace), &h.chunk, failure)

@@ -187,8 +187,8 @@ func TestWorkDrains(t *testing.T) {
 	}
 }
 
-// A reserve that waits when the drain begins is not broken off while handlers still work: the server might just have answered it,
-// and what it brings goes back at once instead of being held without a worker. With nothing else left to do it is.
+// A reserve that waits when the drain begins is not broken off while handlers still work. The server might just have answered it:
+// then its chunks go back at once, instead of being held without a worker. It is broken off when nothing else is left to do.
 func TestPollOutlivesDrain(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 2, nil)
@@ -217,7 +217,7 @@ func TestPollOutlivesDrain(t *testing.T) {
 	}
 }
 
-// After the grace period handlers are told to stop, and their chunks are given back without a failed try.
+// After the grace period handlers get the order to stop, and their chunks are given back without a failed try.
 func TestWorkGrace(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 1, nil)
@@ -256,8 +256,8 @@ func TestWorkExtends(t *testing.T) {
 	}
 }
 
-// A lost reservation ends its handler's context, and what the handler returns is not reported; a result that comes too
-// late is heard of.
+// A lost reservation ends its handler's context, and the handler's result is not reported. OnError gets a result that comes too
+// late.
 func TestWorkLost(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 2, nil)

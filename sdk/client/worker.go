@@ -157,9 +157,9 @@ func (w *worker) result() error {
 	return w.fatal
 }
 
-// drain stops reserving and collects what no handler has begun, to give it back. A poll that is under way goes on until nothing
-// else is left to wait for, and what it brings goes back: if it were broken off now, the server might just have answered, and would
-// hold chunks for us that we do not know of for as long as the last handler takes. At the very end Detach gives such back.
+// drain stops reserving and collects the chunks that no handler has begun, to give them back. A poll that is under way goes on until
+// nothing else is left to wait for, and its chunks go back. If it were broken off now, the server might just have answered, and would
+// hold chunks for us that we do not know of, until the last handler ends. At the very end Detach gives such chunks back.
 func (w *worker) drain() {
 	if w.draining {
 		return
@@ -261,9 +261,9 @@ func (w *worker) extend(h *held) {
 	}
 }
 
-// gather lets handlers run for as long as some of them end at once, so that their results share a call and a commit. Without it calls of
-// one chunk and of all others take turns when handlers are quick. Half of what can be held is enough for a call: while it is under way
-// handlers work on the other half.
+// gather lets handlers run for as long as some of them end at once, so that their results share a call and a commit. Without it, calls of
+// one chunk and calls of all others take turns when handlers are quick. Half of the chunks that can be held are enough for a call: while
+// it is under way handlers work on the other half.
 func (w *worker) gather() {
 	enough := (w.o.Concurrency + w.ahead.n + 1) / 2
 	for before := -1; len(w.held) > 0 && len(w.held) != before && len(w.outcomes) < enough; {
@@ -280,7 +280,7 @@ func (w *worker) gather() {
 	}
 }
 
-// finish takes what a handler returned.
+// finish takes the result of a handler.
 func (w *worker) finish(h *held) {
 	delete(w.held, h)
 	if h.failed && (h.stack != nil || !h.back && !h.lost.Load()) {

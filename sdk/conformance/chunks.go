@@ -37,9 +37,9 @@ type chunk struct {
 	released int     // how often it was given back
 	delays   []int64 // milliseconds that its holders asked it to wait when they gave it back
 	extended int     // how often its holder asked for a new deadline in time
-	progress float64 // what its holder said last of its work
+	progress float64 // the last report of its holder
 	note     string
-	heard    int // how often it said that
+	heard    int // number of such reports
 }
 
 // restartGrace is how long a forgotten chunk is kept for its holder.
@@ -74,7 +74,7 @@ func (s *server) reserve(q *api.ReserveRequest, now time.Time) []api.Reservation
 	return out
 }
 
-// heldNow counts what the client knows that it holds.
+// heldNow counts the chunks that the client knows that it holds.
 func (s *server) heldNow() (n int) {
 	for _, c := range s.chunks {
 		if c.state == held && !c.unheard {
@@ -192,7 +192,7 @@ func (s *server) expire(now time.Time) {
 	}
 }
 
-// forget is what a restart does to reservations.
+// forget makes reservations forgotten, as a restart does.
 func (s *server) forget(now time.Time) {
 	s.epoch++
 	for _, c := range s.chunks {

@@ -81,7 +81,7 @@ func TestNaiveClientFails(t *testing.T) {
 				if sc.Name != name {
 					continue
 				}
-				sc.Options.TimeoutMS = 500 // what it loses comes back soon
+				sc.Options.TimeoutMS = 500 // chunks that it loses come back soon
 				err := play(t.Context(), &sc, Full, time.Minute, []string{"env", "QUERN_NAIVE_CLIENT=1", binary})
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v, want a judgement that has %q", err, want)

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// texts are what producers insert.
+// texts are the contents that producers insert.
 var texts = []string{"one", "two \"\\\u2028\u00e9\U0001F600", "three"}
 
 // produceScenarios are for producers, which insert, wait for the end and read the outputs.
@@ -197,7 +197,7 @@ func (s *stage) checkOutputs() {
 	s.check(slices.Equal(got, want), "it said %q, want %q", got, want)
 }
 
-// produced is what producers did, and how their submission is to end.
+// produced is the record of a producer's calls, and the end of its submission.
 type produced struct {
 	inserts  []insert
 	batches  [][]string // the keys of each insert of many that came through

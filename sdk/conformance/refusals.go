@@ -11,8 +11,8 @@ import (
 // longestPauseMS is the longest pause that a real server gives a chunk.
 const longestPauseMS = 30 * 24 * 3600 * 1000
 
-// limits are what a call may have. Like a real server the played one refuses the whole call for the first item that has more, points
-// at it, and does nothing of the call.
+// limits are the limits of a call. Like a real server the played one refuses the whole call for the first item over them, points at it,
+// and does nothing of the call.
 type limits struct {
 	body      int             // bytes of a call
 	output    int             // bytes of one output

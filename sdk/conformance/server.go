@@ -57,7 +57,7 @@ type server struct {
 	produced
 }
 
-// process is what the server knows of the process of the client.
+// process is the server's knowledge of the client's process.
 type process struct {
 	incarnation string        // as it said
 	helloAfter  time.Duration // how long its next stream waits for the first event
@@ -193,7 +193,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, status, value)
 }
 
-// sortOf is what scenarios call a verb: a client that reports a result by itself is in an exchange of one result.
+// sortOf is the scenarios' name of a verb: a client that reports a result by itself is in an exchange of one result.
 func sortOf(verb string) string {
 	if verb == "complete" || verb == "fail" {
 		return "exchange"

@@ -220,7 +220,7 @@ func (s *stage) passOn(owner string) *passing {
 	return p
 }
 
-// start starts the client and reads what it says.
+// start starts the client and reads its output.
 func (s *stage) start(command []string, o *Options) error {
 	argument, err := json.Marshal(o)
 	if err != nil {

@@ -265,7 +265,8 @@ var workScenarios = []Scenario{
 	},
 }
 
-// repeated makes n chunks of a pattern with a number; where the number is no part of what is done it tells them apart.
+// repeated makes n chunks of a pattern with a number. If the work does not depend on the number, it only tells the
+// chunks apart.
 func repeated(pattern string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -301,7 +302,7 @@ func (s *stage) finish(n int) {
 	s.leave()
 }
 
-// checkLeft looks whether a worker that was told to leave did the first chunk only and has nothing left in its hands.
+// checkLeft checks that a worker with the order to leave did the first chunk only and has nothing left in its hands.
 func (s *stage) checkLeft() {
 	s.check(s.detached, "it left without detaching")
 	s.check(s.chunks[0].state == done, "the chunk of the handler that ran was not completed")

@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/objects/internal/s3test"
 )
 
-// clouds are the addresses of a bucket on a server that speaks S3, of which the AWS SDK knows nothing more than of any other, and of one on
-// a server that speaks as Google Cloud Storage does.
+// clouds are the addresses of two buckets: one on a server that speaks S3, which to the AWS SDK is a server like any other, and one on a
+// server that speaks as Google Cloud Storage does.
 func clouds(t *testing.T) map[string]string {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey)

@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/sdk/objects"
 )
 
-// A producer uploads two texts, a consumer counts their words, and the producer reads what came out.
+// A producer uploads two texts, a consumer counts their words, and the producer reads the results.
 func Example() {
 	address, stop, err := exampleServer()
 	if err != nil {

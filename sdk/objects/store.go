@@ -68,8 +68,8 @@ func (s Store) Submit(ctx context.Context, queue, key string, n *api.NewSubmissi
 	return s.Client.Insert(ctx, queue, &whole, client.WithKey(key))
 }
 
-// contentsOf is the folder of a submission's contents. It goes by the key, because the folder is named in the insert, before there is an id,
-// and so that a second call with the key finds what the first one uploaded.
+// contentsOf is the folder of a submission's contents. It is named by the key, because the insert names the folder before there is an id,
+// and because a second call with the key must find the objects of the first one.
 func contentsOf(queue, key string) string {
 	hash := sha256.Sum256([]byte(queue + "\x00" + key))
 	return contents + hex.EncodeToString(hash[:idBytes]) + "/"
@@ -226,7 +226,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.writer.Write(p)
 }
 
-// publish makes an object of what was written and returns its key; nil: nothing was written.
+// publish makes an object of the written bytes and returns its key. The key is nil if nothing was written.
 func (o *output) publish() ([]byte, error) {
 	if o.writer == nil {
 		return nil, nil
@@ -241,6 +241,6 @@ func (o *output) publish() ([]byte, error) {
 
 func (o *output) close() {
 	if o.writer != nil {
-		_ = o.writer.Close() // its context has ended, which is what it says
+		_ = o.writer.Close() // its error says that its context has ended
 	}
 }

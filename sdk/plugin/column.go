@@ -83,7 +83,7 @@ func (c *ContextI64Value) Of(b *Batch) (int64, bool) {
 // Of gives the string's id, or 0 when the reservation does not carry it.
 func (c *ContextStrValue) Of(b *Batch) uint32 { return b.columns[c.index].u32[0] }
 
-// Batch is what one call of Score gets. It and its slices are valid during the call only.
+// Batch is the batch of one call of Score. It and its slices are valid during the call only.
 type Batch struct {
 	rows    int
 	header  abi.Header

@@ -39,7 +39,7 @@ func (sandbox) text(id uint32, buf []byte) int {
 	return int(hostStr(int32(id), unsafe.Pointer(unsafe.SliceData(buf)), uint32(len(buf))))
 }
 
-// rooms are what the host was given: the collector must see them for as long as the instance lives.
+// rooms keep the memory that the host was given: the collector must see it for as long as the instance lives.
 type rooms struct {
 	kept [][]uint64
 	base unsafe.Pointer // the region whose columns the batch's slices lie over
@@ -126,5 +126,5 @@ func over[T any](base unsafe.Pointer, at, n uint32) []T {
 	return unsafe.Slice((*T)(unsafe.Add(base, at)), n)
 }
 
-// Main is what main of a plugin calls. The host never runs it.
+// A plugin's main calls Main. The host never runs it.
 func Main() {}

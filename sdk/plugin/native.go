@@ -14,7 +14,8 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// Main is what main of a plugin calls: run natively, it prints the manifest, which `quern plugin pack` puts into the module.
+// Main is for the main function of a plugin: run natively, it prints the manifest, which `quern plugin pack` puts into the
+// module.
 func Main() {
 	if registered.scorer == nil {
 		fmt.Fprintln(os.Stderr, "plugin: Register was not called; call it in the initialiser of a package variable")
@@ -129,7 +130,7 @@ func (s *Scorer) Init(config []byte) error {
 // LogTo sends the lines that the plugin logs in native runs to w; without it they are dropped.
 func (s *Scorer) LogTo(w io.Writer) { s.host.(*bench).out = w }
 
-// Count is what the plugin added to a counter in native runs.
+// Count is the sum that the plugin added to a counter in native runs.
 func (s *Scorer) Count(c *Counter) float64 { return s.host.(*bench).counters[c.id] }
 
 // Score scores a batch natively: one score per candidate, NaN for those that are skipped or left unwritten. It fails, as the

@@ -15,8 +15,8 @@ type Plugin struct {
 	Author  string
 	Home    string
 
-	Columns  []Column   // what Score reads of each candidate; undeclared columns cost nothing
-	Context  []Column   // what Score reads of the reservation's context
+	Columns  []Column   // the columns that Score reads of each candidate; undeclared columns cost nothing
+	Context  []Column   // the columns that Score reads of the reservation's context
 	Counters []*Counter // at most 16
 
 	ConfigSchema string // JSON Schema of the configuration (the subset that manifest.Schema of the server lists); "" takes none
@@ -40,7 +40,7 @@ type Needs struct {
 	FuelPerCandidate int // units of fuel
 }
 
-// Setup is what Init may use.
+// Setup is the argument of Init.
 type Setup struct {
 	Config []byte // JSON that satisfies ConfigSchema, in canonical form; "{}" when nothing is configured
 	scorer *Scorer

@@ -110,7 +110,7 @@ func TestScoreAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Batches that the host would never send are told apart from those that it would.
+// Native runs refuse batches that the host would never send.
 func TestNativeScoreRefuses(t *testing.T) {
 	t.Parallel()
 	p := newBoost(t)

@@ -55,7 +55,7 @@ func except(text, kept string) string {
 	})
 }
 
-// escape has what show makes of each character that cannot be seen.
+// escape replaces each character that cannot be seen by its text from show.
 func escape(text string, show func(rune) string) string {
 	hidden := func(r rune) bool { return !unicode.IsGraphic(r) }
 	if strings.IndexFunc(text, hidden) < 0 && utf8.ValidString(text) {

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// text is what the writers take for a JSON string: both halves of the package use them, and a conversion would copy.
+// text is a JSON string for the writers: both halves of the package use them, and a conversion would copy.
 type text interface{ ~string | ~[]byte }
 
 // AppendString appends s as a JSON string, byte for byte what encoding/json writes without HTML escaping: quotes,

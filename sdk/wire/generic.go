@@ -44,7 +44,7 @@ func check(raw []byte, t reflect.Type, pointer string) *Error {
 		return checkStruct(raw, t, pointer)
 	case reflect.Slice:
 		return checkSlice(raw, t, pointer, 0)
-	case reflect.Map: // of texts to what t has
+	case reflect.Map: // texts as keys, and values of t's type
 		return checkMembers(raw, pointer, func(_, at string, value []byte) *Error { return check(value, t.Elem(), at) })
 	case reflect.String:
 		if raw[0] != '"' {

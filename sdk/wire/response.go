@@ -51,7 +51,7 @@ type Result struct {
 	Code     string
 	Detail   string
 	Deadline int64
-	Inserted []uint64 // of a completion: the ids of what it brought
+	Inserted []uint64 // of a completion: the ids of the submissions that it brought
 }
 
 // ResultsResponse is the answer of complete, fail, extend and release.

@@ -239,7 +239,7 @@ func (s *scanner) id() uint64 {
 	return n
 }
 
-// keep reads a string into dst without allocating when it is what dst holds already.
+// keep reads a string into dst. It allocates nothing if dst holds the same string already.
 func (s *scanner) keep(dst *string) {
 	text := s.str()
 	if !s.bad && *dst != string(text) {

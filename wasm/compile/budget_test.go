@@ -27,7 +27,7 @@ func (b *tally) TakeCode(bytes int64) bool {
 
 func (b *tally) GiveCode(bytes int64) { b.used -= bytes }
 
-// measured are modules of which code, module and the engine's records have different shares in memory, and how many are loaded.
+// measured are modules, and how many of each are loaded. Code, module and the engine's records have different shares in their memory.
 var measured = map[string]struct {
 	build  func() []byte
 	copies int
@@ -73,7 +73,7 @@ func measure(name, dir string) int {
 	c := compile.New(compile.Config{Dir: dir, Command: []string{"/nonexistent"}, Limits: compile.DefaultLimits(), Budget: budget})
 	var all []*compile.Compiled
 	var before int64
-	for k := range m.copies + 1 { // the first one pays for what all share
+	for k := range m.copies + 1 { // the first one pays for the shared parts
 		compiled, err := c.Load(context.Background(), m.build())
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

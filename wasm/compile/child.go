@@ -25,7 +25,7 @@ const (
 	exitUsage   = 41 // the child was started wrongly, or has no cache directory
 )
 
-// maxModuleBytes bounds what a child reads: the ceiling of the pre-scan's limit, with room for what the rewriting adds.
+// maxModuleBytes bounds the input of a child: the ceiling of the pre-scan's limit, with room for the rewriter's additions.
 const maxModuleBytes = 64 << 20
 
 // Child is the other side of Compiler: it compiles the module on stdin into the cache directory that args name and returns the
@@ -79,7 +79,7 @@ type Compiled struct {
 
 	FromCache bool          // no child was needed
 	Rebuilt   bool          // the cache entry was damaged and has been rebuilt: worth a line in the log
-	CPU       time.Duration // what the child used
+	CPU       time.Duration // the CPU time of the child
 	PeakBytes int64         // the most memory that the child held
 
 	cache wazero.CompilationCache
@@ -143,7 +143,7 @@ func InProcess(ctx context.Context, module []byte, pages uint32) (*Compiled, err
 	return build(ctx, module, "", pages)
 }
 
-// usage is what a child took.
+// usage is the child's use of time and memory.
 type usage struct {
 	cpu       time.Duration
 	peakBytes int64
@@ -219,7 +219,7 @@ func (c *Compiler) cause(err error, state *os.ProcessState, used usage, said str
 	return fmt.Errorf("compile: the child failed (%w): %s", err, said)
 }
 
-// head keeps the first kilobytes of what a child says, on one line: messages come first, and what a dying runtime prints has no end.
+// head keeps the first kilobytes of a child's output, on one line: messages come first, and the output of a dying runtime has no end.
 type head struct{ b []byte }
 
 const maxSaid = 4 << 10

@@ -29,7 +29,7 @@ var (
 // Limits of one compilation.
 type Limits struct {
 	CPU         time.Duration // of the child, in whole seconds
-	MemoryBytes uint64        // address space on top of what a child begins with; 0 for no limit
+	MemoryBytes uint64        // address space on top of the child's own at its start; 0 for no limit
 	Wall        time.Duration // from the child's start to its end
 	Queue       int           // compilations that may wait for the running one
 	Pages       uint32        // memory of an instance, in pages of 64 KiB
@@ -41,7 +41,7 @@ func DefaultLimits() Limits {
 	return Limits{CPU: 10 * time.Second, MemoryBytes: 1 << 30, Wall: 60 * time.Second, Queue: 8, Pages: 256}
 }
 
-// Config is what a Compiler needs.
+// Config is the configuration of a Compiler.
 type Config struct {
 	Dir     string   // of the cache; made when it is missing; no other account may write to it, its content is executed
 	Command []string // program and arguments that end up in Child
@@ -120,7 +120,7 @@ func (c *Compiler) Forget(key string) error {
 	return nil
 }
 
-// remake empties a module's directory of what is damaged or of another processor or version.
+// remake empties a module's directory of code that is damaged or of another processor or version.
 func remake(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

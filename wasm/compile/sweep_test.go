@@ -54,7 +54,7 @@ func TestUnclaimed(t *testing.T) {
 	}
 }
 
-// Loading and removing the same entry at once: a load gets whole code, and what was loaded is never removed.
+// An entry is loaded and removed at once. A load gets whole code, and loaded code is never removed.
 func TestRemoveBesideLoad(t *testing.T) {
 	t.Parallel()
 	first, dir := compiler(t, nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// BenchmarkScore is what a candidate costs at a window of 256 with 8 columns, 2 of the context, and fuel: the Go guest beside the
-// same function natively in the same run, and a hand-built module with two columns. Reported per candidate.
+// BenchmarkScore measures the cost of a candidate at a window of 256 with 8 columns, 2 of the context, and fuel: the Go guest
+// beside the same function natively in the same run, and a hand-built module with two columns. Reported per candidate.
 func BenchmarkScore(b *testing.B) {
 	const rows = 256
 	start := time.Now()

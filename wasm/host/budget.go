@@ -76,7 +76,7 @@ func (m *Memory) count(bytes, code int64) bool {
 	}
 }
 
-// shrink frees one sandbox, or one version without any: of what is idle, what was used longest ago. false: nothing can go.
+// shrink frees one sandbox, or one version without any: the idle one that was used longest ago. It returns false if nothing can go.
 func (m *Memory) shrink() bool {
 	type idle struct {
 		version *Version

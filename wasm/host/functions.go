@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// Prices of what the host does for a guest, in units of fuel: a call, and each byte on top of it. Without them a guest could let
-// the host work for it, where no fuel is counted.
+// Prices of the host's work for a guest, in units of fuel: a call, and each byte on top of it. Without them a guest could let the host
+// work for it, where no fuel is counted.
 const callPrice = 100
 
 // tickEvery is how much host work may go between two looks at the deadline.
@@ -167,8 +167,8 @@ func metricAdd(g *guestCall) {
 	}
 }
 
-// intern gives the id of a string for the life of the instance. Only during the start: ids that came later would depend on what
-// the instance scored before. 0 is the answer where there is none.
+// intern gives the id of a string for the life of the instance. It gives ids only during the start: later ids would depend on the batches
+// that the instance scored before. Without an id the answer is 0.
 func intern(g *guestCall) {
 	column, at, n := g.u32(0), g.u32(1), g.u32(2)
 	columns := g.version.layout.Columns
@@ -258,7 +258,7 @@ func clean(text []byte, size int) string {
 	}, strings.ToValidUTF8(string(text), "\uFFFD"))
 }
 
-// write takes what the guest writes to stdout (as information) or stderr (as warnings), line by line.
+// write takes the guest's output to stdout (as information) or stderr (as warnings), line by line.
 func (l *log) write(fd uint32, p []byte) {
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})

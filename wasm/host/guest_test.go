@@ -34,7 +34,7 @@ func warmBatch(n int, seed uint64) *abi.Batch {
 	return b
 }
 
-// warmScore is what the plugin computes, written for the host's side of the batch.
+// warmScore computes the same scores as the plugin, on the host's side of the batch.
 func warmScore(b *abi.Batch, scores []float64) {
 	p, a, at, re, in, co, m, li := b.Columns[0].I64, b.Columns[1].I64, b.Columns[2].U32, b.Columns[3].U32, b.Columns[4].U32, b.Columns[5].I64, b.Columns[6].U32, b.Columns[7].I64
 	valid, want, near := b.Columns[5].Valid, b.Columns[8].U32[0], b.Columns[9].I64[0]

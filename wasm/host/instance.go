@@ -26,21 +26,21 @@ type instance struct {
 	stack   [2]uint64
 
 	fuel, slice, depth api.MutableGlobal // nil when the module is not metered
-	snapshot           *snapshot         // what to go back to after each batch; nil for pooled
+	snapshot           *snapshot         // the state to restore after each batch; nil for pooled
 	memory             *mapping
 	idle               time.Duration // when its last batch ended, by the clock of the options
 	words              words
 	call               call
 }
 
-// call is what the host keeps while the guest runs, and nothing of it longer.
+// call is the host's state of one call, while the guest runs and no longer.
 type call struct {
 	ctx      context.Context
 	starting bool
 	began    time.Duration
 	deadline time.Duration
 	budget   int64 // fuel given to the module
-	hostFuel int64 // left for what the host does for it
+	hostFuel int64 // left for the host's work for it
 	owed     int64 // host fuel used since the deadline was looked at
 	ticks    int
 	fault    *Fault
@@ -59,7 +59,7 @@ type guestContext struct {
 
 type instanceKey struct{}
 
-// Value finds the instance, and what the context below has.
+// Value finds the instance, and the values of the context below.
 func (c *guestContext) Value(key any) any {
 	if key == (instanceKey{}) {
 		return c.instance
@@ -81,7 +81,7 @@ func (v *Version) start(ctx context.Context) (*instance, error) {
 	}
 	module, err := v.compiled.Runtime.InstantiateModule(experimental.WithMemoryAllocator(i.ctx, i.memory), v.compiled.Module, v.config)
 	if err != nil {
-		i.memory.Free() // what the engine gave up while it made one it does not free
+		i.memory.Free() // the engine does not free the memory of an instance that it failed to make
 		return nil, &Fault{Kind: Init, Cause: Trap, Detail: firstLine(err)}
 	}
 	i.module = module
@@ -298,7 +298,7 @@ func (i *instance) renew() bool {
 	return true
 }
 
-// Kind is what went wrong in the guest; it is a metric's value.
+// Kind is the kind of the guest's fault; it is a metric's value.
 type Kind string
 
 // The kinds of faults.

@@ -107,8 +107,8 @@ func (s *shut) pages() *pages {
 	}}
 }
 
-// Whatever an instance did before it was closed, nothing of its memory is touched afterwards: not by the engine, and not by those who read
-// the reports, log lines and faults.
+// No memory of an instance is touched after it was closed, whatever it did before: not by the engine, and not by those who read the
+// reports, log lines and faults.
 func TestClosedMemoryIsNotTouched(t *testing.T) {
 	t.Parallel()
 	s := &shut{}
@@ -151,7 +151,7 @@ func TestClosedMemoryIsNotTouched(t *testing.T) {
 					if err := v.Close(); err != nil {
 						t.Error(err)
 					}
-					for _, r := range reports { // reads every byte of what is kept
+					for _, r := range reports { // reads every byte of the kept pages
 						for _, line := range r.Logs {
 							if bytes.ContainsRune([]byte(line.Text), 0) {
 								t.Errorf("a line with a zero: %q", line.Text)

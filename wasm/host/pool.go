@@ -12,9 +12,9 @@ import (
 // goes on, and a later batch finds it done.
 var ErrStarting = errors.New("host: the sandbox is still being started")
 
-// pool hands out instances, each to one user at a time, at most max of them. A list under a mutex costs some ten nanoseconds,
-// which is nothing beside a batch. Those who wait are served in the order of their coming. No batch starts an instance itself: a start
-// may take a hundred times as long as a batch, so it runs beside, and who waits for it gives up before long.
+// pool hands out instances, each to one user at a time, at most max of them. A list under a mutex costs some ten nanoseconds, which is
+// nothing beside a batch. Waiting batches are served in the order of their coming. No batch starts an instance itself: a start may
+// take a hundred times as long as a batch, so it runs beside, and a batch that waits for it gives up before long.
 type pool struct {
 	mu       sync.Mutex
 	free     []*instance // the one that was used last is at the end
@@ -26,7 +26,7 @@ type pool struct {
 	start    func() // begins a start, which ends with started or failed; called without mu
 }
 
-// handed is what one who waits gets: an instance, or why there is none.
+// handed is the answer to one that waits: an instance, or why there is none.
 type handed struct {
 	instance *instance
 	err      error

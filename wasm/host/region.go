@@ -37,8 +37,8 @@ func fill(region []byte, l *abi.Layout, b *abi.Batch, w *words, unwritten []byte
 	copy(region[l.Scores:], unwritten[:b.Rows*8])
 }
 
-// fillValidity says which rows are present and clears the values of the others, so that nothing shows through. It branches on
-// nothing of the rows: which of them lack a value is not to be foreseen, and a branch that the processor guesses wrongly costs more
+// fillValidity marks the rows that are present and clears the values of the others, so that nothing shows through. It has no branches
+// that depend on the rows: no one can foresee which of them lack a value, and a branch that the processor guesses wrongly costs more
 // than the guest's whole work on the row.
 func fillValidity(validity, at []byte, c *abi.Column, values *abi.Values) {
 	present(validity, values)
@@ -49,7 +49,7 @@ func fillValidity(validity, at []byte, c *abi.Column, values *abi.Values) {
 	}
 }
 
-// fillWordValidity is the same for strings, of which the id 0 is an absent one.
+// fillWordValidity does the same for strings, where the id 0 is an absent one.
 func fillWordValidity(validity []byte, ids []uint32, values *abi.Values) {
 	if values.Valid != nil {
 		present(validity, values)
@@ -89,7 +89,7 @@ func bytesOf[T int64 | uint32 | float64](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(one)))
 }
 
-// Limits of what a guest interns at its start.
+// Limits of the strings that a guest interns at its start.
 const (
 	maxInterned      = 4096
 	maxInternedBytes = 256 << 10
@@ -255,8 +255,8 @@ func (m *mapping) reallocateOnHeap(size uint64) []byte {
 	return m.all[:size:size]
 }
 
-// Free gives the addresses back; it may be called again. An instance is closed only by the goroutine that has it, and what is kept of a
-// batch is copied, so that nothing touches them later.
+// Free gives the addresses back; it may be called again. Nothing touches them later: an instance is closed only by the goroutine that
+// has it, and the data that is kept of a batch is copied.
 func (m *mapping) Free() {
 	if m.all != nil && !m.heap {
 		m.pages.give(m.all)

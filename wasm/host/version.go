@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
-// Limits of what guests may use.
+// Limits of guests.
 type Limits struct {
 	FuelPerBatch int64         // units that every batch has
 	FuelForInit  int64         // units for _initialize and quern_init together
@@ -40,7 +40,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Options are what a version is opened with. Manifest, Instances, Capacity and Clock are required.
+// Options are the settings of a version. Manifest, Instances, Capacity and Clock are required.
 type Options struct {
 	Manifest  *manifest.Manifest
 	Config    []byte               // in canonical form, as manifest.ValidateConfig gives it
@@ -60,7 +60,7 @@ type Options struct {
 	pages *pages // where memories come from; nil: the system. For tests
 }
 
-// Start is what starting a sandbox took: making its memory, _initialize and quern_init.
+// Start is the report of a sandbox's start: making its memory, _initialize and quern_init.
 type Start struct {
 	Duration time.Duration // by the clock of the options
 	Ended    time.Duration // by the same
@@ -215,7 +215,7 @@ func i32s(n int) []api.ValueType {
 	return slices.Repeat([]api.ValueType{api.ValueTypeI32}, n)
 }
 
-// Report is what one call of Score took and left.
+// Report is the report of one call of Score.
 type Report struct {
 	Duration    time.Duration // of the guest's call, by the clock of the options
 	Ended       time.Duration // when it ended, by the same; 0 when there was no call
@@ -223,9 +223,9 @@ type Report struct {
 	Pages       uint32        // memory of the instance afterwards, in pages of 64 KiB
 	Skipped     int           // candidates with another NaN than the host's
 	Unwritten   int           // candidates whose score was not written; they are skipped too
-	Logs        []Line        // what the guest said
+	Logs        []Line        // the guest's log lines
 	LogsDropped int           // lines over the limit
-	Counters    []float64     // what the guest added to its counters, in the manifest's order; nil when nothing
+	Counters    []float64     // the guest's additions to its counters, in the manifest's order; nil when none
 }
 
 // Score scores a batch: scores gets one number per row, NaN for candidates that are skipped. It waits for an instance when all are
@@ -237,7 +237,7 @@ func (v *Version) Score(ctx context.Context, b *abi.Batch, scores []float64) (Re
 	return v.scoreWithin(ctx, b, scores, v.options.Limits.StartWait)
 }
 
-// Try is Score for those who have time: it waits for a sandbox for as long as its start takes.
+// Try is Score for callers that have time: it waits for a sandbox for as long as its start takes.
 func (v *Version) Try(ctx context.Context, b *abi.Batch, scores []float64) (Report, error) {
 	return v.scoreWithin(ctx, b, scores, 0)
 }

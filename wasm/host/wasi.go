@@ -27,8 +27,8 @@ const (
 	clockMonotonic = 1
 )
 
-// guestClock is what a guest sees of time: the batch's, plus what it slept; the monotonic one also moves a microsecond with each
-// look, because some runtimes spin until it has.
+// guestClock is the time that a guest sees: the batch's, plus the time that the guest slept. The monotonic clock also moves a
+// microsecond with each look, because some runtimes spin until it has.
 type guestClock struct {
 	real      int64 // nanoseconds since 1970
 	monotonic int64

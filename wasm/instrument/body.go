@@ -50,7 +50,7 @@ type frame struct {
 	branched bool // a branch goes to its end
 }
 
-// shape is what decides how a function is rewritten.
+// shape has the facts that decide how a function is rewritten.
 type shape struct {
 	loops bool // has a loop
 	calls bool // calls anything
@@ -135,7 +135,7 @@ func (b *body) begin(kind segmentKind, before int) {
 	b.current = len(b.segments) - 1
 }
 
-// instruction copies one instruction, with what has to stand around it, and finds where segments begin and end.
+// instruction copies one instruction, with the code that has to stand around it, and finds where segments begin and end.
 func (w *rewriter) instruction() {
 	b := &w.body
 	in := &b.in

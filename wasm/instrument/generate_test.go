@@ -347,8 +347,8 @@ func state(t *testing.T, m api.Module) string {
 	return fmt.Sprint(len(memory), m.ExportedGlobal("steps").Get(), m.ExportedGlobal("sum").Get()) + string(bytes.TrimRight(memory, "\x00"))
 }
 
-// Whatever the scan accepts is rewritten to a module that the scan can read again, the same one every time; and what the engine
-// refuses it still refuses.
+// Every module that the scan accepts is rewritten to one that the scan can read again, the same one every time. A module that
+// the engine refuses is still refused.
 func FuzzInstrument(f *testing.F) {
 	for _, h := range wasmtest.Corpus() {
 		if module := h.Build(); len(module) < 4<<10 {
@@ -385,7 +385,7 @@ func FuzzInstrument(f *testing.F) {
 			t.Fatalf("the rewritten module does not pass the scan: %v", violations)
 		}
 		// The engine cannot read an empty custom section at the end of a module. The rewriter leaves such sections out, so that
-		// the engine takes what it refused: harmless, since they have no meaning.
+		// the engine takes modules that it refused: harmless, since these sections have no meaning.
 		if report.CompileCost > 100_000 || slices.ContainsFunc(report.Sections, func(s scan.Section) bool { return s.ID == 0 }) {
 			return
 		}

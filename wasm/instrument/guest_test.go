@@ -73,7 +73,7 @@ func (i *instance) writeGoBatch(column []int64) uint32 {
 	return at
 }
 
-// goScores is what testdata/guest computes.
+// goScores computes the scores of testdata/guest.
 func goScores(column []int64) []float64 {
 	seen, order, scores := map[string]int{}, make([]int, len(column)), make([]float64, len(column))
 	for i, v := range column {

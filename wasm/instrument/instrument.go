@@ -45,7 +45,7 @@ const (
 	globalExport = scan.ReservedPrefix + "global_" // and the index of a mutable global of the guest
 )
 
-// Options are what the rewritten module is held to.
+// Options are the limits of the rewritten module.
 type Options struct {
 	Slice        int64  // units of fuel between two calls of quern_v1.tick, 1 to 1<<40
 	Depth        int64  // calls open at once of functions that call others, 1 to 100,000
@@ -95,7 +95,7 @@ type Module struct {
 	Globals []State
 }
 
-// Instrument rewrites module, of which report must be the accepted report. The same input always gives the same bytes.
+// Instrument rewrites module. report must be its report, without violations. The same input always gives the same bytes.
 func Instrument(module []byte, report *scan.Report, o Options) (*Module, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -46,8 +46,8 @@ func wide() instrument.Options {
 }
 
 // The modules of the WebAssembly specification 2.0, as the engine's own tests have them, do the same rewritten as unchanged: the
-// same results or a trap, call for call; and what is invalid stays invalid. Modules
-// that import each other are not linked, on neither side.
+// same results or a trap, call for call. An invalid module stays invalid. Modules that import each other are not linked, on
+// neither side.
 func TestSpecification(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
@@ -163,14 +163,14 @@ func readModule(t *testing.T, script, name string) []byte {
 	return module
 }
 
-// specLimits are what the modules of the specification need: a memory or table of the largest size that there is.
+// specLimits are the limits that the modules of the specification need: a memory or table of the largest size that there is.
 func specLimits() scan.Limits {
 	limits := scan.Ceilings()
 	limits.BranchTable = 16_384
 	return limits
 }
 
-// structure scans and rewrites a valid module. Only sizes may be refused, of which the scan's own tests tell.
+// structure scans and rewrites a valid module. The scan may refuse only its sizes, which the scan's own tests cover.
 func structure(t *testing.T, where string, module []byte) []byte {
 	t.Helper()
 	report, violations := scan.Structure(module, specLimits())

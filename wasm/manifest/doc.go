@@ -1,5 +1,5 @@
-// Package manifest reads what a plugin says about itself: the JSON in the custom section quern.manifest of its module. It is
-// read without running any code. All that is wrong is reported at once, each with a JSON pointer.
+// Package manifest reads a plugin's own description: the JSON in the custom section quern.manifest of its module. It is read
+// without running any code. All faults are reported at once, each with a JSON pointer.
 //
 //	{
 //	  "name": "deadline-first", "version": "1.2.0", "abi": 1,

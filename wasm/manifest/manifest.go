@@ -30,7 +30,7 @@ const (
 	maxVersionDigits = 9
 )
 
-// State is what is left of one batch for the next.
+// State says how much state one batch leaves for the next.
 type State string
 
 // The states: kept as the guest leaves it, restored after each batch, a new instance for each batch.

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// Schema is what a plugin accepts as configuration: a subset of JSON Schema.
+// Schema describes the configuration that a plugin accepts: a subset of JSON Schema.
 //
 //	type                  required: object, string, integer, number or boolean; the schema itself is an object
 //	properties            of an object: a schema for each

@@ -10,7 +10,7 @@ import (
 
 // The names of the plugin interface, version 1. docs describe what they do; here are their shapes.
 const (
-	HostModule     = "quern_v1"  // what the host offers is imported from here
+	HostModule     = "quern_v1"  // imports of the host's functions name this module
 	TickImport     = "tick"      // added by the rewriter to HostModule, refused in an upload
 	ReservedPrefix = "__quern_"  // exports with this prefix are added by the rewriter, refused in an upload
 	markerPrefix   = "quern_abi" // quern_abi_1, quern_abi_2, ...: the versions that a module speaks
@@ -31,8 +31,8 @@ func signature(shape string) FunctionType {
 	return t
 }
 
-// importShapes are the functions that a plugin may import. Those of WASI are what the runtimes of Go and Rust ask for; the host
-// gives them a frozen clock, seeded chance and no files.
+// importShapes are the functions that a plugin may import. The runtimes of Go and Rust ask for those of WASI; the host gives
+// them a frozen clock, seeded chance and no files.
 func importShapes() map[string]string {
 	const wasi = "wasi_snapshot_preview1."
 	return map[string]string{

@@ -2,7 +2,7 @@ package scan
 
 import "github.com/quern-queue/quern/wasm/scan/decode"
 
-// body is what is known about the function that is being read.
+// body has the facts about the function that is being read.
 type body struct {
 	locals       int    // parameters and locals
 	blocks       int    // block, loop, if, else

@@ -128,7 +128,7 @@ func (b *body) cost() int {
 // carry counts the values that go with a call of this type, or in and out of a block of it.
 func (b *body) carry(t FunctionType) { b.values += carriedWeight * (len(t.Params) + len(t.Results)) }
 
-// weight is what one instruction adds to values.
+// weight is the number that one instruction adds to values.
 func weight(op decode.Op) int {
 	switch {
 	case op == decode.CallIndirect:

@@ -26,7 +26,7 @@ type Export struct {
 	Offset int // in the module
 }
 
-// Kind is what an import or export is, with the numbers of the format.
+// Kind is the kind of an import or export, with the numbers of the format.
 type Kind byte
 
 // The kinds of imports and exports.
@@ -70,7 +70,7 @@ type Section struct {
 	Start, End int    // content, without id and size; for a custom section behind its name
 }
 
-// Report is what a scan learned about a module. Slices share the module's memory: keep both or neither.
+// Report has the facts that a scan found about a module. Slices share the module's memory: keep both or neither.
 type Report struct {
 	ABI      int    // the highest version of the plugin interface that the module and this program both know; 0: none
 	Manifest []byte // content of the custom section quern.manifest, not interpreted; nil without one
@@ -176,12 +176,12 @@ const (
 // Violation is one reason to refuse a module.
 type Violation struct {
 	Rule     Rule
-	Section  string // "header", "type", ..., "code", "custom"; "module" for what concerns all of it
+	Section  string // "header", "type", ..., "code", "custom"; "module" for all of it
 	Function int    // index in the module's function space (imports first), -1 when none is concerned
 	Offset   int    // in bytes from the start of the module
 	Limit    int64  // the limit that was passed, 0 where there is none
-	Found    int64  // what was found instead, 0 where it is no number
-	Message  string // a sentence that says what is wrong and what to do
+	Found    int64  // the number that was found, 0 where there is none
+	Message  string // a sentence with the fault and advice
 }
 
 func (v Violation) String() string {

@@ -34,9 +34,9 @@ type scanner struct {
 	startIndex int  // offset of the start section's content, -1 without one
 }
 
-// Scan decodes module and holds it against the limits and the rules for plugins. The module may be loaded when no violation is
-// returned. The report holds what could be decoded, also of a module that is refused. Limits above the ceilings count as the
-// ceilings.
+// Scan decodes module and checks it against the limits and the rules for plugins. The module may be loaded when no violation
+// is returned. The report holds everything that could be decoded, also of a module that is refused. Limits above the ceilings
+// count as the ceilings.
 func Scan(module []byte, limits Limits) (*Report, []Violation) { return run(module, limits, true) }
 
 // Structure is Scan without the rules on imports, exports, the start section, memory and table counts: whether a module can be
@@ -109,7 +109,7 @@ const (
 	idDataCount
 )
 
-// sectionName is what a violation calls the section.
+// sectionName is the name of the section in a violation.
 func sectionName(id byte) string {
 	if names := [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start",
 		"element", "code", "data", "data_count"}; int(id) < len(names) {

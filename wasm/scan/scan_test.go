@@ -39,7 +39,7 @@ func TestHostileCorpus(t *testing.T) {
 	}
 }
 
-// A hostile module makes the scan take memory for what it is, not for what it says it is.
+// The scan takes memory by the real size of a hostile module, not by the sizes that the module claims.
 func TestScanTakesLittleMemory(t *testing.T) { // not parallel: it measures the process
 	for _, h := range wasmtest.Corpus() {
 		module := h.Build()

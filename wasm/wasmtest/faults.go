@@ -152,7 +152,7 @@ func NotDry() []byte { return Code(0x20, 0, 0x28, 2, headerFlags, 0x41, 1, 0x71,
 // NegativeSeed holds in batches whose seed has its highest bit set: tests choose it batch by batch.
 func NegativeSeed() []byte { return Code(0x20, 0, 0x29, 3, headerSeed, 0x42, 0, 0x53) }
 
-// FirstBelowZero holds in batches whose first row is below zero in the first column: tests choose it by what is first in line.
+// FirstBelowZero holds in batches whose first row is below zero in the first column: tests choose it by the first candidate.
 func FirstBelowZero() []byte { return Code(column(0), ConstF64(0), 0x63) }
 
 // Both holds where two conditions do.

@@ -15,7 +15,7 @@ const (
 	Run     Stage = "run"     // loaded; stopped or answered for when it runs
 )
 
-// Fault is what goes wrong with a module that runs.
+// Fault is the fault of a module that runs.
 type Fault string
 
 // The faults.

@@ -28,7 +28,7 @@ const (
 	Global
 )
 
-// Header is what a module begins with.
+// Header is the beginning of a module.
 const Header = "\x00asm\x01\x00\x00\x00"
 
 // Unsigned is v as unsigned LEB128.

@@ -2,8 +2,8 @@ package wasmtest
 
 import "os"
 
-// Base is a builder with what every plugin needs: a memory of one page, the marker, quern_alloc, and types 0: () -> () and
-// 1: (i32) -> (i32). Function 0 is the marker, function 1 the allocator; imports must be added to a Builder of their own.
+// Base is a builder with the things that every plugin needs: a memory of one page, the marker, quern_alloc, and types 0: () -> () and 1:
+// (i32) -> (i32). Function 0 is the marker, function 1 the allocator; imports must be added to a Builder of their own.
 func Base() *Builder {
 	b := &Builder{}
 	b.Type(nil, nil)

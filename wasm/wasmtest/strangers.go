@@ -32,7 +32,7 @@ func importing(module, name string, params, results []byte) func() []byte {
 	}
 }
 
-// strangers are modules that ask for what plugins do not get, or lack what they must have.
+// strangers are modules that ask for imports that plugins do not get, or lack a required export.
 func strangers() []Hostile {
 	i := func(n int) []byte { return bytes.Repeat([]byte{I32}, n) }
 	wasi := "wasi_snapshot_preview1"

@@ -18,7 +18,7 @@ var (
 	tooLate  = plugin.NewCounter("too_late_rows")
 )
 
-// settings are what the configuration says.
+// settings are the configuration.
 type settings struct {
 	weight  float64 // points for work whose time is up
 	horizon float64 // milliseconds before its time is up at which work has half of them
@@ -50,14 +50,14 @@ func (s *settings) score(b *plugin.Batch) {
 	p, tries, due, dated, takes := priority.Of(b), attempts.Of(b), deadline.Of(b), deadline.Valid(b), cost.Of(b)
 	now, skipped := b.Now(), 0
 	for i := range b.Scores() {
-		score := float64(p[i]) - float64(tries[i]) // what failed before is likelier to fail again
+		score := float64(p[i]) - float64(tries[i]) // a chunk that failed before is likelier to fail again
 		if dated[i] {
 			left := float64(due[i] - now)
 			if s.grace >= 0 && -left > s.grace {
 				score = math.NaN()
 				skipped++
 			}
-			// It must begin earlier by what one chunk takes.
+			// It must begin earlier by the cost of one chunk.
 			score += s.weight * s.horizon / (s.horizon + max(0, left-float64(takes[i])))
 		}
 		b.Scores()[i] = score

@@ -135,7 +135,7 @@ func (s *Server) Advance(by time.Duration) time.Time {
 	return moved.Now
 }
 
-// Log is what the server has printed so far.
+// Log is the output of the server so far.
 func (s *Server) Log() string { return s.log.text() }
 
 // log collects what a server prints.

@@ -1,4 +1,4 @@
-// Command goclient is what sdk/conformance judges of the Go client.
+// Command goclient is the Go client as sdk/conformance judges it.
 //
 //quern:tests processes
 package main

@@ -189,7 +189,7 @@ func (r *Reader) memoryArgument() {
 	r.U32()
 }
 
-// miscellaneous reads what follows the prefix 0xFC: saturating conversions, bulk memory, tables.
+// miscellaneous reads the instruction after the prefix 0xFC: saturating conversions, bulk memory, tables.
 func (r *Reader) miscellaneous(in *Instruction) {
 	sub := r.U32()
 	in.Op = 0xfc00 | Op(sub&0xff)
@@ -213,7 +213,7 @@ func (r *Reader) miscellaneous(in *Instruction) {
 	}
 }
 
-// vector reads what follows the prefix 0xFD: the 236 instructions of SIMD.
+// vector reads the instruction after the prefix 0xFD: the 236 instructions of SIMD.
 func (r *Reader) vector(in *Instruction) {
 	sub := r.U32()
 	in.Op = 0xfd00 | Op(sub&0xff)

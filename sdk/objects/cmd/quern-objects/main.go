@@ -57,7 +57,7 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// app is what the commands share.
+// app is shared by the commands.
 type app struct {
 	in       io.Reader
 	out, err io.Writer

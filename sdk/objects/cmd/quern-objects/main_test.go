@@ -110,7 +110,8 @@ func (s shell) working(id string, command ...string) *api.Submission {
 	return ended
 }
 
-// Files go through a command and come out as objects, and a sweep leaves what the server has.
+// Files go through a command and come out as objects. A sweep leaves the objects that submissions
+// on the server name.
 func TestSubmitWorkSweep(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -187,7 +188,7 @@ func TestFatalCommand(t *testing.T) {
 	}
 }
 
-// A command line that cannot be meant is exit code 2, with what to do.
+// A wrong command line ends with exit code 2, and with advice.
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	s := shell{t: t, address: "http://127.0.0.1:1"}

@@ -26,7 +26,7 @@ func main() {
 	fmt.Printf("s3://%s?region=%s&use_path_style=true&endpoint=%s\n", s3test.Bucket, s3test.Region,
 		url.QueryEscape("http://"+listener.Addr().String()))
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // its end is what it is for
+		_, _ = io.Copy(io.Discard, os.Stdin) // the end of stdin ends this program
 		os.Exit(0)
 	}()
 	log.Fatal(http.Serve(listener, server)) //nolint:gosec // on the loopback address, for a test
