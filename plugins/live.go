@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// DryRun says how a version is to be tried. Nothing is reserved, whatever it scores.
+// DryRun says how to try a version. Nothing is reserved, however it scores.
 type DryRun struct {
 	Config    []byte     // nil: that of the activation if the version is active, else the defaults
 	Queue     string     // "" for synthetic candidates only
@@ -295,7 +295,7 @@ func (f *fallbacks) total() (n uint64) {
 	return n
 }
 
-// byReason are those that there were.
+// byReason has the number of each reason that there was.
 func (f *fallbacks) byReason() map[string]uint64 {
 	out := map[string]uint64{}
 	for k := range f {

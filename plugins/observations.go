@@ -90,7 +90,7 @@ func (x Observations) Recording(name string, id uint64) ([]byte, error) {
 	return file, nil
 }
 
-// Scores tell how the open versions of a plugin scored, those in use first.
+// Scores returns how the open versions of a plugin scored, those in use first.
 func (x Observations) Scores(name string) ([]api.PluginScores, error) {
 	p := x.known.named(name)
 	if p == nil {

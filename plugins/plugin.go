@@ -31,7 +31,7 @@ type plugin struct {
 	share       *share // of versions that decide
 	shadowShare *share
 	openings    *share       // of starting configurations of consumers
-	starved     atomic.Int64 // when it was last logged that there is no memory for it, in nanoseconds of the clock
+	starved     atomic.Int64 // when the lack of memory for it was last logged, in nanoseconds of the clock
 	totals      totals
 	logs        *logs
 	recordings  *recordings
@@ -118,7 +118,7 @@ func orEmpty(config []byte) []byte {
 	return config
 }
 
-// versionState is a version as the audit log tells of it.
+// versionState is a version in the audit log.
 func versionState(v *queue.PluginVersion) any {
 	return map[string]any{"version": v.Version, "sha256": hexOf(v.SHA256), "size": v.Size}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Plugins are the plugins that there are, each with its versions in use.
+// Plugins has the calls about plugins, each with its versions in use.
 type Plugins struct {
 	*environment
 	known *registry

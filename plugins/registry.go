@@ -81,7 +81,7 @@ func (r *registry) opened() (Store, error) {
 	return r.store, nil
 }
 
-// enter adds a version to those that there are. registry.mu is held.
+// enter adds a version to the registry. registry.mu is held.
 func (r *registry) enter(v *version) {
 	p := r.plugins[v.Name]
 	if p == nil {

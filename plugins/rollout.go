@@ -37,9 +37,9 @@ type Rollout struct {
 	plugins Plugins
 }
 
-// Activate makes a version the one that scores, from the next request on, in the place of the one that did; a canary and a shadow of
-// this version go. A version that cannot be opened, or whose configuration it refuses, changes nothing; nor does one that refuses what
-// strategies in use send, unless it is forced.
+// Activate lets a version score from the next request on, in the place of the active one. A canary and a shadow of this version go. A
+// version that cannot be opened, or that refuses its configuration, changes nothing; nor does one that refuses the configurations and
+// windows of strategies in use, unless it is forced.
 func (x Rollout) Activate(ctx context.Context, name string, s api.PluginSelection, change Change) (api.Plugin, error) {
 	return x.change("plugin.activate", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		use, err := x.selected(ctx, p, &s)
@@ -121,7 +121,7 @@ func (x Rollout) Canary(ctx context.Context, name string, s api.PluginSelection,
 	})
 }
 
-// beside is a version that is to be used beside the active one.
+// beside opens a version for use beside the active one.
 func (x Rollout) beside(ctx context.Context, p *plugin, s *api.PluginSelection) (queue.PluginUse, error) {
 	if s.Version == "" {
 		return queue.PluginUse{}, nil

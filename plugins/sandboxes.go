@@ -63,7 +63,7 @@ func crowded(err error) error {
 	return err
 }
 
-// openInTurn is use for one who holds opening.
+// openInTurn is use for a caller that holds opening.
 func (b *sandboxes) openInTurn(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
 	b.known.mu.RLock()
 	v, store, closed := b.known.versions[sum], b.known.store, b.known.closed
@@ -122,7 +122,7 @@ func (b *sandboxes) close(u *use) {
 	}
 }
 
-// retire closes a version because memory is short, if it is open for none but callers that are not in it.
+// retire closes a version because memory is short, if it is open only for callers that are not in it.
 func (b *sandboxes) retire(u *use) bool {
 	gone := b.uses.retire(u, b.known.keeps)
 	if gone {

@@ -72,7 +72,7 @@ func (t *totals) count(names []string, values []float64) {
 
 const maxCounters = 16
 
-// maxVersionNames bounds the versions of a plugin that metrics tell apart.
+// maxVersionNames bounds the versions of a plugin that metrics show separately.
 const maxVersionNames = 4
 
 // of are the faults of a version. t.mu is held.
@@ -91,7 +91,7 @@ func (t *totals) of(version string) map[host.Kind]uint64 {
 	return t.versions[version]
 }
 
-// eachVersion calls fn for every version that metrics tell apart, and every kind of fault. The versions that are in use are among
+// eachVersion calls fn for every version that metrics show separately, and every kind of fault. The versions that are in use are among
 // them before they fail, so that the first fault is seen as one more than none.
 func (t *totals) eachVersion(inUse []string, fn func(version string, kind host.Kind, n uint64)) {
 	t.mu.Lock()

@@ -93,7 +93,7 @@ func (r *run) wants(names ...string) bool {
 	return len(r.only) == 0 || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.only, name) })
 }
 
-// add adds a figure, and tells it: a run that fails or is interrupted later has shown what it found.
+// add adds a figure, and reports it at once: a run that fails or is interrupted later has shown its figures.
 func (r *run) add(name string, value float64, unit string) {
 	if r.progress != nil {
 		r.progress(fmt.Sprintf("measured %s: %.5g %s", name, value, unit))

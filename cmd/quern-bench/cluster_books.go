@@ -51,7 +51,7 @@ func newBooks() *books {
 	}
 }
 
-// produce inserts until nothing more is to be inserted.
+// produce inserts until the books are finished.
 func (b *books) produce(ctx context.Context, c *caller) error {
 	for n := 0; !b.over(); n++ {
 		if !b.begins(int64(n % bookCompanies)) {
@@ -137,7 +137,7 @@ func (b *books) pause(ctx context.Context, patient bool) error {
 	}
 }
 
-// served notes that there is another owner; last: there will be no other, and nothing more is inserted.
+// served notes that another owner serves. With last there will be no other, and nothing more is inserted.
 func (b *books) served(last bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

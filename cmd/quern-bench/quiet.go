@@ -134,7 +134,7 @@ func (s *quietServer) turn(ctx context.Context, rate int, turn time.Duration) er
 	return nil
 }
 
-// quietQuern is a server with a connection for the one who inserts and one for the worker.
+// quietQuern is a server with a connection for inserts and one for the worker.
 func (r *run) quietQuern(ctx context.Context) (*quietServer, error) {
 	s, err := r.startServer(ctx, filepath.Join(r.dir, "quern"), "--auth=false")
 	if err != nil {

@@ -45,7 +45,7 @@ func (a *acts) ask(method, path, body string, into any) {
 // kindsOfActs are the loops. A pass that is cut short leaves its resources behind, so each pass makes its own.
 var kindsOfActs = []func(*acts){(*acts).queues, (*acts).schedules, (*acts).submissions, (*acts).consumers, (*acts).plugins, (*acts).tokens}
 
-// repeat makes pass after pass until the server is gone; done hears of the first.
+// repeat makes pass after pass until the server is gone; it calls done after the first.
 func (o *operators) repeat(ctx context.Context, round, kind int, done func()) {
 	a := &acts{operators: o, ctx: ctx, round: round, kind: kind}
 	for ; !a.gone; a.number++ {

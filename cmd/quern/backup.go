@@ -104,8 +104,8 @@ func (b *backupFiles) close() {
 	}
 }
 
-// openBackups opens the files of a backup and its increments; "-" is standard input. It says how long they are together, -1 when it cannot
-// tell.
+// openBackups opens the files of a backup and its increments; "-" is standard input. It returns their length together, -1 if it is not
+// known.
 func openBackups(a *app, names []string) (b *backupFiles, size int64, err error) {
 	b = &backupFiles{}
 	for _, name := range names {

@@ -147,8 +147,8 @@ func completions(a *app, c *cobra.Command, arguments, flags map[string]lister) {
 	}
 }
 
-// argumentsOf has the lists for the arguments of a command, by their positions, as its usage tells them: "diagnose ID | KEY VALUE" takes
-// an ID or a KEY first. A last argument that may be repeated stands for those behind it; others have an empty list behind them.
+// argumentsOf has the lists for the arguments of a command, by their positions in its usage: "diagnose ID | KEY VALUE" takes an ID or a
+// KEY first. A last argument that may be repeated stands for those behind it; others have an empty list behind them.
 func argumentsOf(c *cobra.Command, known map[string]lister) (lists [][]lister) {
 	if !c.HasParent() || c.CommandPath() == "quern plugin new" { // whose name is not there yet
 		return nil

@@ -491,7 +491,7 @@ func (g *crashGroups) checkQueue(ctx context.Context, open map[string]*openWork)
 	}
 }
 
-// tell says what happened, and fails if it was not enough to show anything.
+// tell logs what happened, and fails if it was not enough to show anything.
 func (g *crashGroups) tell() {
 	g.o.t.Logf("%d shards, %d groups, %d moves, %d without an answer; %d groups were in another shard after a start; %d drains, %d repeated "+
 		"inserts, %d refused", g.shards, len(g.at), g.moves, g.unsure, g.between, g.drains, g.repeats, g.limits)

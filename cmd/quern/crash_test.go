@@ -369,8 +369,8 @@ func (o *oracle) reserved(got *crashReserved) {
 	}
 }
 
-// checkContent holds contents that tell of their insert's key against each other: all of a submission tell of the same one, and a large one
-// is whole. The mutex is held.
+// checkContent compares contents that have the key of their insert: all of a submission must have the same key, and a large one must be
+// whole. The mutex is held.
 func (o *oracle) checkContent(name, submission, content string) {
 	key, rest, large := strings.Cut(content, " ")
 	if !strings.HasPrefix(key, "key-") {
@@ -523,7 +523,7 @@ func (o *oracle) at() string {
 	return o.nodes[o.draw(len(o.nodes))]
 }
 
-// nothingDone reads of an answer that a call is to be sent again: no node has taken the queue over yet, a group is on its way, or another
+// nothingDone says that the call of an answer must be sent again: no node has taken the queue over yet, a group is on its way, or another
 // node got its shard while the call came.
 func nothingDone(status int, answer []byte) bool {
 	return status == http.StatusServiceUnavailable && bytes.Contains(answer, []byte(`"code":"moving"`)) ||

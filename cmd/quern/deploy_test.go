@@ -43,7 +43,7 @@ func TestDeployedVariablesAreRead(t *testing.T) {
 	}
 }
 
-// takes says why the command line is wrong: a command or a flag that there is not.
+// takes says why the command line is wrong: it has an unknown command or flag.
 func takes(args []string) error {
 	a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func() []string { return nil }}
 	c, rest, err := a.newRoot().Find(args)

@@ -281,7 +281,7 @@ func (d diskUser) finish(n int) {
 	}
 }
 
-// untilInserted repeats a small insert until the server has noticed that there is room: it looks every second.
+// untilInserted repeats a small insert until the server has noticed the room: it looks every second.
 func (d diskUser) untilInserted() {
 	d.t.Helper()
 	d.until("taking inserts", func() bool {

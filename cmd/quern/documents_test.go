@@ -96,7 +96,7 @@ func TestShownCommandsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// documentsOf are the documents of the repository but for the one that the commands make, by path.
+// documentsOf are the documents of the repository by path, except the one that the commands make.
 func documentsOf(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// A follower of the ends goes on over kills of the server, which it hears nothing of: it gets every end that was acknowledged, once and in
-// the order of the places, from the history, from the journal and as they come. So does one that comes later and begins with all.
+// A follower of the ends goes on over kills of the server, without noticing them. It gets every end that was acknowledged, once and in the
+// order of the places, from the history, from the journal and as they come. So does a follower that comes later and begins with all.
 func TestFollowEndsOverKills(t *testing.T) {
 	t.Parallel()
 	const each, kills = 40, 3

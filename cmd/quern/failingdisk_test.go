@@ -67,8 +67,8 @@ func TestWritesFail(t *testing.T) {
 	}
 }
 
-// While only the log of the journal may not grow, the journal can be closed and its log copied into it, but not said to be closed. It is
-// opened again all the same when writes come through, by the server itself or by the next one after a kill or a stop.
+// While only the log of the journal may not grow, the journal can be closed and its log copied into it, but the server cannot write that it
+// is closed. When writes come through, it is opened again all the same, by the server itself or by the next one after a kill or a stop.
 func TestJournalLogFails(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"goes on": 0, "killed": syscall.SIGKILL, "stopped": syscall.SIGTERM} {

@@ -76,7 +76,7 @@ func (m *groupMove) ask(ctx context.Context, c call) (*api.Group, error) {
 	return client.MoveGroup(ctx, c.Client, c.queue, c.args[0], m.shard)
 }
 
-// groupFlags say what is to be set for a group.
+// groupFlags are the settings of a group.
 type groupFlags struct {
 	quotaFlags
 	description string

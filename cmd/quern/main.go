@@ -31,7 +31,7 @@ func (s signalled) Error() string { return "ended by " + s.signal.String() }
 func (a *app) watchSignals(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // the terminal was closed; under nohup that is nothing to hear of
+	if !signal.Ignored(syscall.SIGHUP) { // the terminal was closed; nohup ignores that
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	cancel(signalled{<-signals})

@@ -167,7 +167,7 @@ func packFile(from string, text []byte, to string) error {
 //go:embed template
 var templates embed.FS
 
-// pluginLanguages are the languages that there is an SDK for.
+// pluginLanguages are the languages that have an SDK.
 var pluginLanguages = []string{"go", "rust", "c", "assemblyscript"}
 
 var pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)

@@ -21,7 +21,7 @@ const (
 	drawEvery = 100 * time.Millisecond
 )
 
-// progress tells how far long work is: with a bar that moves on a terminal, with a line now and then elsewhere, with
+// progress shows how far long work is: with a bar that moves on a terminal, with a line now and then elsewhere, with
 // nothing under --quiet. Its methods may be called from any goroutine.
 type progress struct {
 	mu      sync.Mutex
@@ -87,7 +87,7 @@ func (p *progress) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// End tells the last state and leaves the cursor on a fresh line.
+// End shows the last state and leaves the cursor on a fresh line.
 func (p *progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *progress) tell() {
 		rate = fmt.Sprintf(", %.0f/s", float64(p.done-p.from)/passed.Seconds())
 	}
 	if p.bar != nil {
-		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
+		// Either fails only when the terminal is gone, which is no reason to stop the work.
 		p.bar.Describe(terminal.Text(cmp.Or(p.note, p.what)) + rate)
 		_ = p.bar.Set64(p.done)
 		return

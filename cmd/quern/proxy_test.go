@@ -26,7 +26,8 @@ import (
 // proxyHost is the name that the examples of proxies have.
 const proxyHost = "quern.example.com"
 
-// The examples in deploy/proxy, as they are but for addresses and files, do what clients need of a proxy in front of a real server.
+// The examples in deploy/proxy, unchanged except for addresses and files, do all that clients need of a proxy in front of a real
+// server.
 func TestProxiesInFront(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]struct {
@@ -167,7 +168,7 @@ func through(t *testing.T, listen string, files certificate.Files, tokenFile str
 		t.Fatal(err)
 	}
 
-	// A stream tells at once what happens: it comes before the stream ends.
+	// A stream sends events at once: they come before the stream ends.
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+proxyHost+"/v1/queues/mail/ends", nil)
 	if err != nil {
 		t.Fatal(err)

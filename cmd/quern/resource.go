@@ -99,7 +99,7 @@ func (r *resource[T]) commands(a *app) (list []*cobra.Command) {
 	return list
 }
 
-// extend has a command be another of its name when it is given the arguments of that.
+// extend lets a command act as another one of its name when it is given the arguments of that one.
 func extend(list, by []*cobra.Command) {
 	for _, other := range by {
 		at := slices.IndexFunc(list, func(c *cobra.Command) bool { return c.Name() == other.Name() })
@@ -141,7 +141,7 @@ func commandOf[A any](a *app, ofQueue, printed bool, x action[A], print func(A) 
 	return c
 }
 
-// argumentsIn is how many arguments a command takes, as its usage tells them.
+// argumentsIn is how many arguments a command takes, by its usage.
 func argumentsIn(use string) (least, most int) {
 	use, _, _ = strings.Cut(use, "--")
 	for _, word := range strings.Fields(use)[1:] {

@@ -120,7 +120,7 @@ func parent(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// markStart makes every command check what it was given, and note that its own code began, which tells a wrong command line from a failure.
+// markStart makes every command check its arguments, and note that its own code began, which separates a wrong command line from a failure.
 func (a *app) markStart(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -263,7 +263,7 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		host = "localhost" // it only tells servers apart
+		host = "localhost" // it only distinguishes servers
 	}
 	instance := host
 	if _, port, err := net.SplitHostPort(listener.Addr().String()); err == nil { // a Unix socket has no port

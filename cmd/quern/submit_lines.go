@@ -183,7 +183,7 @@ type lineCalls struct {
 	over        error      // why there is nothing more to read
 }
 
-// inputLine is a line; with a fault it is not to be sent.
+// inputLine is a line. A line with a fault is not sent.
 type inputLine struct {
 	number int
 	text   []byte

@@ -40,8 +40,8 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	}
 }
 
-// The unit's limit of open files is enough for as many queues as a server has, with room for 4,096 connections at least; it starts the
-// server by names of options that there are.
+// The unit's limit of open files is enough for as many queues as a server has, with room for 4,096 connections at least. It starts the
+// server with options that exist.
 func TestUnitFitsTheServer(t *testing.T) {
 	t.Parallel()
 	text := unitText(t)

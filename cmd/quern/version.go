@@ -53,7 +53,7 @@ func thisVersion() versionInfo {
 	return v
 }
 
-// webVersion is the version as the server tells it.
+// webVersion is the version as the server shows it.
 func webVersion() api.Version {
 	v := thisVersion()
 	return api.Version{Version: v.Version, Revision: v.Revision, Go: v.Go}

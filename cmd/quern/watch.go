@@ -187,8 +187,8 @@ func printQueueLine(a *app, n int, s, before look) error {
 	return err
 }
 
-// perSecond is the rate of a total between two looks: "-" at the first, as there is nothing before it to compare it with, and after a
-// restart of the server, which begins its totals at 0.
+// perSecond is the rate of a total between two looks. It is "-" at the first look, which has none before it, and after a restart of
+// the server, which begins its totals at 0.
 func perSecond(now, before look, total func(*api.Stats) uint64) string {
 	if before.Stats == nil || total(now.Stats) < total(before.Stats) {
 		return "-"

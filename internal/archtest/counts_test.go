@@ -100,7 +100,7 @@ func countLines(text string) (c counts) {
 	return c
 }
 
-// The count sees what it is for, and only that.
+// The count finds comments and wide lines, and only them.
 func TestCountsBite(t *testing.T) {
 	t.Parallel()
 	text := "// one\n\nx := 1 // no\n/* two\nthree */\n\t// four\n" + strings.Repeat("é", wide) + "\n\t" + strings.Repeat("x", wide-3) + "\n"

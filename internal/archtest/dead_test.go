@@ -78,7 +78,7 @@ func isGuest(pkg string) bool {
 	return strings.HasPrefix(pkg, "examples/plugins/") || pkg == "sdk/plugin"
 }
 
-// The rule sees what it is for.
+// The rule finds planted violations.
 func TestDeadRuleBites(t *testing.T) {
 	t.Parallel()
 	of := func(pkg, name, text string) source {

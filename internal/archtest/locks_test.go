@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A function that gives a lock back has taken it: no one who reads a call has to know that it gives up, or takes, what the caller holds.
+// A function that gives a lock back has taken it. So a reader of a call need not know that it gives up, or takes, a lock of the caller.
 func TestLocksAreGivenBackWhereTaken(t *testing.T) {
 	t.Parallel()
 	var findings []string

@@ -93,7 +93,7 @@ func returnsOptions(fn *ast.FuncDecl) bool {
 	return ok && of.Name == "option"
 }
 
-// The rule sees what it is for.
+// The rule finds planted violations.
 func TestOptionRuleBites(t *testing.T) {
 	t.Parallel()
 	s := planted(t, "cmd/quern/options.go", "cmd/quern", `package main

@@ -125,7 +125,7 @@ func checkLeft(found map[string][]string, left map[string]int, what string) (fin
 	return findings
 }
 
-// The rule sees what it is for, and only that.
+// The rule finds planted violations, and nothing else.
 func TestPlainWordRuleBites(t *testing.T) {
 	t.Parallel()
 	if got := checkPlain("x.go", "// Whoever asks is served.\nfunc buryAll() {}\nconst applies = \"bearer\" // it lies, in vain\nvar x = http.NoBody\n"); len(got) != 4 {

@@ -54,8 +54,8 @@ func kindsOf(s source) (kinds []string) {
 // The lines that have a test run without the race detector, or under it, where the others of its package do not.
 const sequential, overlapping = "//quern:sequential", "//quern:overlapping"
 
-// A test that runs without the race detector alone starts no goroutine. Tests of the same name run in the same way: names are how
-// internal/kind.sh tells them apart.
+// A test that runs without the race detector alone starts no goroutine. Tests of the same name run in the same way, because
+// internal/kind.sh distinguishes them by name.
 func TestSequentialTestsStartNothing(t *testing.T) {
 	t.Parallel()
 	kindOf := map[string]string{}
@@ -167,7 +167,7 @@ func checkPure(s source) (findings []string) {
 	return findings
 }
 
-// The rule sees what it is for, and only that.
+// The rule finds planted violations, and nothing else.
 func TestPureRuleBites(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

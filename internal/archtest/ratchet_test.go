@@ -112,7 +112,7 @@ func checkSizes(found, listed map[string]sizes) (findings []string) {
 	return findings
 }
 
-// The rule sees what it is for.
+// The rule finds planted violations.
 func TestRatchetBites(t *testing.T) {
 	t.Parallel()
 	s := planted(t, "x.go", "x", "package x\ntype T[K any] struct { a, b int; error }\nfunc (*T[K]) M() {}\nfunc (T[K]) N() {}\ntype I interface { A(); B() }\n")

@@ -38,7 +38,7 @@ func TestRefusalsOfStrategiesSayWhatToDo(t *testing.T) {
 			for _, arg := range call.Args {
 				text := literal(arg)
 				if !strings.Contains(text, "%d") || !strings.Contains(text, " ") || strings.HasPrefix(text, "backlog: ") {
-					continue // the last is a broken invariant, of which no caller hears
+					continue // the last is a broken invariant, which no caller sees
 				}
 				looked++
 				if !says.MatchString(text) {

@@ -95,7 +95,7 @@ func checkSDK(all []dependency, allowed []string) (findings []string) {
 	return findings
 }
 
-// The rule sees what it is for.
+// The rule finds planted violations.
 func TestSDKRuleBites(t *testing.T) {
 	t.Parallel()
 	got := checkSDK([]dependency{

@@ -46,7 +46,7 @@ func checkProgram(t *testing.T, program string) string {
 	return ""
 }
 
-// The rule sees what it is for.
+// The rule finds planted violations.
 func TestProgramRuleBites(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -54,7 +54,7 @@ func checkStrategy(block string) string {
 	return ""
 }
 
-// The rule sees what it is for.
+// The rule finds planted violations.
 func TestStrategyRuleBites(t *testing.T) {
 	t.Parallel()
 	text := "x\n```strategy\nRandom\n---\n1 Random\n```\n\n```strategy\nRandom\n---\n1 OldestFirst\n```\n```strategy\nRandom( )\n---\n1 Random\n```\n"

@@ -52,7 +52,7 @@ func checkWidth(name, text string) (findings []string) {
 	return findings
 }
 
-// The rule sees what it is for, and only that.
+// The rule finds planted violations, and nothing else.
 func TestWidthRuleBites(t *testing.T) {
 	t.Parallel()
 	fits := "\t" + strings.Repeat("é", maxColumns-tabColumns)

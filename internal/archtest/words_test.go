@@ -90,7 +90,7 @@ func excused(file *ast.File, word string) bool {
 	})
 }
 
-// The rule sees what it is for, and only that.
+// The rule finds planted violations, and nothing else.
 func TestWordRuleBites(t *testing.T) {
 	t.Parallel()
 	s := planted(t, "x.go", "x", `package x

@@ -138,7 +138,7 @@ func testsOf(text string, where map[string][]string) (tests []shown, err error) 
 	return tests, nil
 }
 
-// run runs the tests folder by folder, but for those whose count is known, and notes what they counted.
+// run runs the tests folder by folder, except those whose count is known, and notes their counts.
 func run(root string, tests []shown) error {
 	for i := 0; i < len(tests); {
 		folder, n := tests[i].folder, i

@@ -14,7 +14,7 @@ type mutant struct {
 	name, file string
 	tests      []string // packages, each with an optional ":REGEXP" for go test -run; in this order, until one fails
 	old, new   string
-	equivalent string // why no test can tell it from the code; "": one should
+	equivalent string // why no test can distinguish it from the code; "": one should
 }
 
 // verdict is the kind of a mutant's outcome.

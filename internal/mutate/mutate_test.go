@@ -40,7 +40,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// Every mutant fits the code as it is, exactly once, and its tests exist: one that does not is no longer run, and tells nothing.
+// Every mutant fits the code as it is, exactly once, and its tests exist. A mutant that does not fit is no longer run.
 func TestListsFit(t *testing.T) {
 	t.Parallel()
 	list, err := readLists("mutants")

@@ -108,9 +108,9 @@ func (w *worker) heard(e attachEvent) {
 		}
 		w.report(e.err)
 	case e.Name == api.EventHello:
-		// After another epoch the server may have forgotten what we hold, and after a gap we may have missed what was taken from us: it
-		// hears of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what
-		// we hold, before our stream stood.
+		// In another epoch the server may have forgotten our chunks, and after a gap we may have missed that some were taken from us. So
+		// the server hears of all our chunks, and we hear which are still ours. The first hello is no exception: another server may have
+		// given us chunks before our stream stood.
 		w.attached.hellos++
 		w.extendAll()
 	case e.Name == api.EventDrain:
@@ -120,7 +120,7 @@ func (w *worker) heard(e attachEvent) {
 	}
 }
 
-// unheard has the worker begin without a hello.
+// unheard lets the worker begin without a hello.
 func (w *worker) unheard() {
 	if w.attached.awaited {
 		w.attached.awaited = false

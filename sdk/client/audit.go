@@ -74,7 +74,7 @@ type followed struct {
 
 func (a *followed) at() (id string, begun bool) { return a.last, a.last != "" }
 
-// take says what an event tells, and whether it is an entry that is new.
+// take returns the entry of an event, and says whether it is new.
 func (a *followed) take(got event) (entry api.AuditEntry, fresh bool, err error) {
 	switch {
 	case got.name == "" && got.data == "":

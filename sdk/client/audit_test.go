@@ -128,7 +128,7 @@ func TestFollowAuditEnds(t *testing.T) {
 	}
 }
 
-// The ids that are kept to tell what comes again are those of a minute, not all.
+// The follow keeps the ids of the last minute, not all, to recognise entries that come again.
 func TestFollowAuditForgets(t *testing.T) {
 	t.Parallel()
 	f := followed{seen: map[string]time.Time{}}

@@ -178,7 +178,7 @@ type random struct {
 	source io.Reader
 	jitter *mathrand.Rand
 
-	incarnation string // tells this process from others that work under the same name
+	incarnation string // distinguishes this process from others that work under the same name
 }
 
 func newRandom(source io.Reader) (*random, error) {

@@ -58,7 +58,7 @@ type follower struct {
 
 func (f *follower) at() (id string, begun bool) { return f.last, f.begun }
 
-// take says what an event tells, and whether that is for the caller.
+// take returns the submission of an event, and says whether it is for the caller.
 func (f *follower) take(got event) (end End, fresh bool, err error) {
 	switch got.name {
 	case api.EventProblem:

@@ -273,7 +273,7 @@ func (n *call) fill(w *worker) {
 	}
 }
 
-// call makes the round trip. After a failure it waits before it tells the loop, which then tries again.
+// call makes the round trip. After a failure it waits before it reports to the loop, which then tries again.
 func (w *worker) call(n *call, failures int) {
 	n.err = w.releaseAll(n)
 	if n.err == nil && len(n.outcomes)+len(n.extends) > 0 || n.err == nil && n.request.HasReserve {

@@ -255,7 +255,7 @@ func (k *kind) bounded(next Handler) Handler {
 	}
 }
 
-// decided says that an error tells itself what happens to the chunk.
+// decided says that an error itself decides what happens to the chunk.
 func decided(err error) bool {
 	var permanent *permanentError
 	var retry *retryError

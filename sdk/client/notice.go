@@ -26,7 +26,7 @@ type notice struct {
 
 const (
 	noticeEvery = time.Minute
-	noticeKinds = 100 // that are told apart at a time
+	noticeKinds = 100 // that are counted apart at a time
 )
 
 // warn logs an error, with its circumstances as pairs of names and values. Errors of handlers may hold text of producers: as an attribute

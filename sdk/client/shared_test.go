@@ -186,8 +186,8 @@ func TestSharedCallsAreBounded(t *testing.T) {
 	}
 }
 
-// An insert whose caller leaves before the call begins is not in it, and one whose caller leaves while it is under way harms no other. A
-// call that fails fails for all that share it, and the next one does not notice.
+// An insert whose caller leaves before the call begins is not in it. A caller that leaves while the call is under way harms no other
+// insert. A call that fails fails for all that share it, and the next one does not notice.
 func TestSharedCallsAndContexts(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)

@@ -50,7 +50,7 @@ func TestWaitManyOnServer(t *testing.T) {
 			cancels.Go(func() { cancel(others...) })
 		}
 	}
-	cancels.Wait() // the wait may tell of the last end before its cancel is answered
+	cancels.Wait() // the wait may report the last end before its cancel is answered
 	if !slices.Equal(unknown, []string{"7"}) || ended[0] != first || ended[1] != second {
 		t.Errorf("unknown %v, and the first to end %v; want 7, and %s %s", unknown, ended[:2], first, second)
 	}

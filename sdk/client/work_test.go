@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// errorsSeen collects what OnError hears.
+// errorsSeen collects the errors that OnError gets.
 type errorsSeen struct {
 	mu  sync.Mutex
 	all []error

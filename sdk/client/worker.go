@@ -175,7 +175,7 @@ func (w *worker) drain() {
 		}
 		break
 	}
-	close(w.ready) // the loop is the only one who sends
+	close(w.ready) // only the loop sends
 }
 
 // stop ends Work because of an error.
@@ -186,7 +186,7 @@ func (w *worker) stop(err error) {
 	w.drain()
 }
 
-// report tells OnError, or the log.
+// report gives an error to OnError, or to the log.
 func (w *worker) report(err error) {
 	if w.o.OnError != nil {
 		w.o.OnError(err)
@@ -302,7 +302,7 @@ func (w *worker) release(h *held) {
 	}
 }
 
-// warn tells what of the strategy has no effect: once, until it changes.
+// warn reports the parts of the strategy without effect: once, until they change.
 func (w *worker) warn(warnings []wire.Warning) {
 	for i, warning := range warnings {
 		if i >= len(w.warned) || w.warned[i] != warning {

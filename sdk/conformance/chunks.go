@@ -202,7 +202,7 @@ func (s *server) forget(now time.Time) {
 	}
 }
 
-// revoke takes chunks from the client and tells it. It is not to report them.
+// revoke takes chunks from the client and sends it the event. The client is not to report them.
 func (s *server) revoke(reason string, indexes ...int) {
 	var event api.RevokedEvent
 	for _, i := range indexes {

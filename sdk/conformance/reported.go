@@ -14,7 +14,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// reportedScenarios are for workers that go wrong: people hear of it, without a callback, and the log stays short.
+// reportedScenarios are for workers that go wrong: people can read of it without a callback, and the log stays
+// short.
 var reportedScenarios = []Scenario{
 	{
 		Name: "crash-reported", Sequential: true,

@@ -339,7 +339,7 @@ func (s *stage) terminate() {
 	}
 }
 
-// leave ends a worker in order: it is to end with the status 0, detached, and without anything in its hands.
+// leave ends a worker in an orderly way: it has to end with the status 0, detached, and without anything in its hands.
 func (s *stage) leave() {
 	s.terminate()
 	s.awaitExit(0)

@@ -140,7 +140,7 @@ func (s Store) group(ctx context.Context) *group {
 	return &group{ctx: ctx, cancel: cancel, slots: make(chan struct{}, slots)}
 }
 
-// start runs do as soon as there is room. It reports false, and does not, when the group has ended.
+// start runs do as soon as there is room. It returns false, and does not run it, when the group has ended.
 func (g *group) start(do func(context.Context) error) bool {
 	select {
 	case g.slots <- struct{}{}:

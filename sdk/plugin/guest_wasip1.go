@@ -126,5 +126,5 @@ func over[T any](base unsafe.Pointer, at, n uint32) []T {
 	return unsafe.Slice((*T)(unsafe.Add(base, at)), n)
 }
 
-// A plugin's main calls Main. The host never runs it.
+// Main is for the main function of a plugin. The host never runs it.
 func Main() {}

@@ -34,7 +34,7 @@ type Plugin struct {
 // Window is how many candidates one batch may have; zeroes leave both to the host.
 type Window struct{ Default, Max int }
 
-// Needs tells the host what the plugin is known to need; zeroes are the host's defaults.
+// Needs tells the host the known needs of the plugin; zeroes are the host's defaults.
 type Needs struct {
 	Pages            int // memory, in pages of 64 KiB
 	FuelPerCandidate int // units of fuel

@@ -31,8 +31,8 @@ func Decode(data []byte, v any) error {
 	return nil
 }
 
-// check compares a valid JSON value with the type that it is to be read into, in the order of the document, and returns the
-// first difference. Null is not allowed: the caller lets it pass where a value may be left out.
+// check compares a valid JSON value with the type of its target, in the order of the document, and returns the first
+// difference. Null is not allowed: the caller lets it pass where a value may be left out.
 func check(raw []byte, t reflect.Type, pointer string) *Error {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return checkSelf(raw, t, pointer)

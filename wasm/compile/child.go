@@ -194,9 +194,9 @@ func (c *Compiler) outcome(ctx, timed context.Context, err error, cmd *exec.Cmd,
 	return c.cause(err, cmd.ProcessState, used, said)
 }
 
-// cause tells which limit ended the child. SIGKILL comes from the kernel, either beyond the hard limit of CPU time or because the machine
-// has no more memory: the limit of memory never kills, it refuses. The kernel counts CPU time in ticks and reports it as measured; on a
-// busy machine that is less, so that half of the limit tells the first from the second.
+// cause names the limit that ended the child. SIGKILL comes from the kernel, either beyond the hard limit of CPU time or because the
+// machine has no more memory: the limit of memory never kills, it refuses. The kernel counts CPU time in ticks and reports it as
+// measured. On a busy machine that is less, so a child with half of the limit counts as beyond it.
 func (c *Compiler) cause(err error, state *os.ProcessState, used usage, said string) error {
 	l := c.config.Limits
 	overCPU, killed := killedBy(state)

@@ -26,7 +26,7 @@ type MemoryUse struct {
 	Bytes     int64 // in use, of code too
 	CodeBytes int64 // of them, of compiled code
 	Most      int64
-	Denied    uint64 // times that there was no room
+	Denied    uint64 // times that something found no room
 }
 
 // NewMemory is a budget of this many bytes.
@@ -47,7 +47,7 @@ func (m *Memory) TakeCode(bytes int64) bool { return m.count(bytes, bytes) }
 // GiveCode implements compile.Budget.
 func (m *Memory) GiveCode(bytes int64) { m.count(-bytes, -bytes) }
 
-// take counts bytes that a sandbox is about to have; false says that there is no room, whatever is idle.
+// take counts bytes that a sandbox is about to have. It returns false if there is no room, whatever is idle.
 func (m *Memory) take(bytes int64) bool { return m == nil || m.count(bytes, 0) }
 
 func (m *Memory) give(bytes int64) {

@@ -278,7 +278,7 @@ func (i *instance) take() *snapshot {
 	return s
 }
 
-// renew makes the instance ready for the next batch; false says that it cannot be used again: its state is to be fresh,
+// renew makes the instance ready for the next batch. It returns false if the instance cannot be used again: its state must be fresh,
 // or its memory has grown, which cannot be undone.
 func (i *instance) renew() bool {
 	if i.version.options.Manifest.State == manifest.Fresh {

@@ -64,7 +64,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// A guest that runs for long lets others have its processor every few ticks. Not parallel: there is to be one processor only.
+// A guest that runs for long lets others have its processor every few ticks. Not parallel: the test needs a single processor.
 func TestGuestYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	limits := host.DefaultLimits()

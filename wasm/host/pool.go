@@ -32,8 +32,8 @@ type handed struct {
 	err      error
 }
 
-// get gives a free instance, or waits for one until ctx ends. Where all that there are are only being started it waits for no
-// longer than patience; 0: as long as it takes.
+// get gives a free instance, or waits for one until ctx ends. If all instances are still being started it waits for no longer than
+// patience; 0: as long as it takes.
 func (p *pool) get(ctx context.Context, patience time.Duration) (*instance, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
@@ -116,8 +116,8 @@ func (p *pool) put(i *instance) {
 	}
 }
 
-// drop says that an instance that was in use is gone. Another is started where one who waits has none on its way, or
-// where one is to be ready for the next batch.
+// drop says that an instance that was in use is gone. Another is started if a waiting batch has none on its way, or if one must be
+// ready for the next batch.
 func (p *pool) drop(replace bool) {
 	p.mu.Lock()
 	p.live--

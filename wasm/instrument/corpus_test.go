@@ -80,7 +80,7 @@ func (i *instance) fault() wasmtest.Fault {
 	return wasmtest.Harmless
 }
 
-// kind is how the host tells one trap from another: by the signs of the counters.
+// kind is how the host distinguishes traps: by the signs of the counters.
 func (i *instance) kind(err error) wasmtest.Fault {
 	var exit *sys.ExitError
 	switch {

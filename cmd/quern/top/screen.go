@@ -237,7 +237,7 @@ func compareValues(a, b api.MetaValue) int {
 	return cmp.Compare(a.Text(), b.Text())
 }
 
-// table shows the values of the key, as many as there are lines for.
+// table shows as many values of the key as the lines have room for.
 func (s *Screen) table(height int) []string {
 	l := s.Now
 	if l.Key == "" {

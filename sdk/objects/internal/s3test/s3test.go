@@ -1,6 +1,6 @@
-// Package s3test is a server that speaks S3, for the tests of this module and of the clients in other languages: gofakes3, which keeps objects
-// in memory, behind the checks of a real one that it lacks. A request whose signature is not what the AWS SDK makes of it, or whose body is not
-// what it was signed for, gets 403, and a multipart upload may be conditional.
+// Package s3test is a server that speaks S3, for the tests of this module and of the clients in other languages. It is gofakes3, which
+// keeps objects in memory, behind checks that it lacks and a real server makes. A request with a wrong signature, or with another body than
+// the signed one, gets 403. A multipart upload may be conditional.
 package s3test
 
 import (
