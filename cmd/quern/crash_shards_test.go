@@ -324,7 +324,7 @@ func (g *crashGroups) must(ctx context.Context, path string, answer any) {
 	}
 }
 
-// all reads all pages of a list.
+// pagesOf reads all pages of a list.
 func pagesOf[T any](ctx context.Context, g *crashGroups, path string) (list []T) {
 	g.o.t.Helper()
 	for cursor, more := "", true; more; more = cursor != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// WorkOptions.OnError gets ErrDrained when an operator ordered this consumer to finish its chunks and leave. Work
-// then ends as if its context had ended.
+// ErrDrained is the error that WorkOptions.OnError gets when an operator ordered this consumer to finish its chunks and leave. Work then
+// ends as if its context had ended.
 var ErrDrained = errors.New("quern: an operator told this consumer to finish what it holds and leave")
 
 // attaching is the part of a worker that keeps it known to the server. Its goroutine speaks to the loop through events.

@@ -36,7 +36,7 @@ type Schema struct {
 	hasDefault bool
 }
 
-// maxSchemas bounds the sub-schemas on one path; maxDepth bounds the document already.
+// maxSchemaDepth bounds the sub-schemas on one path; maxDepth bounds the document already.
 const maxSchemaDepth = 8
 
 func readSchema(tree any, pointer string, f *findings) *Schema {
