@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// errStarting is why a request goes on without a configuration: that is being started, or waits for its turn.
+// errStarting is why a request goes on without a configuration: the configuration is being started, or waits for its turn.
 var errStarting = errors.New("plugins: the configuration is not started yet")
 
 // maxOpenings is how many configurations are being started, or wait for that, at once. A later request begins the openings beyond them.

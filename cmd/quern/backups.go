@@ -50,8 +50,8 @@ func backupOptions() []option {
 	}
 }
 
-// checkCopies refuses a folder for backups or snapshots within the data directory: whatever removes or copies the directory would take
-// them along.
+// checkCopies refuses a folder for backups or snapshots within the data directory: a program that removes or copies the directory
+// would take them along.
 func (c *Config) checkCopies() error {
 	data, err := filepath.Abs(c.Data)
 	if err != nil {

@@ -227,7 +227,7 @@ func (hot) roundTrip(ctx context.Context, q *request, r *reply) error {
 
 const (
 	socketScheme = "unix:"     // before the path of a Unix socket
-	socketHost   = "localhost" // the host that requests name
+	socketHost   = "localhost" // the host name in requests
 )
 
 // sockets are the paths of Unix sockets, by the host names that stand for them where net/http wants one.
