@@ -18,7 +18,7 @@ var mostRead = []string{"engine/backlog/", "engine/journal/", "engine/shard/", "
 
 // wideLeft counts the lines that are wider, by folder. A number here only goes down.
 var wideLeft = map[string]int{
-	"internal/mutate": 8,
+	"internal/mutate": 4,
 }
 
 // Lines stay narrow enough to be read. Tests may be wider: their tables are.
