@@ -1,22 +1,21 @@
 package web
 
-// Who asks, and what they may. A request shows who it is from in one of four ways, of which the
-// first that is there counts:
+// Authentication and authorization. A request names its sender in one of four ways. The first of these that is
+// present counts:
 //
 //	a hop header    another node of the cluster forwarded the call, and vouches for its sender (forward.go)
 //	Authorization   Bearer qn_ID_SECRET: an access token
 //	certificate     of the TLS client, whose subject stands for a token
 //	cookie          a session of the dashboard, which stands for the token that opened it (sessions.go)
 //
-// All four end in an *access.Token, which has the scopes, the restriction and the use of it.
-// Without any token the server is open.
+// All four end in an *access.Token, which has the scopes, the restriction and the use of the token. Without any token
+// the server is open.
 //
-// Hot calls (reserve, complete and the like) must not pay for what they rarely need. For an
-// unrestricted token, admit looks the token up and forgets it again: no context value, no
-// allocation. A hot call that turns out to need its caller, because it waits or its answer is
-// large, asks through the type asking, which looks the token up a second time. So the token can end
-// between the two: credentialOf then returns a credential that is good for nothing, never nil, as
-// nil means that no credential was needed.
+// Hot calls (reserve, complete and the like) must not pay for a caller that they rarely need. For an unrestricted
+// token, admit looks the token up and forgets it again: no context value, no allocation. A hot call that turns out to
+// need its caller, because it waits or its answer is large, asks through the type asking, which looks the token up a
+// second time. The token can end between the two lookups: credentialOf then returns a credential that is good for
+// nothing, never nil, as nil means that no credential was needed.
 
 import (
 	"cmp"
@@ -88,9 +87,9 @@ func noLongerGood() *problem {
 	return newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
 }
 
-// admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of
-// producers and consumers that may, no one records who made them: their token is looked up, without a
-// lock and without memory of its own, and that is all. What it returns was entered, and has to leave.
+// admit finds the caller of a request and refuses a caller that may not make it. The refusal is recorded with the
+// caller. For allowed calls of producers and consumers, admit only looks the token up, without a lock and without an
+// allocation: nobody records who made them. The caller must call Leave on the use that admit returns.
 //
 // Three outcomes are easily confused. With err, the request is refused. With use and no err, it was
 // counted against the limits of its token, and the caller must call Leave exactly once. With
@@ -142,8 +141,7 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 	return use, err
 }
 
-// asking is the context of a hot call, whose caller is found only when something asks for
-// it: what a token has too much of is on no fast path.
+// asking is the context of a hot call. It finds the caller only when something asks for it. The fast path never asks.
 type asking struct {
 	context.Context
 	auth    *auth
@@ -297,8 +295,8 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (subject st
 	return subject, token
 }
 
-// enter counts a request of a token in, unless the token has as many as it may. What entered has to leave. The moment
-// is counted from the start of the server, on the monotonic clock.
+// enter counts a request of a token in, unless the token has as many as it may. A request that entered has to leave.
+// The moment is counted from the start of the server, on the monotonic clock.
 func (a *auth) enter(token *access.Token, now time.Time) error {
 	if wait, ok := token.Enter(now.Sub(a.clock.began), a.limits); !ok {
 		return tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
@@ -306,7 +304,7 @@ func (a *auth) enter(token *access.Token, now time.Time) error {
 	return nil
 }
 
-// authorize refuses what the token has no scope for, and what is beyond what it is bound to.
+// authorize refuses operations that the token has no scope for, and requests beyond the token's restriction.
 func (a *auth) authorize(c echo.Context, op *operation, token *access.Token) error {
 	if !token.Scopes.Allow(op.scope) {
 		return missingScope(token, op.scope)

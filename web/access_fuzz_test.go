@@ -30,7 +30,8 @@ func forgeries(good string) []string {
 	return list
 }
 
-// What is no good token is refused, wherever it stands and whatever is asked: in the header, in two headers, in the path, the query, a cookie.
+// A bad token is refused for every operation, wherever it stands: in the header, in two headers, in the path, the
+// query, a cookie.
 func TestForgedTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) {

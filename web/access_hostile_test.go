@@ -102,8 +102,8 @@ func (h *hostiles) cookies() []attempt {
 	}
 }
 
-// paths ask without a token, by all the ways in which a path is written. What is no path of the server is not there, whatever it could be
-// taken for; all that leads to an operation needs a token.
+// paths ask without a token, with paths written in many ways. A path that the server does not have gets 404, even if it
+// looks like another one. Every path that leads to an operation needs a token.
 func (h *hostiles) paths() (list []attempt) {
 	for status, targets := range map[int][]string{
 		404: {

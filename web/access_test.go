@@ -220,7 +220,8 @@ func TestOnlyAdminBlocks(t *testing.T) {
 	lift(consume, block, 204) // it has ended: nothing changes, and the answer is the same for all
 }
 
-// A token that is revoked, rotated or over ends what waits by it: long polls, streams, sessions. What is done by others goes on.
+// A token that is revoked, rotated or over ends the long polls, streams and sessions that use it. Those of other tokens
+// go on.
 //
 //quern:overlapping
 func TestWhatWaitsEndsWithItsToken(t *testing.T) {
@@ -292,7 +293,8 @@ func TestWhatWaitsEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// What is done is recorded under the token's name, whatever the request says; without tokens it is what the request says.
+// An act is recorded under the token's name, even if the request names another actor. Without tokens, the actor is the
+// one that the request names.
 func TestActorIsTheToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -28,7 +28,7 @@ import (
 
 // Answers over access.SmallAnswer count for the memory that they take, from when the engine
 // gathers them until the client has taken them: a client that asks for much and reads nothing
-// must not fill the memory of all. What cannot be counted is refused before its first byte.
+// must not fill the memory of all. An answer for which there is no room is refused before its first byte.
 
 // maxAnswers bounds what all large answers may hold together. Of one access token, they
 // may hold Limits.Answers.
@@ -42,12 +42,12 @@ type answers struct {
 	waits    *waits // which the server's stop ends
 }
 
-// collected is an answer that is sent when all of it is made. What it was made of is no longer in memory then. It
-// holds an answer back that may still be refused. Streams do not go through it.
+// collected is an answer that is sent when all of it is made. Then its sources are no longer in memory. It holds an
+// answer back that may still be refused. Streams do not go through it.
 type collected struct {
 	http.ResponseWriter
 	answer *access.Answer
-	parts  int64 // what is counted of what it is made of
+	parts  int64 // bytes that count for its sources
 	status int
 	body   *buffer
 	failed error // there was no room for it
@@ -94,9 +94,9 @@ func inTurn(clock *clock, c echo.Context, read func() error) error {
 	return read()
 }
 
-// collect has make answer into memory, and sends that, unless still fails then. What make returns is returned, or
-// that there was no room. still is asked last: between the reading and the sending, a queue may have moved to another
-// node, and what was read may be old.
+// collect lets make answer into memory, and sends that answer unless still fails. It returns the error of make, of
+// still, or that there was no room. still is asked last: while make read, the queue may have moved to another node,
+// and the answer may be old.
 func (a *answers) collect(c echo.Context, make, still func() error) error {
 	response := c.Response()
 	in := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer,

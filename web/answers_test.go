@@ -100,7 +100,7 @@ func TestPageOfOutputsIsBounded(t *testing.T) {
 	}
 }
 
-// Pages of submissions and waits for them are bounded in bytes. What does not fit comes with the next call.
+// Pages of submissions and waits for them are bounded in bytes. The rest comes with the next call.
 func TestSubmissionsOfAnAnswerAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -279,8 +279,8 @@ func TestAnswerOfAWaitCountsForItsToken(t *testing.T) {
 	r.settled()
 }
 
-// An insert of many is counted before anything is inserted, the audit log before it is read, and a batch of a stream while it is sent. What
-// has no room is refused, or the stream ends.
+// An insert of many is counted before anything is inserted, the audit log before it is read, and a batch of a stream
+// while it is sent. A call without room is refused, and a stream without room ends.
 func TestWhatIsCountedBeforeItIsMade(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Answers: 100 << 10})

@@ -10,8 +10,8 @@ package web
 // The first event is one `hello` for all. When one of the streams ends, or a shard is on another node than at the
 // beginning, the whole stream ends. The client then attaches again, and is attached where the shards are.
 //
-// Nothing is repaired within a stream: what a consumer missed while a shard moved, such as chunks that were taken from
-// it, it learns when it attaches again and extends what it holds.
+// A stream repairs nothing. A consumer may miss something while a shard moves, such as chunks that were taken from it.
+// It learns of that when it attaches again and extends the chunks that it holds.
 
 import (
 	"bytes"

@@ -133,8 +133,8 @@ func (x auditing) getAudit(c echo.Context) error {
 	return x.answers.collect(c, func() error { return c.JSON(http.StatusOK, out) }, nil)
 }
 
-// page is a page of the log. In a cluster the other nodes add what the log does not have yet.
-// They are asked again for each page: what they had for the page before may be in the log by now.
+// page is a page of the log. In a cluster the other nodes add the entries that the log does not have yet. They are
+// asked again for each page, because their earlier entries may be in the log by now.
 func (x auditing) page(ctx context.Context, f engine.AuditFilter, cursor string, limit int) (engine.AuditPage, error) {
 	far, err := x.nodes.freshActs(ctx, f, cursor, limit)
 	if err != nil {

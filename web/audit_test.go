@@ -185,7 +185,8 @@ func (f *fixture) audit(token, query string) []api.AuditEntry {
 	return page.Items
 }
 
-// The log is read in pages, filtered, exported as lines and followed as events; what is asked wrongly is refused with its parameter.
+// The log is read in pages, filtered, exported as lines and followed as events. A wrong request is refused, and the
+// problem names the parameter.
 func TestReadingTheAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -214,7 +215,7 @@ func TestReadingTheAuditLog(t *testing.T) {
 	if !slices.Equal(streamed, want) {
 		t.Errorf("the stream told of %v, want %v", streamed, want)
 	}
-	for i, last := range ids { // entries of about one time come in any order: what was behind the last one is told again
+	for i, last := range ids { // entries of about one time come in any order: those behind the last one are sent again
 		if again, _ := f.followAudit(admin, last)(2); !slices.Equal(again, slices.Delete(slices.Clone(want), i, i+1)) {
 			t.Errorf("the stream that goes on after %s told of %v, want the others", want[i], again)
 		}
@@ -321,7 +322,7 @@ func TestAuditStreamEndsWithTheProblem(t *testing.T) {
 	}
 }
 
-// What has no meaning for a stream of the log is refused, by its name.
+// A stream of the log refuses parameters that have no meaning for a stream, and names them.
 func TestAuditStreamRefusesPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

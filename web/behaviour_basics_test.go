@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What every queue must do: waiting, order, limits, tokens, replays, bytes.
+// The behaviour that every queue must have: waiting, order, limits, tokens, replays, bytes.
 
 // A consumer that waits is answered by the insert.
 //
@@ -111,7 +111,7 @@ func TestBehaviour006OldestFirstIsTheOrderOfInsertion(t *testing.T) {
 	}
 }
 
-// What is out of range is refused with the field and the limit.
+// A value out of range is refused with the field and the limit.
 func TestBehaviour007LimitsAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -145,7 +145,7 @@ func TestBehaviour007LimitsAreNamed(t *testing.T) {
 	})
 }
 
-// One bad token is its own item's trouble; what it stands beside is done.
+// A bad token fails only its own item. The other items are done.
 func TestBehaviour034BadTokensSpoilNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -269,7 +269,7 @@ func TestBehaviour071OneOfManyGetsTheChunk(t *testing.T) {
 	}
 }
 
-// No request has to be repeated after a crash: what was acknowledged is there.
+// No request has to be repeated after a crash: acknowledged work is there.
 //
 //quern:overlapping
 func TestBehaviour073WorkIsFoundWithoutBeingSentAgain(t *testing.T) {
@@ -484,7 +484,7 @@ func TestBehaviour100BytesComeBackAsTheyWere(t *testing.T) {
 	s.wantCounts("", fmt.Sprint("ready ", len(list)))
 }
 
-// Many wait for a long time; what comes is delivered at once, to as many as it is enough for.
+// Many consumers wait for a long time. New chunks wake as many of them as there are chunks, at once.
 //
 //quern:overlapping
 func TestBehaviour106IdleConsumersAreWoken(t *testing.T) {

@@ -30,8 +30,8 @@ func (s *scene) wantBulk(got api.BulkOperation, done, unchanged, refused uint64)
 	}
 }
 
-// 45. Given clear ready-only / waiting / destructive, then exactly those go; holders of destroyed items get 410 on complete. Quern clears
-// by filter: what goes is cancelled with its submission, and nothing else is touched.
+// 45. Given clear ready-only / waiting / destructive, then exactly those go; holders of destroyed items get 410 on
+// complete. Quern clears by filter: it cancels the matching submissions with their chunks, and touches nothing else.
 func TestBehaviour045ClearByFilter(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

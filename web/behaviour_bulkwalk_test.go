@@ -35,8 +35,9 @@ func (s *scene) wantWalked(when, id, want string) {
 	}
 }
 
-// Given a bulk operation at a rate, then it tells how much it walked over of what there was at its start and how long it still takes; what
-// comes later is not counted, what others take away is not waited for; and all of it is there after a restart.
+// Given a bulk operation at a rate, then it tells how many of the items that existed at its start it has walked over,
+// and how long it still takes. It does not count items that come later, and does not wait for items that others take
+// away. All of this is there after a restart.
 func TestBulkTellsItsPartOfTheWhole(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

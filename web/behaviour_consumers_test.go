@@ -98,7 +98,8 @@ func atOnce() api.QueueSettingsInput {
 	return api.QueueSettingsInput{ExpiryBackoff: &api.Backoff{Factor: 1}, RetryBackoff: &api.Backoff{Factor: 1}, OnExhausted: new("dead_letter")}
 }
 
-// 68: what a consumer held that was killed runs again after the heartbeat is lost, with a try counted, and not as an expiry.
+// 68: the chunks of a killed consumer run again after its heartbeat is lost. That counts as an attempt, and not as an
+// expiry.
 func TestBehaviour068KilledConsumersWorkRunsAgain(t *testing.T) {
 	t.Parallel()
 	t.Run("heartbeat lost", func(t *testing.T) {
@@ -205,7 +206,7 @@ func TestBehaviour068KilledConsumersWorkRunsAgain(t *testing.T) {
 	})
 }
 
-// What a consumer is told, and when its reservations are lost and when they are not.
+// A consumer hears what concerns it. The cases show when its reservations are lost, and when they are not.
 //
 //quern:overlapping
 func TestAttachedConsumers(t *testing.T) {

@@ -68,7 +68,7 @@ func TestBehaviour042AFailingDiskTakesNothingNewIn(t *testing.T) {
 	t.Parallel()
 	s, dying, work := sick(t, 9)
 	asked := briefly(`NewestFirst`, 3)
-	asked.TimeoutMS = (2 * time.Hour).Milliseconds() // beyond the hour that passes: what is held outlives the failed commits
+	asked.TimeoutMS = (2 * time.Hour).Milliseconds() // beyond the hour that passes
 	held := s.reserve("", asked).Reservations
 	if len(held) != 3 || held[0].Submission != work.ID {
 		t.Fatalf("reserved %+v, want three chunks of %s", held, work.ID)

@@ -108,7 +108,7 @@ func (s *scene) refused(method, path string, body any, status int) api.Problem {
 	return s.do(method, path, body, status, nil).problem(s)
 }
 
-// queue creates a queue or changes its settings: what is nil has its default.
+// queue creates a queue or changes its settings. A setting that is nil gets its default.
 func (s *scene) queue(name string, settings api.QueueSettingsInput) (got api.Queue) {
 	s.Helper()
 	answered := s.call("PUT", queuePath(name, ""), api.PutQueueRequest{Settings: settings})
@@ -287,8 +287,8 @@ func (s *scene) wantCounts(queue, want string) {
 	}
 }
 
-// The harness itself: the clock stands still until it is moved; what is due happens before advance returns, and while the server
-// is down nothing happens.
+// The harness itself: the clock stands still until advance moves it. All that is due happens before advance returns,
+// and nothing happens while the server is down.
 //
 //quern:overlapping
 func TestSceneHasItsOwnClock(t *testing.T) {

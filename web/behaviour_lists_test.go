@@ -11,8 +11,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A rule that was lifted, is over, or ended with its submission can be read afterwards: who set it and why, how and when it ended, and
-// who lifted it. It stays so over a restart. What checkpoints and crashes do to it, engine/simtest knows.
+// A rule that was lifted, is over, or ended with its submission can be read afterwards, also after a restart. It says
+// by whom and why it was set, how and when it ended, and by whom it was lifted. engine/simtest tests past rules with
+// checkpoints and crashes.
 func TestPastRulesAreKept(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -88,7 +88,7 @@ func TestBehaviour036LateCompletion(t *testing.T) {
 	})
 }
 
-// 69: who goes on extending keeps the chunk to himself, however long the run.
+// 69: a consumer that goes on extending keeps its chunk to itself, however long the run.
 func TestBehaviour069LongRunIsHeldByExtends(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -230,7 +230,7 @@ func (s *scene) completingWith(queue, token, output string) []string {
 	return statuses(s.results(queue, "complete", api.CompleteRequest{Items: []api.CompleteItem{{Token: token, Output: api.Bytes(output)}}}))
 }
 
-// 44: who waits when the server stops is answered, and what was acknowledged is there after the next start.
+// 44: a caller that waits when the server stops is answered, and acknowledged work is there after the next start.
 //
 //quern:overlapping
 func TestBehaviour044Shutdown(t *testing.T) {

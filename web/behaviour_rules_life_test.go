@@ -188,7 +188,8 @@ func TestGraceAfterAPauseIsDurable(t *testing.T) {
 	}
 }
 
-// A rule that revokes takes reservations back without a try; who held them is told when he extends, and what he completes still counts.
+// A rule that revokes takes reservations back without counting an attempt. Their holder learns of it when it extends,
+// and its completions still count.
 func TestRuleRevokes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

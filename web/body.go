@@ -265,8 +265,8 @@ func (b *bodies) holdDecoded(r *http.Request, size int64) (done func(), err erro
 	return func() { b.drop(&decoded, heldBy(size)) }, nil
 }
 
-// chunkedBody is a body whose length is not announced. What is wrong with its chunks is
-// the client's mistake, but net/http has no type for it.
+// chunkedBody is a body whose length is not announced. A fault in its chunks is the client's mistake, but net/http
+// has no type for it.
 type chunkedBody struct {
 	io.ReadCloser
 	c echo.Context
@@ -296,9 +296,9 @@ func receive(c echo.Context) {
 	}
 }
 
-// What the hot calls share: reading bodies, writing answers, and telling what is wrong with a body
-// that the hand-written decoders refused. Their problems must read like those of the other calls,
-// which huma's decoder finds: same code, same pointer, same words.
+// The hot calls share this code: it reads bodies, writes answers, and makes the problem of a body that the
+// hand-written decoders refused. Such a problem must read like those that huma's decoder finds for the other
+// calls: same code, same pointer, same words.
 
 // readJSON reads the body of a hot call, which is JSON.
 func (b *bodies) readJSON(c echo.Context, limit int64) (*buffer, error) {
@@ -338,8 +338,8 @@ func sayDurability(c echo.Context, q engine.Work) {
 	}
 }
 
-// wireProblem is the problem of a body that wire refused: what is not JSON at all is told
-// apart from what says something wrong. R is the request, of package api.
+// wireProblem is the problem of a body that wire refused. It tells a body that is not JSON from one with a wrong
+// value. R is the request, of package api.
 func wireProblem[R any](err error, body []byte, media string) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
@@ -378,8 +378,8 @@ func renamed(err error, from, to string) error {
 	})
 }
 
-// pool keeps memory that hot calls would otherwise allocate every time. What has grown
-// beyond an ordinary call is not kept.
+// pool keeps memory that hot calls would otherwise allocate every time. It does not keep memory that grew beyond
+// the needs of an ordinary call.
 type pool[T any] struct{ sync.Pool }
 
 func (p *pool[T]) take() *T {

@@ -18,9 +18,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What clients hold by their own books is, after every call, what the server counts: in all, and of every value. No value is over the
-// limit of the strategy, and no chunk is handed out twice. The clients close after each answer, as soon as they have read it; the writer
-// of the late ones returns only then, with an error, which over HTTP/2 happens by itself.
+// After every call, the server counts as many held chunks as the clients have in their own books: in all, and of every
+// value. No value is over the limit of the strategy, and no chunk is handed out twice. The clients close as soon as
+// they have read an answer. A late answer's writer returns only after that, with an error, as happens by itself over
+// HTTP/2.
 func TestClientsBooks(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []struct {

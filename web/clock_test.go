@@ -20,8 +20,8 @@ func wallSetBack(t time.Time, by time.Duration) time.Time {
 	return t
 }
 
-// A clock that is set back by an hour keeps no token in use waiting. It does not let in who guesses tokens either: what has to be waited
-// for counts by the monotonic clock.
+// A clock that is set back by an hour keeps no token in use waiting. It does not let in a client that guesses tokens
+// either, because waits count by the monotonic clock.
 func TestPacesWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	start := time.Now()

@@ -31,7 +31,7 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 	if count == 0 {
 		return b, nil
 	}
-	// The route asks for the scope consume. What is inserted needs produce as well, as in an insert of its own.
+	// The route asks for the scope consume. The submissions need produce as well, as in an insert of their own.
 	if token := x.auth.tokenOf(c.Request()); token != nil && !token.Scopes.Allow(scopeProduce) {
 		return b, missingScope(token, scopeProduce)
 	}

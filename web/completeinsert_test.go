@@ -28,8 +28,8 @@ func (s *scene) completeWith(token string, insert ...api.BatchSubmission) api.Re
 	return s.results("", "complete", api.CompleteRequest{Items: []api.CompleteItem{{Token: token, Insert: insert}}})[0]
 }
 
-// What completions bring is inserted with them, in a complete and in an exchange, whose reserve finds it; a repeated token inserts nothing.
-// After a restart both are there.
+// Submissions that completions bring are inserted with them, in a complete and in an exchange, whose reserve finds
+// them. A repeated token inserts nothing. After a restart the completions and the submissions are there.
 func TestCompletionsInsert(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -64,7 +64,8 @@ func TestCompletionsInsert(t *testing.T) {
 	}
 }
 
-// A completion that brings what is wrong is refused, by the field; what a rule refuses leaves the chunk in the consumer's hands.
+// A completion that brings an invalid submission is refused, with the field. If a rule refuses the submission, the
+// consumer still holds the chunk.
 func TestCompletionsInsertNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -161,7 +162,7 @@ func TestCompletionsInsertWithinTheToken(t *testing.T) {
 	}
 }
 
-// An exchange whose commit fails says so: what was to be finished is no fact, and its chunk is still held.
+// An exchange whose commit fails says so: the chunk is not finished, and is still held.
 func TestExchangeWhoseCommitFails(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

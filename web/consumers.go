@@ -156,8 +156,7 @@ type getConsumerInput struct {
 	Paging
 }
 
-// The chunks come in pages, the oldest reservation first: what an operator looks for is what has been held too
-// long.
+// The chunks come in pages, the oldest reservation first: an operator looks for chunks that have been held too long.
 func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput) (*output[api.ConsumerDetail], error) {
 	page, err := q.Consumers.Get(in.Consumer, in.Cursor, in.Limit)
 	if err != nil {

@@ -218,7 +218,8 @@ func (c *crew) engines() (list []*engine.Engine) {
 	return list
 }
 
-// RoundTrip sends a call to any node. What each node has of its own comes from the node that serves the default queue.
+// RoundTrip sends a call to any node. A call about data that each node has for itself goes to the node that serves the
+// default queue.
 func (c *crew) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	at := c.list[c.draws.IntN(len(c.list))]

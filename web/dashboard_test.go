@@ -13,8 +13,8 @@ import (
 // mostFirstLoad is what a browser may have to fetch before the dashboard shows, compressed.
 const mostFirstLoad = 150_000
 
-// The dashboard is served with a policy that allows nothing inline and nothing from elsewhere, loads only what is embedded, and
-// little of it; what a browser has already is not sent again.
+// The dashboard is served with a policy that allows nothing inline and nothing from elsewhere. It loads only embedded
+// files, and few bytes of them. A file that the browser already has is not sent again.
 func TestDashboardIsServed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

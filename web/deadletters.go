@@ -1,7 +1,7 @@
 package web
 
-// Dead letters over HTTP: lists and groups, and what is done about single ones. What is done about
-// many is a bulk operation (bulk.go), which continues after a crash.
+// Dead letters over HTTP: lists, groups, and acts on single ones. An act on many is a bulk operation (bulk.go), which
+// continues after a crash.
 //
 //	chunk fails for the last time ─► dead letter ─┬─ redrive ─► ready again
 //	                                              ├─ forward ─► a submission in another queue

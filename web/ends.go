@@ -99,7 +99,7 @@ type endStream struct {
 	shards shards
 	filter engine.EndFilter
 	place  queue.EndPlace      // it has all up to here
-	all    bool                // it began with all that is kept: what is not kept is no gap
+	all    bool                // it began with all ends that are kept: ends that are no longer kept are no gap
 	gone   queue.EndPlace      // that it was told of
 	sealer *engine.PlaceSealer // of a tenant's stream; nil: the follower may know the places
 }

@@ -51,13 +51,13 @@ const (
 	contentProblem                = api.ProblemContentType
 )
 
-// kind is what every failure of one code has in common.
-// Status, title and advice are of the code. What was wrong this time is in the detail, which the engine writes.
+// kind has what all failures of one code have in common: status, title and advice. The detail, which the engine
+// writes, says what was wrong this time.
 type kind struct {
 	code   queue.Code
 	status int
 	title  string        // does not vary between occurrences
-	advice string        // for the reference page: what a client does about it
+	advice string        // for the reference page: a client's remedy
 	retry  time.Duration // sent as Retry-After; 0: none
 }
 
@@ -67,7 +67,8 @@ const adviceMoved = "Wait as long as Retry-After says and send it again, to anot
 // result of a function, so that nothing can change it.
 func kinds() []kind { return append(failures(), unknowns()...) }
 
-// The order is that of the reference page: what a client can correct first, what passes by itself behind it.
+// The order is that of the reference page: first the failures that a client can correct, then those that pass by
+// themselves.
 func failures() []kind {
 	return []kind{
 		{code: queue.CodeInvalid, status: 422, title: "The request is not valid",
@@ -260,7 +261,7 @@ func (a *answers) problemOf(err error) *problem {
 		return newProblem(queue.CodeUnavailable, "The server is stopping.")
 	case errors.Is(err, context.Canceled):
 		return newProblem(codeClientGone, "The client went away before the answer.")
-	// A wait whose time is over ends without an error. What gets here is a client that sends too slowly.
+	// A wait whose time is over ends without an error. So this is a client that sends too slowly.
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return newProblem(codeSlow, "The request did not arrive in time.")
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -355,7 +355,7 @@ func (w watching) consumersFrame(ctx context.Context, queueName string, f *engin
 	return out, nil
 }
 
-// schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next. Names
+// schedulesFrame is the frame of the topic schedules: the changing part of each schedule, the next due first. Names
 // decide between equal times, so that equal contents are equal bytes, and are not sent again.
 func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
 	q, err := w.engine.Queue(queueName)

@@ -201,8 +201,8 @@ func (o *stream) frame(to *followed, f *engine.Frame) error {
 	return o.late(to, f, encoded)
 }
 
-// late sends the topics that are made for who wants them. Consumers are sent with every frame, schedules only when
-// they changed: what consumers hold changes all the time.
+// late sends the topics that are made only for subscribers that want them. Consumers are sent with every frame, as
+// their chunks change all the time. Schedules are sent only when they changed.
 func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) error {
 	if o.request.consumers {
 		event, err := encoded.consumers.made(o.events, api.EventConsumers, f, nil,

@@ -87,7 +87,8 @@ func until[T any](s *subscription, name string, wanted func(T) bool) (T, event) 
 	}
 }
 
-// A subscriber first gets what was, then each second what is; what happens shows in the frames, with the settings of values.
+// A subscriber first gets the past, then each second the present state. Changes show in the frames, with the settings
+// of values.
 //
 //quern:overlapping
 func TestEventsTellWhatHappens(t *testing.T) {
@@ -114,7 +115,8 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	}
 }
 
-// Who comes back with the id of its last event gets the points after it and no others; an id of another run is as good as none.
+// A subscriber that comes back with the id of its last event gets the points after it and no others. An id of another
+// run is as good as none.
 //
 //quern:overlapping
 func TestEventsResume(t *testing.T) {
@@ -244,7 +246,7 @@ func TestEventsOfSeveralQueuesResume(t *testing.T) {
 	}
 }
 
-// What is asked wrongly is refused before a stream begins, and so is one stream too many.
+// A wrong request is refused before a stream begins, and so is one stream too many.
 func TestEventsRefuse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

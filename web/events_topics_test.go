@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Who names the topic consumers is told each second who holds what, those with most first; who does not is not.
+// A subscriber to the topic consumers hears each second how much each consumer holds, those with most first. Other
+// subscribers do not.
 func TestEventsTellOfConsumers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

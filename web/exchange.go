@@ -168,8 +168,8 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 	return nil
 }
 
-// exchangeElsewhere says which nodes have to do an exchange; nil: this one does all of it. What no node would do is
-// refused before anything is done.
+// exchangeElsewhere says which nodes have to do an exchange; nil: this one does all of it. It refuses an invalid
+// exchange before any node does a part.
 func (x *consuming) exchangeElsewhere(c echo.Context, s *engine.Sharded, call *exchangeCall) error {
 	asked := call.asked
 	if asked.Reserve = nil; call.request.HasReserve {

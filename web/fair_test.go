@@ -105,7 +105,7 @@ func TestFairWeightChanges(t *testing.T) {
 	}
 }
 
-// 6. Who was idle for an hour has earned nothing: from the next reservation on both alternate.
+// 6. A tenant that was idle for an hour has earned nothing: from the next reservation on both alternate.
 func TestFairIdlenessEarnsNothing(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -127,7 +127,7 @@ func TestFairIdlenessEarnsNothing(t *testing.T) {
 	alike(t, list, 1.5, map[string]float64{"a": 1, "b": 1})
 }
 
-// 7. Who keeps a single chunk queued, and the next one when that is taken, gets its share, no more.
+// 7. A tenant that always has a single chunk queued gets its share, no more.
 func TestFairOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -173,7 +173,7 @@ func TestFairFailedSubmission(t *testing.T) {
 	}
 }
 
-// 9. Who was at its limit for long is neither starved nor paid back by it.
+// 9. A tenant that was at its limit for long is neither starved nor paid back.
 func TestFairAtTheLimit(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

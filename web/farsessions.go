@@ -246,7 +246,7 @@ func (f *farSessions) call(ctx context.Context, home *engine.Elsewhere,
 	return answer, err
 }
 
-// close ends a session at its home. What other nodes know of it is a second old at most.
+// close ends a session at its home. The other nodes' knowledge of it is a second old at most.
 func (f *farSessions) close(ctx context.Context, home *engine.Elsewhere, id string) error {
 	known := f.entry(home, id)
 	if _, err := f.call(ctx, home, askedSession{ID: id, End: true}); err != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Any node of a cluster answers any call: what another node serves is sent on to it, once. A call that was sent on
-// says so in the header Quern-Hop, with who asks: only nodes can make it.
+// Any node of a cluster answers any call. It forwards a call for another node's queue to that node, once. A forwarded
+// call has the header Quern-Hop, which names the caller, and which only nodes can make.
 
 const (
 	headerOwner = "Quern-Owner" // the URL of the node that serves the queue
@@ -152,9 +152,9 @@ func (f *forwarding) answers(c echo.Context, op *operation) (*engine.Elsewhere, 
 	}
 }
 
-// still fails if this node may not answer for a queue any more: what the handler has read may be old.
-// A handler that read for long, such as a list, may have begun when this node served the queue and end when it no
-// longer does. A node that lost a queue must not answer from memory, as the new owner may know better.
+// still fails if this node may not answer for a queue any more. A handler that reads for long, such as a list, may
+// begin while this node serves the queue and end when it no longer does. A node that lost a queue must not answer from
+// memory, as the new owner may know better.
 func (f *forwarding) still(c echo.Context, op *operation) error {
 	if op == nil || f.nodes == nil {
 		return nil
@@ -250,7 +250,7 @@ var passed = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 // errClientGone says that an answer could not be written.
 var errClientGone = errors.New("the client went away")
 
-// pass writes the body of an answer while it comes. What has no length is sent at once, as it may be a stream.
+// pass writes the body of an answer while it comes. A body without a length is sent at once, as it may be a stream.
 func pass(to *echo.Response, answer *http.Response, begin func()) error {
 	buffer := passed.Get().(*[32 << 10]byte)
 	defer passed.Put(buffer)

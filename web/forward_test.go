@@ -42,7 +42,8 @@ func between(t *testing.T, owner http.HandlerFunc) (address, ownerURL string, fa
 	return strings.TrimPrefix(front.URL, "http://"), at.URL, failed
 }
 
-// What a client sends comes to the owner as it is, but for what was about the connection or for this node alone; and so does the answer.
+// A client's request comes to the owner as it is, without the headers about the connection or for this node alone. So
+// does the answer.
 func TestForwardedAsItIs(t *testing.T) {
 	t.Parallel()
 	type heard struct {

@@ -65,7 +65,7 @@ type shardInput struct {
 	Shard int `path:"shard" minimum:"1" maximum:"16" doc:"Number of the shard"`
 }
 
-// drain has no answer of its own: what drains is a setting, and the groups move later. The list of shards shows how
+// drain answers without a body: it only changes a setting, and the groups move later. The list of shards shows how
 // many groups are left.
 func (x groups) drain(ctx context.Context, in *shardInput) (*struct{}, error) {
 	return nil, x.engine.DrainShard(ctx, in.Queue, in.Shard, true)

@@ -32,7 +32,7 @@ type hiding struct {
 // absentQueue is the name of no queue, as long as hiddenq is.
 const absentQueue = "absentq"
 
-// newHiding makes what is hidden in this queue, of company 80001; what is seen is in the queue default, of company 7.
+// newHiding makes hidden things in this queue, of company 80001, and visible ones in the queue default, of company 7.
 func newHiding(f *fixture, hidden string) *hiding {
 	f.Helper()
 	h := &hiding{fixture: f}
@@ -93,11 +93,11 @@ func (h *hiding) inPath(path, name string) (pairs []pair, known bool) {
 	case name == "consumer":
 		return []pair{{"company=80001%2Fc", "company=80002%2Fc"}}, true
 	}
-	// What is only refused to such tokens, of whatever name, or is all in a queue whose name was looked at.
+	// These are refused to such tokens whatever they name, or are in a queue whose name was already checked.
 	return nil, slices.Contains([]string{"id", "index", "key", "name", "version", "page", "file", "ledger", "group", "shard"}, name)
 }
 
-// seen fills in a parameter with what the token may see.
+// seen fills in a parameter with something that the token may see.
 func (h *hiding) seen(path, name string) string {
 	switch {
 	case name == "queue":
@@ -180,8 +180,9 @@ func (h *hiding) same(op string, p pair, request func(string) call) {
 	}
 }
 
-// What a token may not see answers exactly as what does not exist, in every operation and wherever it is named: by the path, the query or
-// the body, for tokens that are bound to a value, to a queue and to both.
+// A thing that a token may not see gets exactly the answer of a thing that does not exist. This holds in every
+// operation, wherever the thing is named (path, query, body), for tokens that are bound to a value, to a queue and to
+// both.
 func TestWhatIsHiddenIsNotThere(t *testing.T) {
 	t.Parallel()
 	value := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}

@@ -52,7 +52,7 @@ func inUse() uint64 {
 	return stats.HeapInuse + stats.StackInuse
 }
 
-// Consumers that wait cost so little that 10,000 of them stay under 250 MiB. What is left is net/http's: two stacks and
+// Consumers that wait cost so little that 10,000 of them stay under 250 MiB. The rest is net/http's: two stacks and
 // three buffers per connection.
 func TestIdleWaitersAreCheap(t *testing.T) {
 	const n, most = 1000, 250 << 20 / 10_000

@@ -31,8 +31,8 @@ const (
 	listInitialRulesAbout = "By ascending id. A rule whose `until` has passed is not in the list."
 )
 
-// There are few of them, so a list is made from all, and no condition of HTTP guards a change: what a rule replaced is
-// in the audit log, with its reason and end.
+// Initial rules are few, so a list is made from all. No condition of HTTP guards a change, because the audit log has
+// the rule that another one replaced, with its reason and end.
 
 // initialRules are the handlers of the rules that new queues begin with.
 type initialRules struct{ rules engine.InitialRules }

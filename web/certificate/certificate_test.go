@@ -180,7 +180,7 @@ func TestReplacingUnderLoadFailsNoCall(t *testing.T) {
 	clients.Wait()
 }
 
-// What cannot be used is refused at the start, with the file's name.
+// Open refuses files that cannot be used, with the file's name.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	c := newClock()
