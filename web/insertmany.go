@@ -1,11 +1,10 @@
 package web
 
-// Insert of up to 10,000 submissions in one commit. What is wrong with one of them is its own
-// result and does not touch the others, unless the call is atomic.
+// Insert of up to 10,000 submissions in one commit. An invalid submission gets a result of its own and does not touch
+// the others, unless the call is atomic.
 //
-// Memory is counted twice, before anything is inserted: what was decoded (insertionBytes each) and
-// what the answer will take (answerOf). Refused afterwards, the client would not learn what was
-// inserted.
+// Memory is counted twice, before anything is inserted: for the decoded submissions (insertionBytes each) and for the
+// answer to come (answerOf). If the call were refused afterwards, the client would not learn what was inserted.
 //
 //	{"submissions": [ A, B, C ]} ─► list: A ok, B invalid, C ok ─► Queue.InsertMany ─► one commit: A, C
 //	                                                                └ atomic: nothing, and A, C are batch_refused
@@ -78,8 +77,8 @@ func (x *inserting) insertMany(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// The list is decoded and its groups are known, so this is the first moment that tells which nodes are to have it.
-	// What is wrong with a submission is refused by the node that gets it, with the same words.
+	// The list is decoded and its groups are known, so only now it is clear which nodes are to have it. The node that
+	// gets an invalid submission refuses it, with the same words.
 	if s := x.nodes.dispersed(c, q); s != nil {
 		homes, err := s.Homes(list, request.Atomic)
 		if err == nil {
@@ -141,11 +140,11 @@ func answerOf(list []queue.Insertion) (bytes int) {
 	return bytes
 }
 
-// list is what the engine is asked for. What is wrong with one is its Err.
-// One insertCall decodes them all, one after another. newSubmission copies what the engine keeps, and inline
-// contents point into the body, which stays.
+// list decodes the submissions for the engine. If one is invalid, its Err says why. One insertCall decodes them all,
+// one after another: newSubmission copies all that the engine keeps, and inline contents point into the body, which
+// stays.
 func (x *inserting) list(c echo.Context, submissions [][]byte, many *insertManyCall) []queue.Insertion {
-	var call insertCall // of its own: what is decoded last does not replace what came before
+	var call insertCall // of its own: the last submission does not replace the one before
 	many.asked = slices.Grow(many.asked[:0], len(submissions))[:len(submissions)]
 	many.list = slices.Grow(many.list[:0], len(submissions))[:len(submissions)]
 	asked, list := many.asked, many.list

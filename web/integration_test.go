@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What the engine refuses is told with its code and pointer.
+// A refusal of the engine is answered with its code and pointer.
 func TestEngineRefusals(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -357,7 +357,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	}
 }
 
-// What a server logs over a whole cycle holds neither content nor tokens nor keys.
+// The log of a whole cycle holds neither content nor tokens nor keys.
 func TestCycleLogsNoSecrets(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

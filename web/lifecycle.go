@@ -1,7 +1,7 @@
 package web
 
-// The life-cycle worker of a queue over HTTP: what it has to do, how late it is, and which actions it parked. There
-// is one thing to change, retry. The worker finds everything else by itself, so there is no call that makes it run.
+// The life-cycle worker of a queue over HTTP: its due actions, how late it is, and which actions it parked. The only
+// change is retry. The worker finds everything else by itself, so there is no call that makes it run.
 //
 //	due action ─► slice of up to 500 ─► commit ─┬─ done
 //	                                            └─ fails ─► smaller slices ─► alone and fails ─► parked

@@ -24,7 +24,7 @@ import (
 // mostBounded is how long an answer may become that its bytes do not end: for a longer one there would never be room.
 const mostBounded = maxAnswers
 
-// cutInBytes are the operations whose answer ends when it has enough bytes; what does not fit comes with the next call.
+// cutInBytes are the operations whose answer ends when it has enough bytes. The rest comes with the next call.
 var cutInBytes = []string{
 	"list-rules", "list-initial-rules", "list-tokens", "list-bulk-operations", "list-dead-letter-groups", "list-views", "list-ledgers", "list-strategies-in-use",
 	"list-plugins", "get-plugin-logs", // by pageOf

@@ -44,8 +44,8 @@ func TestManyOutputsOfATenant(t *testing.T) {
 	}
 }
 
-// A page ends before its answer is too long, and the next one begins with the output that did not fit. Who asks for a page once more, as the
-// answer was lost, gets it once more.
+// A page ends before its answer is too long, and the next one begins with the output that did not fit. A client that
+// lost an answer can ask for the same page again.
 func TestManyOutputsThatAreLong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

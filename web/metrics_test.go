@@ -239,8 +239,8 @@ func (m *measured) busy() {
 	m.advance(11 * time.Minute)
 }
 
-// What is measured is what happened: chunks waited from their insert to their first reservation, and were held until they were
-// completed or failed; a second try, a release and an expiry count in neither.
+// The measured times are right: a chunk waits from its insert to its first reservation, and is held until it is
+// completed or failed. A second attempt, a release and an expiry count in neither.
 func TestWaitAndRunSeconds(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t)

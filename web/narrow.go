@@ -47,8 +47,8 @@ const (
 	inHandler // its handler does what there is to do beyond that
 )
 
-// narrowed refuses what is beyond what the token is bound to. What it does not cover is
-// answered like what is not there.
+// narrowed refuses requests beyond the token's restriction. A thing that the token does not cover gets the answer of
+// a thing that does not exist.
 func (a *auth) narrowed(c echo.Context, op *operation, token *access.Token) error {
 	bound := &token.Restriction
 	if op.narrow == 0 || op.narrow&noTenants != 0 && bound.Tenant() {

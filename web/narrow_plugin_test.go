@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// A plugin is no way around what a token is bound to: it is shown the tenant's own candidates only, however high it would score another's,
-// and by no question. What a plugin is and does is not for tenants to see.
+// A plugin is no way around a token's restriction: no question shows it another tenant's candidates, however high it
+// would score them. Tenants cannot see what a plugin is and does.
 func TestTenantsReachNothingThroughAPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

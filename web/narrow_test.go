@@ -194,7 +194,8 @@ func (n *neighbours) operation(id string) *operation {
 	return nil
 }
 
-// What is a tenant's own it does as everybody: inserts, lists, reserves by any strategy and name, finishes, pauses, cancels.
+// A tenant may do with its own work what everybody may: insert, list, reserve by any strategy and name, finish, pause,
+// cancel.
 func TestTenantsWorkWithTheirOwn(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

@@ -1,12 +1,12 @@
 package web
 
-// What the engine of one node asks the engine of another about shards of a queue:
+// The engine of one node has errands to the engine of another, about shards of a queue:
 //
 //	engine: errand ─► Carry ── POST /cluster/shards/orders/errand ──► Nodes.Answer of the other node
 //
-// This file carries the questions, and knows nothing of them (engine.Neighbours). Only nodes can ask: a call needs a
-// sealed hop, which also says for whom it is made. What a view of a strategy takes of memory counts for the access
-// token of the caller, wherever the shard is.
+// This file carries the errands, and knows nothing of their contents (engine.Neighbours). Only nodes can send them: a
+// call needs a sealed hop, which also names the caller. The memory of a strategy's view counts for the access token of
+// that caller, wherever the shard is.
 //
 // The path is no part of the API, so the document does not list it.
 

@@ -179,8 +179,8 @@ func transform(ctx huma.Context, _ string, v any) (any, error) {
 // unwrap is the only place where an operation of huma's is seen as a request of echo's.
 func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 
-// describe starts the description of an operation: what all of them have.
-// Every refusal is a Problem, so generated clients need one error type and not one for each operation.
+// describe starts the description of an operation with the parts that all operations have. Every refusal is a
+// Problem, so generated clients need one error type and not one for each operation.
 func (d *document) describe(op operation) huma.Operation {
 	problem := &huma.Response{
 		Description: "The problem, and what to do",
@@ -197,8 +197,8 @@ func (d *document) describe(op operation) huma.Operation {
 // anyRefusal stands for every status of a refusal, for generators that look for one.
 const anyRefusal = "4XX"
 
-// lines documents a body that is text, of which every line or event is JSON of one of
-// these types: contentSchema is what JSON Schema calls what is written in a string.
+// lines documents a text body, whose lines or events are each JSON of one of these types. In JSON Schema,
+// contentSchema is the schema of the JSON inside a string.
 func (d *document) lines(about string, types ...reflect.Type) *huma.MediaType {
 	refs := make([]*huma.Schema, len(types))
 	for i, t := range types {

@@ -129,7 +129,7 @@ func (x *shardCall) parts() []*shardPart {
 }
 
 // part is the part of one shard: the same call about it. Conditions such as If-Match are not sent along, because the
-// ETags of shards differ. Who can answer one sets it in the header of a part.
+// ETags of shards differ. A caller that knows a shard's condition sets it in the header of the part.
 func (x *shardCall) part(number int) *shardPart {
 	p := &shardPart{number: number, name: queue.ShardName(x.queue, number)}
 	p.path = "/v1/queues/" + url.PathEscape(p.name) + x.below
@@ -172,7 +172,7 @@ func (x *shardCall) place(parts []*shardPart) {
 	}
 }
 
-// ask asks the shards for their parts, all at once. What they said is in the parts.
+// ask asks the shards for their parts, all at once. The answers are in the parts.
 func (x *shardCall) ask(parts []*shardPart) error {
 	x.place(parts)
 	return x.askPlaced(parts)
@@ -234,8 +234,7 @@ func (p *shardPart) problem() *problem {
 
 // answering are the shards that answered, and those that did not. A shard that does not serve is missing. One that
 // refuses its part would refuse it from any client, so its reason is the answer to the call.
-// refused is why the call as a whole is refused: all
-// shards refuse what is wrong with it, and none is there.
+// refused is why the call as a whole is refused: a shard refused its part, or no shard is there.
 func answering(parts []*shardPart) (good []*shardPart, missing []api.MissingShard, refused error) {
 	for _, p := range parts {
 		switch {
@@ -254,7 +253,8 @@ func answering(parts []*shardPart) (good []*shardPart, missing []api.MissingShar
 	return good, missing, refused
 }
 
-// decode reads what a shard said. What cannot be read is a failure of ours, as shards answer as the server does.
+// decode reads a shard's answer. An answer that cannot be read is a failure of ours, as shards answer as the server
+// does.
 func (p *shardPart) decode(into any) error {
 	if err := json.Unmarshal(p.text, into); err != nil {
 		return fmt.Errorf("web: the answer of %s: %w", p.name, err)
@@ -262,7 +262,8 @@ func (p *shardPart) decode(into any) error {
 	return nil
 }
 
-// relay answers the call with what one shard said. Its link leads to the whole queue, as that is what the client named.
+// relay answers the call with the answer of one shard. Its link leads to the whole queue, because the client named
+// that.
 func (x *shardCall) relay(p *shardPart) error {
 	if !p.good() {
 		return p.problem()

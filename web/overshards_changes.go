@@ -41,10 +41,10 @@ func (p *shardPart) did(absentToo bool) bool {
 	return p.good() || absentToo && p.err == nil && p.status == http.StatusNotFound
 }
 
-// change makes a change in all shards. The first one is asked before the others: what it refuses is not done at all. If
-// a shard fails, the change fails. absentToo: a shard that does not have what the path names has nothing to change.
-// A first shard that does not serve keeps no other from the change: in an incident, a pause has to take effect where it
-// can. If it was to check a condition, the change fails.
+// change makes a change in all shards. The first one is asked before the others: if it refuses, no shard makes the
+// change. If a shard fails, the change fails. absentToo: a shard that lacks the thing in the path has nothing to
+// change. If the first shard does not serve, the others still make the change: in an incident, a pause has to take
+// effect where it can. But if the first shard was to check a condition, the change fails.
 func (x *shardCall) change(parts []*shardPart, absentToo bool) error {
 	conditional := slices.ContainsFunc(conditions, func(name string) bool { return parts[0].header.Get(name) != "" })
 	if err := x.ask(parts[:1]); err != nil {

@@ -1,13 +1,13 @@
 package web
 
-// How the numbers of shards are added up, and lists that are joined whole.
+// Numbers of shards are added up here, and short lists are joined whole.
 //
 //	summed     one object: GET .../meta-keys/region/values/eu
 //	gathered   a list that is short enough to be read whole: the kinds of errors, the rules, the strategies in use
 //	joinedList a list of any length, page by page (overshards_lists.go)
 //
-// Numbers of chunks and submissions add up, as each is in one shard. What is not a number is the same in all shards, or
-// the first shard's.
+// Numbers of chunks and submissions add up, as each is in one shard. Every other field is the same in all shards, or
+// the first shard's is taken.
 
 import (
 	"cmp"
@@ -294,8 +294,8 @@ func keysOverShards(url.Values) listOrder[api.MetaKey] {
 	return listOrder[api.MetaKey]{at: func(k *api.MetaKey) string { return k.Key }, add: addKey}
 }
 
-// addValue joins a value of a meta key. What is set for a value is in all shards. One that was added or was away may
-// lack it, so the first that has an ETag says what is set.
+// addValue joins a value of a meta key. All shards have the settings of a value, but a shard that was added or was away
+// may lack them. So they come from the first shard that has an ETag.
 func addValue(sum, one *api.ValueCount) {
 	set := *one
 	if sum.ETag != "" || one.ETag == "" {

@@ -155,7 +155,8 @@ func TestShardsValues(t *testing.T) {
 	}
 }
 
-// An ETag of settings names what all shards have: what one of them was given alone is not overwritten unseen.
+// An ETag of settings covers the settings of all shards. So a change of one shard alone is not overwritten
+// unseen.
 func TestShardsETagsOfAll(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})

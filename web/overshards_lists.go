@@ -1,12 +1,12 @@
 package web
 
 // Lists of a queue of several shards, page by page. Every shard has the list of its own work already, with pages and
-// cursors of its own. What is here merges their pages, so that a client sees one list:
+// cursors of its own. This file merges their pages, so that a client sees one list:
 //
 //	shard 1:  9  6  5 │ next          joined:  9 8 6 5 │ next: shard 1 behind its page, shard 2 behind 8, which is
 //	shard 2:  8  3  2 │ next          in the middle of its page: its page is read again, without what was given
 //
-// A shard whose page was given to its end, and that has more, ends the joined page: its next item may come before those
+// The joined page ends with the last item of a shard's page if that shard has more: its next item may come before those
 // of the other shards. So a page may have fewer items than its limit, as the pages of one shard may.
 
 import (
@@ -136,7 +136,7 @@ func (p *shardPage[T]) rest(at placing[T], last string) shardCursor {
 }
 
 // joinedList is a list of all shards, page by page. order may depend on the query.
-// Items go out as the shards wrote them: what this node does not know of an item of a newer node is not lost.
+// Items go out as the shards wrote them, so that fields that only newer nodes know are not lost.
 func joinedList[T any](order func(url.Values) listOrder[T]) joining {
 	return func(x *shardCall) error {
 		query := x.c.QueryParams()
@@ -200,8 +200,8 @@ func (x *shardCall) together(a, b any) error {
 	return x.c.JSONBlob(http.StatusOK, append(append(first[:len(first)-1], ','), second[1:]...))
 }
 
-// askedPages are the parts of the shards that a list has not come to the end of. What is said beside the list is asked
-// of all shards for every page.
+// askedPages are the parts of the shards whose list is not at its end. If the answer has fields beside the list (head),
+// every page asks all shards.
 func askedPages[T any](x *shardCall, from *sharedCursor, by *listOrder[T]) (pages []*shardPage[T], parts []*shardPart) {
 	for _, p := range x.askable() {
 		page := &shardPage[T]{shardPart: p}
@@ -219,8 +219,8 @@ func askedPages[T any](x *shardCall, from *sharedCursor, by *listOrder[T]) (page
 	return pages, parts
 }
 
-// limitOf is how many items a page is to have at most. What is no limit is refused by the shards. Each shard is asked
-// for as many items as the whole page may have, because they may all be in one shard.
+// limitOf is how many items a page is to have at most. The shards refuse an invalid limit. Each shard is asked for as
+// many items as the whole page may have, because they may all be in one shard.
 func limitOf(query url.Values) int {
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
 		return n

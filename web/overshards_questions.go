@@ -78,9 +78,9 @@ func inAny(x *shardCall) error {
 }
 
 // putScheduleInShards creates or redefines a schedule in the shard of its group. A schedule that another shard has is
-// not moved: its ticks are counted there. A new group of a schedule that is there gets the shard of the schedule. What
-// is refused leaves no new group behind. A shard that does not serve may have a schedule of this name, too. Then both
-// are listed when it is back, and the operator deletes one of them by the name of its shard.
+// not moved, because its ticks are counted there. If an existing schedule gets a new group, the group gets the
+// schedule's shard. A refused call leaves no new group behind. A shard that does not serve may have a schedule of this
+// name, too. Then both are listed when it is back, and the operator deletes one of them by the name of its shard.
 func putScheduleInShards(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func groupText(v api.MetaValue) string {
 
 // A name in the body is looked up in the first shard, as a reserve does it.
 //
-// validOverShards validates a strategy. What a reserve of the queue would be refused is not valid.
+// validOverShards validates a strategy. A strategy that a reserve of the queue would refuse is not valid.
 func validOverShards(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err
@@ -229,8 +229,8 @@ func diagnosisOverShards(x *shardCall) error {
 	return x.c.JSON(http.StatusOK, &sum)
 }
 
-// The rates are per second in each shard, so they add up as counts do. What one shard lacks, such as the time before it
-// was made, counts for nothing.
+// The rates are per second in each shard, so they add up as counts do. A point that one shard lacks, such as from
+// before it was made, counts as zero.
 //
 // addSeries adds the points of two shards that are of the same step of time. Nodes take their points at different
 // moments of a step.
@@ -326,8 +326,8 @@ func percentile(c *api.DurationCounts, share float64) int64 {
 
 // Their order is that of the list of one shard, which is by the text of the branch.
 //
-// ledgersOverShards are the Fair blocks in use. What several shards share out has one ledger, and each of them answers
-// with it. What is for a single group is in one shard.
+// ledgersOverShards are the Fair blocks in use. A block that several shards share has one ledger, and each of them
+// answers with it. The ledger of a block for a single group is in one shard.
 func ledgersOverShards() joining {
 	return gathered(gathering[api.Page[api.Ledger], api.Ledger]{
 		list:    func(p *api.Page[api.Ledger]) *[]api.Ledger { return &p.Items },

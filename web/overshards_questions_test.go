@@ -103,7 +103,8 @@ func TestShardsSchedules(t *testing.T) {
 	if list, _ := pages[api.Schedule](s, "/schedules", url.Values{}, 100); len(list) != 12 {
 		t.Errorf("%d schedules, want 12 still", len(list))
 	}
-	// What a condition refuses leaves no group behind. A new group of a schedule that is there gets its shard.
+	// A call whose condition fails leaves no group behind. A new group of an existing schedule gets the schedule's
+	// shard.
 	body := `{"spec":"@every 1h","template":{"group":"new","chunks":{"count":1,"prefix":"x"}}}`
 	for path, header := range map[string]map[string]string{one: {"If-None-Match": "*"}, queuePath("orders", "/schedules/none"): {"If-Match": `"x"`}} {
 		if got := send(t, s.client, s.address, call{method: "PUT", path: path, body: body, header: header}); got.status != http.StatusPreconditionFailed {
@@ -120,7 +121,7 @@ func TestShardsSchedules(t *testing.T) {
 	}
 }
 
-// What a reserve of the queue is refused is not a valid strategy of it, and questions about one group go to its shard.
+// A strategy that a reserve of the queue refuses is not valid for it. Questions about one group go to its shard.
 func TestShardsStrategies(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})

@@ -1,8 +1,8 @@
 package web
 
 // Rules of a queue of several shards. A pause of the customer 7 on "orders" is a rule of each shard, with an id of its
-// own there. What they have in common is what they are about: the action and the match. So in answers about the whole
-// queue, a rule has an id that is made of these, and each shard finds its own rule by it:
+// own there. These rules have the action and the match in common. So in answers about the whole queue, a rule has an id
+// made of action and match, and each shard finds its own rule by it:
 //
 //	POST orders/rules  ─► a rule in each shard: 4, 4, 7, 4     ─► "r5f0c2b7791ad003e"
 //	DELETE orders/rules/r5f0c2b7791ad003e ─► each shard lifts the rule that says this
@@ -66,8 +66,8 @@ func inShardsOnly(r *api.Rule, answered int) {
 	}
 }
 
-// addRule joins the rules of two shards that say the same. What an operator changed in one shard alone, such as the
-// reason, is shown as it is in the first shard.
+// addRule joins the rules of two shards that have the same action and match. A field that an operator changed in one
+// shard alone, such as the reason, is shown as it is in the first shard.
 func addRule(sum, one *api.Rule) {
 	sum.Chunks += one.Chunks
 	sum.Shards = append(sum.Shards, one.Shards...)

@@ -1,21 +1,21 @@
 package web
 
 // Questions about strategies of a queue of several shards: preview, explain and compare. Every shard is asked what it
-// would hand out by itself, and the engine says in which order a reserve of the whole queue would take that:
+// would hand out by itself, and the engine says in which order a reserve of the whole queue would take these chunks:
 //
 //	explain orders ─┬─ explain orders~1   7 9 12    entered 100, refused 60 (group a)
 //	                └─ explain orders~2   8 20      entered  10, refused  2 (group b)
 //	        joined: 7 8 9 12 20, each with its shard; entered 110, refused 62 (a in shard 1, b in shard 2)
 //
-// The parts are of slightly different moments. A strategy that selects groups of one shard is a question to this
-// shard alone. What no shard can foresee by itself is refused (engine.Foreseeable).
+// The parts are of slightly different moments. A strategy that selects groups of one shard is a question to this shard
+// alone. A strategy whose picks no shard can foresee by itself is refused (engine.Foreseeable).
 //
-// Names of strategies and percentages mean something for the whole queue only. So what the shards are asked about is
-// the text of the plan, with numbers in the place of percentages. For a tenant, each shard narrows this text as it
-// would narrow that of the call, and answers with the narrow one. The merge follows the text of the answers.
+// Names of strategies and percentages mean something for the whole queue only. So the shards are asked about the text
+// of the plan, with numbers in the place of percentages. For a tenant, each shard narrows this text as it would narrow
+// the text of the call, and answers with the narrowed text. The merge follows the text of the answers.
 //
-// A shard that does not serve gives nothing to a reserve either. The answer has what the others would give, and names
-// it.
+// A shard that does not serve gives nothing to a reserve either. The answer has the picks of the other shards, and
+// names the missing one.
 
 import (
 	"cmp"
@@ -143,8 +143,8 @@ func (q *strategyCall) order(text string, picks [][]api.PreviewPick) ([]int, err
 	return engine.MergeForeseen(s.Plan(), lists, q.most, q.Seed), nil
 }
 
-// A pick has all that the merge needs to know: what was in flight of its value, and among how many it was drawn. So
-// shards of other nodes need no other call than their preview.
+// A pick has all that the merge needs: how much was in flight of its value, and among how many it was drawn. So shards
+// of other nodes need no other call than their preview.
 //
 // previewedOf are the picks of a shard as the engine compares them.
 func previewedOf(picks []api.PreviewPick) ([]engine.Previewed, error) {
@@ -165,7 +165,7 @@ func previewedOf(picks []api.PreviewPick) ([]engine.Previewed, error) {
 }
 
 // preview is the joined preview. Its picks are those of the shards, in the order in which a reserve of the whole queue
-// would take them. It has no warnings: what scores is refused, unless it is about one shard.
+// would take them. It has no warnings: a strategy that scores is refused, unless it is about one shard.
 func (q *strategyCall) preview() (*api.PreviewResponse, error) {
 	answers := make([]api.PreviewResponse, len(q.good))
 	lists := make([][]api.PreviewPick, len(q.good))
@@ -239,8 +239,8 @@ func picksOf(preview *api.PreviewResponse, list []engine.Previewed) []api.Previe
 // explainOverShards explains a strategy over all shards. Numbers are added up. Values that are refused, and rules,
 // stand there once for each shard: a value may be among the ten most refused of one shard only.
 //
-// Why earlier branches did not give a chunk is what its shard says. That is true for the merged order, too: what a
-// shard counts is not changed by what others give.
+// A pick's shard says why earlier branches did not give the chunk. That is true for the merged order, too, because the
+// picks of other shards do not change the counts of this one.
 func explainOverShards(asked []*strategyCall) error {
 	q := asked[0]
 	var sum api.ExplainResponse

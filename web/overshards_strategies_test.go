@@ -184,7 +184,7 @@ func TestShardsCompare(t *testing.T) {
 	}
 }
 
-// What no shard can foresee by itself is refused, with the field and the reason.
+// A strategy whose picks no shard can foresee by itself is refused, with the field and the reason.
 func TestShardsCannotForesee(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})

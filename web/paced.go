@@ -137,8 +137,8 @@ func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// mayGoOn says whether a request would be let in now as the one that is answered was. Who
-// takes an answer uses the session.
+// mayGoOn says whether the server would still let the answered request in now. Taking an answer
+// counts as use of the session.
 func (p *pacedAnswer) mayGoOn() bool {
 	if p.by == nil {
 		return true

@@ -239,7 +239,8 @@ func TestIdleReadersAreCut(t *testing.T) {
 	}
 }
 
-// A long answer ends with the token, the secret or the session that asked for it: what was sent before is all that goes out.
+// A long answer ends with the token, the secret or the session that asked for it. The client gets only the bytes that
+// were sent before.
 //
 //quern:overlapping
 func TestLongAnswersEndWithTheirToken(t *testing.T) {
@@ -277,7 +278,8 @@ func TestLongAnswersEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// What the reader takes counts by its bytes, what it keeps the server waiting by the time, and no more than answerAhead is saved up.
+// A reader earns time by the bytes that it takes, and spends the time that it keeps the server waiting. It saves up no
+// more than answerAhead.
 func TestPacedAnswerTook(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// parameter is a parameter of the query of a list, declared once: what the document says of it, and how
-// it is read into T, which is what the list is asked for. An empty value is none, as a form sends it.
+// parameter is a parameter of the query of a list, declared once: its entry in the document, and how it is read into
+// T, the list's request. An empty value is none, as a form sends it.
 type parameter[T any] struct {
 	*huma.Param
 	many bool // may be repeated
@@ -37,9 +37,9 @@ func (all parameters[T]) document() (list []*huma.Param) {
 	return list
 }
 
-// read reads a query. What is none of the parameters is refused. An empty value counts as absent, because a form
-// sends all of its fields. `meta.KEY=` is the exception: the empty text is a value. Parameters are read in no fixed
-// order, so none may depend on another.
+// read reads a query. It refuses a name that is none of the parameters. An empty value counts as absent, because a
+// form sends all of its fields. `meta.KEY=` is the exception: the empty text is a value. Parameters are read in no
+// fixed order, so none may depend on another.
 func (all parameters[T]) read(raw string, to *T) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

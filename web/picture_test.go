@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// pictured are the blocks that docs/STRATEGIES.md shows a picture of: what they do with one scene.
+// pictured are the blocks of which docs/STRATEGIES.md has a picture. The pictures show one scene.
 var pictured = []struct {
 	name, strategy string
 	uniform        bool // every chunk is as likely as any other: there is no order to show

@@ -15,8 +15,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// The same bytes again are the same version, and nothing is compiled for them: what the compiler left the first time is taken away,
-// and does not come back.
+// The same bytes again are the same version, and nothing is compiled for them: the test deletes the compiler's files of
+// the first time, and they do not come back.
 func TestPluginBehaviour02SameBytesAreNotCompiled(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)
@@ -59,8 +59,8 @@ func filesBelow(t testing.TB, dir string) (files []string) {
 	return files
 }
 
-// What is no module, a module cut off anywhere, and a component are refused with the section and the offset of what is wrong. How much memory
-// that takes is tested against a process of its own: TestPluginBehaviour03 in cmd/quern.
+// A file that is no module, a module cut off anywhere, and a component are refused with the section and the offset of
+// the fault. TestPluginBehaviour03 in cmd/quern tests how much memory that takes, in a process of its own.
 func TestPluginBehaviour03DamagedModules(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// What the page of a plugin shows of live traffic is what was handed out: a candidate that scores well and may not be taken, because its
-// limit is reached, is not counted as taken.
+// The page of a plugin counts only chunks that were handed out as taken. A candidate that scores well and may not be
+// taken, because its limit is reached, does not count.
 func TestPluginScoresSayWhatWasTaken(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

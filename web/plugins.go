@@ -66,9 +66,10 @@ type Revision struct {
 	IfMatch string `header:"If-Match" doc:"The etag of the plugin's revision; *: any"`
 }
 
-// change reads the condition, and who asks. A plugin that does not exist has no ETag; then any If-Match but `*` is a
-// precondition that failed. Unchanged is set for revision 0, so that `"r0"` means "never changed" and not "any". Who
-// asks is recorded with the revision, so that a list of plugins shows who made the last change without the audit log.
+// change reads the condition and the actor. A plugin that does not exist has no ETag; then any If-Match but `*` is a
+// precondition that failed. Unchanged is set for revision 0, so that `"r0"` means "never changed" and not "any". The
+// actor is recorded with the revision, so that a list of plugins shows the author of the last change without the audit
+// log.
 func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 	by := access.Of(ctx).Who("")
 	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
@@ -254,9 +255,9 @@ type deletePluginInput struct {
 	Forced
 }
 
-// withUsers is the change with the strategies that need the plugin. In a cluster the strategies of a queue are known to
-// the node that serves it, so the others are asked. With `force` no node is asked: what they would say does not matter,
-// and one of them may be away.
+// withUsers is the change with the strategies that need the plugin. In a cluster only the node that serves a queue
+// knows its strategies, so the others are asked. With `force` no node is asked: the answers do not matter then, and one
+// of the nodes may be away.
 func (x pluginHandlers) withUsers(ctx context.Context, change plugins.Change, name string, force bool) (plugins.Change,
 	error) {
 	if force {
@@ -389,11 +390,11 @@ func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue,
 // The paths name a plugin, and below it a version, by its text or by the first digits of its SHA-256. The digits
 // never change their meaning; the text of a version means the newest upload that has it.
 //
-// Reading takes the scope read. Whatever makes a program run or gives it away takes plugins: also a download, as a
+// Reading takes the scope read. All operations that run a program or give it away take plugins: also a download, as a
 // module may be a trade secret, and a dry run, as it runs code with the contents of the request.
 //
-// What adds something to the disk has `brings`, so the server refuses it while the disk is full. Deactivating,
-// rolling back and resetting have not: an operator must be able to get rid of a bad version then, too.
+// Operations that add something to the disk have `brings`, so the server refuses them while the disk is full.
+// Deactivating, rolling back and resetting have not: an operator must be able to get rid of a bad version then, too.
 
 // routes are the part of the table about plugins.
 func (x pluginHandlers) routes(r *router) {

@@ -184,9 +184,9 @@ func diagnosed(ctx context.Context, q *engine.Queue, d *engine.Diagnosis, err er
 	return &output[api.Diagnosis]{Body: d.API()}, nil
 }
 
-// The ledgers of Fair blocks: what each tenant got, and what it is owed. Read-only. A list has no
-// place of its own to continue from, so it is sorted by branch and depth first, and the cursor is a
-// hash of these.
+// The ledgers of Fair blocks: the share that each tenant got, and the share that it is owed. Read-only. A ledger has
+// no number to continue a list from. So the list is sorted by branch and depth first, and the cursor is a hash of
+// both.
 
 const ledgerAbout = "Shares per tenant. `sort` is received (the largest first), behind (furthest behind first) " +
 	"or ahead. No tenant is ever more than a few chunks from an ideal division: STRATEGIES.md has the numbers."
@@ -330,8 +330,8 @@ func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {
 	return api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: in.Keys, Warnings: unscored(in.Faults)}
 }
 
-// What a reserve would get now. A token that is bound to a value may ask this, too: its plan is narrowed
-// in the same way as that of a reserve, so the answer shows nothing of others.
+// A preview shows the chunks that a reserve would get now. A token that is bound to a value may ask for one, too: its
+// plan is narrowed in the same way as that of a reserve, so the answer shows nothing of others.
 
 // preview reserves nothing. The answer has the seed of the random draws: with the same seed and the same state, a
 // second preview has the same picks.

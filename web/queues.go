@@ -204,7 +204,7 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*creation[api.Queue
 	return answeredCreation(apiQueue(&info), created, "/v1/queues/"+info.Name, prefixed(err, "/settings"))
 }
 
-// deleteQueueInput has no condition. What protects a queue is that it must be empty.
+// deleteQueueInput has no condition: a queue is safe because it must be empty.
 type deleteQueueInput struct {
 	QueuePath
 	Quarantined bool `query:"quarantined" doc:"Delete a queue in quarantine, with everything in it"`

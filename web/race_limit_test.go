@@ -99,7 +99,8 @@ func (r *limitRace) consume(ctx context.Context, strategy string, batch int) {
 	}
 }
 
-// finishAll completes what a consumer holds, and says whether to go on. Who completes the last chunk ends the race.
+// finishAll completes the chunks that a consumer holds, and says whether to go on. The consumer that completes the last
+// chunk ends the race.
 func (r *limitRace) finishAll(held []api.Reservation, body *api.CompleteRequest) bool {
 	if len(held) == 0 {
 		return true

@@ -95,7 +95,7 @@ func TestRefusedNumbersNameTheLimit(t *testing.T) {
 	}
 }
 
-// What a field allows at most, and at least, is accepted.
+// The largest and the smallest number that a field allows are accepted.
 func TestNumbersAtTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -257,8 +257,8 @@ func oneOf(a, b *engine.Elsewhere) string {
 // peekedKey is where peek leaves what it has read.
 const peekedKey = "quern.peeked"
 
-// peek reads a body of JSON and leaves it to be read again. What is not JSON is for the handler to refuse. The result
-// of decoding is ignored on purpose: a body that is wrong is refused by the handler, whose errors name the field.
+// peek reads a body of JSON and leaves it to be read again. It ignores the error of decoding on purpose: the handler
+// refuses a wrong body, with errors that name the field.
 func peek(c echo.Context, into any) error {
 	if read, did := c.Get(peekedKey).([]byte); did {
 		_ = json.Unmarshal(read, into)
@@ -271,8 +271,8 @@ func peek(c echo.Context, into any) error {
 	}
 	c.Set(peekedKey, read)
 	_ = json.Unmarshal(read, into)
-	// What was read comes first, then what is left: of a body over the limit, the handler sees the whole and refuses
-	// it by its size.
+	// The handler reads these bytes first, then the rest: so it sees a body over the limit whole, and refuses it by
+	// its size.
 	r.Body = struct {
 		io.Reader
 		io.Closer

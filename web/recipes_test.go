@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// recipe is a strategy of docs/STRATEGIES.md; what stands there is what is tested.
+// recipe is a strategy of docs/STRATEGIES.md. It fails if the document has no such strategy.
 func recipe(t *testing.T, text string) string {
 	t.Helper()
 	document, err := os.ReadFile("../docs/STRATEGIES.md")
@@ -103,7 +103,8 @@ func TestRecipeFairTenants(t *testing.T) {
 	}
 }
 
-// Dedicated pools: what needs the rare machines waits for them, and they help the others when they have nothing of their own.
+// Dedicated pools: work that needs the rare machines waits for them, and they help the others when they have no such
+// work.
 func TestRecipeDedicatedPools(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

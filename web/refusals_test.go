@@ -39,8 +39,9 @@ func reasonOf(t testing.TB, e *api.AuditEntry) (reason struct {
 	return reason
 }
 
-// Every operation that leaves an entry in the audit log when it goes well leaves one when the token lacks its scope: who, from where, what, the
-// request and why, once. What is no act, of those that change nothing for others and those of producers and consumers, leaves none.
+// Every operation that leaves an entry in the audit log when it succeeds leaves one when the token lacks its scope:
+// actor, address, action, request and reason, once. Operations that change nothing for others, and those of producers
+// and consumers, leave none.
 func TestEveryRefusedActIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -96,8 +97,8 @@ func TestEveryRefusedActIsInTheAuditLog(t *testing.T) {
 	}
 }
 
-// Acts beyond what a token is bound to, and blocks by others than admins, are refused acts too, with their queue and target. What fails because
-// it is wrong, or for want of a good token, is none.
+// Acts beyond a token's restriction, and blocks by others than admins, are refused acts too, with their queue and
+// target. A call that fails because it is invalid, or for want of a good token, is none.
 func TestActsBeyondTheTokenAreInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -6,9 +6,8 @@ package web
 //
 //	pooled call ─► decode (points into the body) ─► engine ─► encode (points into call.scratch) ─► client ─► pool
 //
-// So three things must not be mixed up. What was decoded is valid until the body is given back.
-// What an answer points to is valid until its call is given back. And a call that waits gives both
-// back first, and holds its request alone.
+// So three lifetimes matter. A decoded request is valid until the body is given back. An answer is valid until its
+// call is given back. And a call that waits gives both back first, and holds its request alone.
 
 import (
 	"context"
@@ -144,7 +143,7 @@ func (x *consuming) reserve(c echo.Context) error {
 		return err
 	}
 	if len(result.Reservations) == 0 && wait > 0 {
-		// What the call holds in memory is of no use while it waits: ten thousand of them must cost little.
+		// The call's memory is of no use while it waits: ten thousand waiting calls must cost little.
 		ask.done()
 		x.freeReserve(call)
 		call, ask = nil, &asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
@@ -165,10 +164,8 @@ func (x *consuming) reserve(c echo.Context) error {
 	return x.handOver(c, q, ask, &call.response, result.Reservations, out.b)
 }
 
-// decodeReserve reads the body and gives its buffer back; what it returns points into
-// nothing that is reused.
-// The order of the two is safe only because reserveRequest copies what it keeps: names become strings, the strategy
-// a plan.
+// decodeReserve reads the body and gives its buffer back. The request that it returns points into nothing that is
+// reused, because reserveRequest copies all that it keeps: names become strings, the strategy a plan.
 func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q engine.Work,
 	body *buffer) (engine.ReserveRequest, error) {
 	defer x.bodies.free(body)
@@ -252,11 +249,10 @@ func (x *consuming) park(c echo.Context, q engine.Work, ask *asking,
 	return result, err
 }
 
-// handOver sends the answer with what was reserved. A client that is gone before the first
-// byte gets nothing, and its chunks go back. From the first byte on only the client knows
-// what it has: a client that closes behind the answer looks like one that never read it,
-// also when the write fails. What a lost answer handed out waits for its deadline. A large
-// answer for which there is no room is not sent either.
+// handOver sends the answer with the reserved chunks. A client that is gone before the first byte gets nothing, and
+// its chunks go back. From the first byte on only the client knows what it has: a client that closes behind the answer
+// looks like one that never read it, also when the write fails. The chunks of a lost answer stay reserved until their
+// deadline. A large answer for which there is no room is not sent either.
 func (x *consuming) handOver(c echo.Context, q engine.Work, ask *asking, response *wire.ReserveResponse,
 	reserved []queue.Reservation, answer []byte) error {
 	ctx := c.Request().Context()
@@ -341,8 +337,7 @@ type finishCall struct {
 	brought  bringing // by completions
 }
 
-// What a call of ten thousand items grew to is left to the garbage collector; the pool keeps calls of the usual
-// size.
+// A call that grew to ten thousand items is left to the garbage collector. The pool keeps calls of the usual size.
 func (x *consuming) freeFinish(call *finishCall) {
 	if max(cap(call.completeItems), cap(call.failItems), cap(call.extendItems), cap(call.releaseItems)) <= keepItems {
 		x.finishes.Put(call)
@@ -463,12 +458,11 @@ func (x *consuming) release(c echo.Context) error {
 	})
 }
 
-// maySettle refuses tokens of reservations that are beyond what the access token is bound
-// to, and traces the others. Those of shards that other nodes serve are for these nodes (away), which also know what
-// the access token covers. What is wrong with any item is refused before that: a node that has done its part could not
-// take it back because another node refuses its own.
-// It runs before the engine sees any item: a batch with one token that is not allowed is refused as a whole, since
-// a part of it being done would be hard to repeat.
+// maySettle refuses tokens of reservations beyond the access token's restriction, and traces the others. Tokens of
+// shards that other nodes serve go to those nodes (away), which also know what the access token covers. A batch with
+// an invalid item is refused before that: a node that has done its part could not take it back when another node
+// refuses its own. maySettle runs before the engine sees any item: a batch with one token that is not allowed is
+// refused as a whole, since a half-done batch would be hard to repeat.
 func (x *consuming) maySettle(c echo.Context, q engine.Work, asked engine.Finishing, n int,
 	token func(int) *queue.Token) error {
 	if s := x.nodes.dispersed(c, q); s != nil {
@@ -485,9 +479,9 @@ func (x *consuming) maySettle(c echo.Context, q engine.Work, asked engine.Finish
 	return mayFinish(c.Request().Context(), x.engine, "/items", n, token)
 }
 
-// tokenOf reads a token. What is none becomes the zero token, which no server ever gave out: its result is "unknown",
-// and the other items of the batch are not touched by it. The length and form are checked, not whether the server
-// made it: that is for the shard, which has the key.
+// tokenOf reads a token. A text that is no token becomes the zero token, which no server ever gave out: its result is
+// "unknown", and the other items of the batch are not affected. Only length and form are checked here. The shard,
+// which has the key, checks whether the server made the token.
 func tokenOf(text []byte) queue.Token {
 	token, _ := queue.ParseToken(text)
 	return token
