@@ -4,8 +4,8 @@ package web
 // that do not exist.
 //
 //	observe ─► setHeaders   request id and the headers of every answer (hot calls set them when they answer)
-//	        ─► guard        Host header and origin: what a browser must not be able to send
-//	        ─► admit        who asks, and whether the token allows it (access.go); before any body is read
+//	        ─► guard        Host header and origin: requests that a browser must not be able to send
+//	        ─► admit        the caller, and whether its token allows the call (access.go); before any body is read
 //	        ─► answer       another node of the cluster, if that one owns the queue (forward.go), else
 //	             └► run     ─► collect    the answer is gathered, so that it can still be refused (answers.go)
 //	                        ─► compress   long answers only

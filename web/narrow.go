@@ -3,10 +3,10 @@ package web
 // Tokens that are bound to queues or to one value of a meta key, such as company=7: tokens of
 // tenants. Two rules hold everywhere:
 //
-//  1. Nothing of others is shown. What the token does not cover gets the same status and bytes
-//     as what does not exist: `uncovered` makes every 404 here, and only the log has its cause.
-//  2. An operation that does not say how it keeps within the bounds is refused. So a new
-//     endpoint leaks nothing by being forgotten.
+//  1. Nothing of others is shown. A thing that the token does not cover gets the same status and bytes as one
+//     that does not exist: `uncovered` makes every 404 here, and only the log has its cause.
+//  2. An operation that does not declare how it keeps within the bounds is refused. So an endpoint whose author
+//     forgot the declaration leaks nothing.
 //
 // The bounds are applied where a call enters, so the engine knows nothing of tenants:
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// A plugin is no way around a token's restriction: no question shows it another tenant's candidates, however high it
-// would score them. Tenants cannot see what a plugin is and does.
+// A plugin is no way around a token's restriction: whatever the tenant asks, the plugin sees only the tenant's own
+// candidates, however high it would score others. Tenants cannot see what a plugin is and does.
 func TestTenantsReachNothingThroughAPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

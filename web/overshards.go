@@ -129,7 +129,7 @@ func (x *shardCall) parts() []*shardPart {
 }
 
 // part is the part of one shard: the same call about it. Conditions such as If-Match are not sent along, because the
-// ETags of shards differ. A caller that knows a shard's condition sets it in the header of the part.
+// ETags of shards differ. If a shard can check one, the caller sets it in the header of its part.
 func (x *shardCall) part(number int) *shardPart {
 	p := &shardPart{number: number, name: queue.ShardName(x.queue, number)}
 	p.path = "/v1/queues/" + url.PathEscape(p.name) + x.below
@@ -275,7 +275,7 @@ func (x *shardCall) relay(p *shardPart) error {
 	return err
 }
 
-// linked takes over the headers of what a shard said that are about what was made or changed.
+// linked takes over the headers of a shard's answer that are about the thing that was made or changed.
 func (x *shardCall) linked(p *shardPart) {
 	header := x.c.Response().Header()
 	for _, name := range []string{"Etag", headerDurability, headerReplayed, headerExisting} {

@@ -5,7 +5,7 @@ package web
 // no layer has a list of paths of its own.
 //
 //	operation ──┬─► middleware.go   scope, public, brings, hot, streams, turns
-//	            ├─► narrow.go       narrow: what a token that is bound to queues or a value may do
+//	            ├─► narrow.go       narrow: the calls that a token bound to queues or a value may make
 //	            ├─► reach.go        reach: which node of a cluster answers
 //	            ├─► audit.go        act: its name in the audit log when it is refused
 //	            └─► openapi.go      id, path, summary, about, params: the document
@@ -36,8 +36,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Scopes: what a token must be allowed to do for an operation. Every operation declares
-// them; of several any one is enough.
+// Scopes. Every operation declares the scopes that its caller's token must have; of several any one
+// is enough.
 const (
 	scopeProduce = access.Produce
 	scopeConsume = access.Consume

@@ -1,12 +1,13 @@
 package web
 
 // Pauses and blocks over HTTP. They take either of two scopes: consume, so that people who work
-// with a queue can stop it, and operate. Only admin may block, which is checked against the action
-// in the body and so by the handler, not by the table.
+// with a queue can stop it, and operate. Only admin may block. The action is in the body, so the handler checks
+// this, not the table.
 //
 // Setting a rule again replaces its reason, end and effects, and lifting it again changes nothing. So two operators
-// who pause the same thing do not undo each other. One who does not want to replace what the other wrote sends a
-// condition. A lift has none: what it ends is still listed, with its reason, and can be set again.
+// who pause the same thing do not undo each other. An operator who does not want to replace the other's reason sends
+// a condition. A lift has no condition: the rule that it ends is still listed, with its reason, and can be set
+// again.
 
 import (
 	"context"
@@ -213,8 +214,8 @@ func unknownRule() error {
 	return uncovered(queue.CodeUnknownRule, "such rule")
 }
 
-// mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.
-// It is asked for lifting as well: who may not block may not end a block.
+// mayRule refuses blocks to all but admins: people who work with the queue may pause it, but not block it. Lifts are
+// checked as well: a caller that may not block may not end a block.
 func mayRule(ctx context.Context, action queue.RuleAction) error {
 	token := access.Of(ctx).Token
 	if token == nil || action != queue.Block || token.Scopes.Allow(scopeAdmin) {
@@ -223,8 +224,8 @@ func mayRule(ctx context.Context, action queue.RuleAction) error {
 	return missingScope(token, scopeAdmin)
 }
 
-// ruleOf reads a rule as JSON has it.
-// Meta and any are one match: what both say has to hold. Of the others exactly one is given.
+// ruleOf reads a rule as JSON has it. Meta and any are one match, and both have to hold. Of the others exactly one
+// is given.
 func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	action, ok := queue.ParseRuleAction(in.Action)
 	if !ok {

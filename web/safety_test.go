@@ -140,7 +140,7 @@ func refusals() []refusal {
 	}
 }
 
-// What is wrong with a request before any use case is asked is told by status, code and pointer.
+// If a request is refused before any use case is asked, its answer has the right status, code and pointer.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	client, address := &http.Client{}, serve(t, openServer(t))
@@ -227,7 +227,7 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 	}
 }
 
-// What large bodies hold together is bounded, and given back.
+// The memory of all large bodies together is bounded, and given back.
 func TestLargeBodiesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t).bodies
@@ -457,7 +457,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// Requests are measured by operation and status; what matches none shares one route.
+// Requests are measured by operation and status. Requests that match no operation share one route.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	client, address := &http.Client{}, serve(t, openServer(t))

@@ -294,8 +294,8 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	return out
 }
 
-// apiDefinition is the inverse of scheduleOf: what it returns can be sent as the body of a PUT and changes nothing.
-// scheduleETag depends on that.
+// apiDefinition is the inverse of scheduleOf: a PUT with its result as the body changes nothing. scheduleETag depends
+// on that.
 func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	t := &in.Schedule.Template
 	out := api.ScheduleDefinition{Template: api.ScheduleTemplate{

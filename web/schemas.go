@@ -1,7 +1,7 @@
 package web
 
-// What reflection cannot see. A component comes from a Go type by huma; then three sources are laid over it, and
-// each must fit:
+// Parts of the document that reflection cannot see. huma makes a component from a Go type. Three sources are laid
+// over it, and each must fit:
 //
 //	sentences()      the comment of each field in package api     every property needs one
 //	propertyNotes()  exceptions, by "Type.property"               each must name a property that exists
@@ -353,8 +353,7 @@ func noteOf(field reflect.StructField) note {
 //go:embed sentences.txt
 var comments string
 
-// sentences says what each property of each schema means: what the comment of its field in
-// package api says.
+// sentences has the meaning of each property of each schema, which is the comment of its field in package api.
 func sentences() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(comments) {

@@ -189,12 +189,12 @@ func (n *scriptNames) hide(text string) string {
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, `TIME`},
 		{`"saturated_since":"TIME"`, `"saturated_since":null`},                      // it is looked at once a second: whether that was before the question is chance
 		{`"forecast":{"p50":"TIME","p90":"TIME","moving":true}`, `"forecast":null`}, // likewise: work may have stood open at that moment
-		{`"bytes":\d+,"bytes_most"`, `"bytes":0,"bytes_most"`},                      // of all views: what was dropped is given back within a second
+		{`"bytes":\d+,"bytes_most"`, `"bytes":0,"bytes_most"`},                      // dropped views free them in 1 s
 		{`("branch":"[^"]*","bytes"):\d+`, `$1:0`},                                  // lists that grew with what was drawn
 		{`"request_id":"[^"]*"`, `"request_id":"REQUEST"`},
 		{`"owner":"n[0-9]+",`, ``},
 		{`"[0-9a-f]{24}"`, `"ASSET"`},        // the ETag of a file of the dashboard
-		{`^"0-[0-9a-f]{16}"$`, `"0-DIGEST"`}, // the ETag of what has no versions, such as settings, whose defaults differ in a cluster
+		{`^"0-[0-9a-f]{16}"$`, `"0-DIGEST"`}, // ETags without a version, as of settings: defaults differ in a cluster
 		{`\bb[0-9]{19}\b`, `BULK`},
 		{`"held_ms":[0-9]+`, `"held_ms":0`},
 		{`"next":"[^"]*"`, `"next":"CURSOR"`},

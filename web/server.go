@@ -116,7 +116,7 @@ type Server struct {
 	operations map[string]map[string]*operation // by echo path, then by method
 	document   func() ([]byte, error)           // the OpenAPI document, made once
 
-	// What resources are given as they need it.
+	// Resources get these as they need them.
 	clock   *clock
 	waits   *waits
 	auth    *auth
@@ -272,8 +272,8 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 // down. It may be called more than once.
 func (s *Server) Stop() { s.waits.stop() }
 
-// probes are the paths that ServeProbes answers: what a supervisor and Prometheus ask for.
-// None takes a body or changes anything.
+// probes are the paths that ServeProbes answers, for a supervisor and Prometheus. None takes a body
+// or changes anything.
 var probes = []string{"/livez", "/readyz", "/metrics"}
 
 // probing is where the context of a request says that it came in by the listener for

@@ -48,20 +48,20 @@ const (
 	maxSessionBody  = 4 << 10
 )
 
-// session is one login. What may be done with it is what its token may at the time.
+// session is one login. At any time it may do what its token may do then.
 type session struct {
 	proof access.Proof // it ends with the secret that opened it
 	until time.Time    // this and used are readings of the monotonic clock, too
 
-	far *farSession // what this node knows of it, if another one has it; nil: it is one of this node
+	far *farSession // this node's knowledge of it, if another one has it; nil: it is one of this node
 
 	mu   sync.Mutex
 	used time.Time
 	good time.Time // until when the answer of the node that has it counts
 }
 
-// sessions are all that are open, by the hash of their id: what is in memory is no cookie. A session is in byHash and
-// counted in open, or in neither: begin and end change both under one lock, so the limit per token cannot leak.
+// sessions are all that are open, by the hash of their id: memory holds no cookie. A session is in byHash and counted
+// in open, or in neither: begin and end change both under one lock, so the limit per token cannot leak.
 type sessions struct {
 	mu     sync.Mutex
 	byHash map[access.Hash]*session
@@ -294,8 +294,8 @@ func (t *tokens) closeSession(c echo.Context) error {
 		} else if err := t.auth.far.close(c.Request().Context(), home, id); err != nil {
 			return err
 		}
-		// At once, not with the next tick: who logs out expects that the streams of the page have ended when the
-		// answer comes.
+		// At once, not with the next tick: a user who logs out expects that the streams of the page have ended when
+		// the answer comes.
 		t.auth.expel()
 	}
 	c.SetCookie(sessionCookieOf(c.Request(), "", -1))

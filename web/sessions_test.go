@@ -64,7 +64,8 @@ func TestSessionsAreOver(t *testing.T) {
 	f.holding(busy, "busy for more than 12 hours", whoami, 401)
 }
 
-// Who looks at a stream is there: the session goes on for as long as the stream is open, and its end is the end of the stream.
+// A user who looks at a stream is there: the session goes on for as long as the stream is open. When the session ends,
+// so does the stream.
 //
 //quern:overlapping
 func TestOpenStreamKeepsSession(t *testing.T) {

@@ -12,8 +12,8 @@ package web
 // The handler has decoded the call by then, so it knows the shard of each item. Only a call that is divided is read
 // again, as JSON whose items stay as they are: nodes of different versions may divide for each other.
 //
-// This node's own part comes last, as an exchange reserves in it: what other nodes finish for the call no longer counts
-// against limits then.
+// This node's own part comes last, because an exchange reserves in it: then the chunks that other nodes finish for the
+// call no longer count against limits.
 //
 // Each part is a public call with the rights of the caller. So the node of a shard checks tenants, counts quotas and
 // writes the audit log, and no second way is needed for that.
@@ -84,10 +84,10 @@ func (f *forwarding) dispersed(c echo.Context, q engine.Work) *engine.Sharded {
 	return s
 }
 
-// finishing says who has to do a call that finishes chunks: nil, if the engine of this node does it, which has other
-// nodes do their parts by one errand each. Two kinds of calls are divided as public calls, because the nodes of the
-// shards have to decide something: what an access token that is bound to a part of the queue covers, and whether
-// what completions insert is within the quotas of the caller.
+// finishing says which nodes have to do a call that finishes chunks; nil: the engine of this node does it, and has
+// other nodes do their parts by one errand each. Two kinds of calls are divided as public calls, because the nodes of
+// the shards have to decide something: whether a restricted access token covers the chunks, and whether submissions
+// that completions insert are within the caller's quotas.
 func (f *forwarding) finishing(c echo.Context, s *engine.Sharded, asked *engine.Finishing,
 	lists func() []sharedList) error {
 	if boundTo(c.Request().Context()) != nil || engine.Bring(asked.Complete) {
@@ -319,8 +319,8 @@ func (a *away) divideLines() map[string]*sharedPart {
 	return parts
 }
 
-// join puts the answers of the parts together. What is no list of results comes from this node's part. Results go out
-// as their nodes wrote them: what this node does not know of a result of a newer node is not lost.
+// join puts the answers of the parts together. Fields other than the lists of results come from this node's part.
+// Results go out as their nodes wrote them, so that fields that only newer nodes know are not lost.
 func (a *away) join(parts map[string]*sharedPart) ([]byte, error) {
 	whole := map[string]any{}
 	results := make([][]json.RawMessage, len(a.lists))
@@ -367,8 +367,8 @@ func repointed(l *sharedList, places []int, k int, result json.RawMessage) json.
 	return result
 }
 
-// pointer is a pointer into a part as a pointer into the call. What does not point at an item stays as it is: it is
-// about a field that all parts have.
+// pointer turns a pointer into a part into a pointer into the call. A pointer that is not about an item stays as it is:
+// it is about a field that all parts have.
 func (l *sharedList) pointer(pointer string, places []int) string {
 	rest, ours := strings.CutPrefix(pointer, "/"+l.field+"/")
 	number, below, deeper := strings.Cut(rest, "/")

@@ -17,10 +17,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What producers and workers do with a queue of several shards. In a cluster (-args -nodes 3) the shards are on all nodes, and each call
-// comes to any.
+// Producers and workers use a queue of several shards. In a cluster (-args -nodes 3) the shards are on all nodes, and
+// each call comes to any node.
 
-// Submissions of many groups in one call, in both forms of a body, have their results in order. What is wrong with one names its place.
+// Submissions of many groups in one call, in both forms of a body, have their results in order. The error of an invalid
+// one names its place.
 func TestSharedInsertOfMany(t *testing.T) {
 	t.Parallel()
 	for _, lines := range []bool{false, true} {
@@ -365,7 +366,7 @@ func TestCrewNumbersOfAShardWithoutANode(t *testing.T) {
 	}
 }
 
-// Who made a group through one node finds it through any other at once.
+// A group that was made through one node is found through any other at once.
 func TestCrewFindsNewGroups(t *testing.T) {
 	t.Parallel()
 	f := newCrewed(t)

@@ -340,7 +340,7 @@ func joinPages[T any](parts []*part, at placing[T]) (items []T, next string, err
 		items = append(items, page.Items...)
 	}
 	arrange(items, at)
-	// What is in a queue that moved meanwhile may be in two pages.
+	// If a queue moved meanwhile, its items may be in two pages.
 	items = slices.CompactFunc(items, func(a, b T) bool { return at(&a) == at(&b) })
 	if cut {
 		items = slices.DeleteFunc(items, func(one T) bool { return at(&one) > end })
@@ -400,5 +400,5 @@ func (w *pipedAnswer) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// Flush is for handlers that stream. What was written is with the reader already.
+// Flush is for handlers that stream. The reader has all written bytes already.
 func (w *pipedAnswer) Flush() {}

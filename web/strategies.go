@@ -116,8 +116,8 @@ func (x strategies) delete(ctx context.Context, q *engine.Queue, in *deleteStrat
 	return nil, q.Strategies.Delete(ctx, in.Name, in.strategyGuard)
 }
 
-// What cannot score at present (a plugin that is not active) is a warning and not an error: the strategy is valid,
-// and may be stored before its plugin is activated.
+// A block that cannot score at present (its plugin is not active) is a warning and not an error: the strategy is
+// valid, and may be stored before its plugin is activated.
 func (x strategies) validate(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.StrategyRequest]) (*output[api.ValidStrategy], error) {
 	read, err := q.Strategies.Read(in.Body.value.Strategy)

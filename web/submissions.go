@@ -1,8 +1,8 @@
 package web
 
 // Reading and changing submissions, after they were inserted (insert.go). A path names a submission by its id
-// alone. The id says which shard made it, so no queue is needed to find it; what the token covers is checked when
-// the submission is known (inSub).
+// alone. The id says which shard made it, so no queue is needed to find it. When the submission is known, inSub checks
+// whether the token covers it.
 //
 // Lists of submissions and chunks have free parameters such as meta.KEY, which huma cannot describe. They are
 // declared as tables (submissionList, retryList) that read a query and document it, so that the two cannot differ.
@@ -161,8 +161,8 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	return out.tagged(priorityETag(found.Priority)), nil
 }
 
-// priorityETag is that of a submission. What else is in the answer moves by itself, and would make every If-Match
-// fail.
+// priorityETag is the ETag of a submission. The other fields of the answer change by themselves, and would make every
+// If-Match fail.
 func priorityETag(priority int64) string {
 	return queue.ETag(0, strconv.AppendInt(nil, priority, 10))
 }

@@ -20,7 +20,7 @@ import (
 
 // The names of attributes, all in one place: OpenTelemetry's conventions for messaging
 // still change (https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/).
-// What they have no name for is ours.
+// Where they have no name, we use our own.
 const (
 	attrSystem      = "messaging.system"
 	attrQueue       = "messaging.destination.name"
@@ -118,8 +118,8 @@ func (t *tracing) spanOf(c echo.Context) *trace.Span {
 	return span
 }
 
-// contextFor is what a submission carries to its consumers: what its body says, or else
-// the request's headers; or the request's own span, if a trace begins with it.
+// contextFor is the trace context that a submission carries to its consumers. It comes from the body, or else from
+// the request's headers; if a trace begins with the request, it is the request's own span.
 func (t *tracing) contextFor(c echo.Context, body []byte) (string, error) {
 	if body != nil {
 		given := string(body)
@@ -186,8 +186,8 @@ func (t *tracing) reserved(c echo.Context, asked *engine.ReserveRequest, found *
 	}
 }
 
-// settling links the span to the producers' of the chunks that these tokens are of. It is
-// called before they are settled: what is settled may be over.
+// settling links the span to the producers' spans of the chunks of these tokens. It is called before the chunks are
+// settled, as their submissions may be over afterwards.
 func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Token) {
 	if span == nil {
 		return
@@ -238,8 +238,7 @@ func OwnSpans(t *trace.Tracer) engine.Spans {
 	return ownSpans{t}
 }
 
-// Emit implements engine.Spans. What is emitted carries the span's context: consumers'
-// spans are linked to it.
+// Emit implements engine.Spans. The emitted submission carries the span's context: consumers' spans are linked to it.
 func (o ownSpans) Emit(queueName, schedule string) engine.Span {
 	return o.begin("emit "+queueName, trace.Producer, queueName, "emit", trace.Text(attrType, "send"),
 		trace.Text(attrSchedule, schedule))

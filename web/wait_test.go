@@ -154,7 +154,7 @@ func TestWaitForManyIsLeft(t *testing.T) {
 	f.watched(0)
 }
 
-// What is wrong with a wait is said with its place.
+// The refusal of a wait names the place of the error.
 func TestWaitForManyRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

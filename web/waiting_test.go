@@ -182,8 +182,9 @@ func TestExchangeFinishesBeforeItWaits(t *testing.T) {
 	}
 }
 
-// A wait outlives the deadlines of ordinary requests: here they pass (the end of a body that does not come shows it) and the answer
-// still arrives. What else happens goes past the deadlines, to the engine: a busy machine may take longer than they last.
+// A wait outlives the deadlines of ordinary requests: here they pass (the end of a body that does not come shows it)
+// and the answer still arrives. All other steps call the engine directly, without the deadlines, because a busy machine
+// may take longer than they last.
 func TestWaitsOutliveDeadlines(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.clock.patience.read, s.clock.patience.write = time.Second, 2*time.Second })

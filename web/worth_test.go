@@ -94,7 +94,8 @@ func answersTo(t *testing.T, begins string) (answers []string) {
 	return answers
 }
 
-// While a list is walked its queue changes: what was there before and does not change is listed, once.
+// A queue changes while a client walks its list. Items that were there before and do not change are
+// listed, once.
 //
 //quern:overlapping
 func TestListUnderChange(t *testing.T) {

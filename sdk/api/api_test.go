@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bytes read three forms and write the shorter of two; what is neither is refused with a pointer.
+// Bytes read three forms and write the shorter of two. Any other form is refused with a pointer.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -36,8 +36,8 @@ type Holding struct {
 
 // Cause is one reason for which chunks are not handed out; CauseNone: nothing keeps them.
 type Cause struct {
-	// What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for
-	// a retry. unasked: no strategy in use selects them
+	// Reason why the chunks are held back. none: nothing holds them back. limit includes the restart grace. not_due
+	// includes the wait for a retry. unasked: no strategy in use selects them
 	Kind   string `json:"kind" names:"causes"`
 	Detail string `json:"detail"` // The cause in words, as a part of a sentence
 	// Open chunks with this cause; each counts for its first cause only

@@ -3,9 +3,8 @@ package api
 import "encoding/json"
 
 // ExplainResponse is the answer of POST /v1/queues/{queue}/strategies/explain, whose body is a PreviewRequest: the
-// blocks of the strategy with what reaches each, its branches, and what it would hand out. What Withheld counts reaches
-// none. A branch is a way to an order: of a Fair block there are as many as of what is inside of it. Of Submissions,
-// Examined were looked at: all, unless there are very many.
+// blocks of the strategy with the chunks that reach each, its branches, and the chunks that it would hand out. A branch
+// is a way to an order: a Fair block has as many branches as its contents.
 type ExplainResponse struct {
 	Strategy    string `json:"strategy"`    // The canonical text
 	Submissions int    `json:"submissions"` // Submissions that do not wait for their run_at
@@ -34,7 +33,7 @@ type ExplainResponse struct {
 	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
-// ExplainBlock is one block of the tree. What PreferDistinct refuses comes last, and is passed all the same.
+// ExplainBlock is one block of the tree. PreferDistinct passes all chunks: those that it refuses come last.
 type ExplainBlock struct {
 	Pointer string `json:"pointer"` // A JSON pointer into the canonical JSON, below /strategy
 	Depth   int    `json:"depth"`   // Number of blocks around it
@@ -164,7 +163,7 @@ type WhyStanding struct {
 	WaitMs    *int64  `json:"wait_ms,omitempty"` // Approximate wait at that rate; absent if there is none
 }
 
-// WhyBranch is how a chunk stands with one branch. What is not part of the obstacle is left out.
+// WhyBranch is how a chunk stands with one branch. It has only the fields of its obstacle.
 type WhyBranch struct {
 	// Number of the branch, from 1; inside of Fair every alternative is a branch
 	Branch int    `json:"branch"`

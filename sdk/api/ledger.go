@@ -1,6 +1,6 @@
 package api
 
-// Ledger is a Fair block that is in use: what shares out service by one key.
+// Ledger is a Fair block that is in use. It shares out service by one key.
 type Ledger struct {
 	ID     string `json:"id"`     // Id, which stays as long as strategies have this branch
 	Branch string `json:"branch"` // Text of its branch

@@ -72,7 +72,7 @@ type QueueSettings struct {
 	GroupRequired bool  `json:"group_required"` // The queue refuses submissions without a group
 	// Time from the insert, or from run_at, to the dead_deadline of a submission that names none; 0: none
 	DeadAfterMS int64 `json:"dead_after_ms"`
-	// What happens to unfinished chunks at the dead_deadline of their submission: skip or dead_letter
+	// How unfinished chunks end at the dead_deadline of their submission: skip or dead_letter
 	OnDeadline string `json:"on_deadline"`
 	// The queue refuses a submission if no one has created its group; otherwise the submission creates it
 	GroupMustExist bool `json:"group_must_exist"`
@@ -91,7 +91,7 @@ type QueueSettings struct {
 	DrainingShards string `json:"draining_shards,omitempty"`
 }
 
-// The values of Backoff.Kind and Backoff.Jitter. What is absent is the first.
+// The values of Backoff.Kind and Backoff.Jitter. An absent field means the first.
 const (
 	BackoffExponential = "exponential"
 	BackoffLinear      = "linear"
@@ -116,12 +116,13 @@ type Backoff struct {
 	Jitter string `json:"jitter,omitempty" names:"jitters"`
 }
 
-// PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: what is left out gets its default.
+// PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: a setting that is left out gets its
+// default.
 type PutQueueRequest struct {
 	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings; the others get their defaults
 }
 
-// ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. What is left out stays as it is.
+// ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. A setting that is left out stays as it is.
 type ChangeQueueRequest struct {
 	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings to change; the others stay
 }
@@ -387,8 +388,8 @@ type MissingShard struct {
 	Detail string `json:"detail"` // Why it does not answer
 }
 
-// Recount is how far a queue's recounts have come: what is kept as counters is counted again, a little at a time, while work goes on.
-// Totals count from the server's start.
+// Recount is the progress of a queue's recounts. A recount counts again all that the queue keeps as counters, a little
+// at a time, while work goes on. Totals count from the server's start.
 type Recount struct {
 	EveryMS     int64   `json:"every_ms"`                // Time between two rounds; 0: never
 	Rounds      uint64  `json:"rounds_total"`            // Rounds completed since the server's start

@@ -104,7 +104,7 @@ type ExtendItem struct {
 	TimeoutMS int64 `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"`
 	// How much of the work is done, for people to see; absent: as it was
 	Progress *float64 `json:"progress,omitempty" limit:"0..1"`
-	// What the consumer is doing, as plain text for people to see; absent or empty: as it was
+	// Current activity of the consumer, as plain text for people to see; absent or empty: as it was
 	Note string `json:"note,omitempty" limit:"..MaxNoteBytes"`
 }
 

@@ -45,7 +45,7 @@ type StrategyRequest struct {
 	Strategy json.RawMessage `json:"strategy" schema:"Strategy"`
 }
 
-// ValidStrategy is the answer of POST /v1/queues/{queue}/strategies/validate: what a valid strategy means.
+// ValidStrategy is the answer of POST /v1/queues/{queue}/strategies/validate: the meaning of a valid strategy.
 type ValidStrategy struct {
 	Strategy string          `json:"strategy"`               // The canonical text
 	Tree     json.RawMessage `json:"tree" schema:"Strategy"` // The canonical JSON

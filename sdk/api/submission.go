@@ -44,16 +44,16 @@ type After struct {
 	IDs []string `json:"ids" limit:"1..MaxAfter"`
 	// completed (default): wait until all of them are completed. ended: wait until they have ended in any way
 	Until string `json:"until,omitempty"`
-	// What happens if one of them ends without being completed. cancel (default): the server cancels this submission.
-	// run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the
-	// one that ended. Refused with until "ended"
+	// Action of the server if one of them ends without being completed. cancel (default): it cancels this submission.
+	// run: this one starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error
+	// names the one that ended. Refused with until "ended"
 	OnUnmet string `json:"on_unmet,omitempty"`
 }
 
 // Unique is a key that at most one submission of a queue holds. An insert whose key is held is answered with the submission that holds it,
 // whose Existing is true.
 type Unique struct {
-	Key string `json:"key" limit:"1..MaxUniqueKey"` // Any text; what the submissions have in common, such as "invoice:7481"
+	Key string `json:"key" limit:"1..MaxUniqueKey"` // Any text that the submissions have in common, such as "invoice:7481"
 	// open (default): the submission holds the key until it ends. A duration such as "90s" or "24h", 1s to 720h: it holds
 	// the key for that time from the insert on, even if it has ended
 	While string `json:"while,omitempty"`
@@ -133,7 +133,7 @@ type InsertResult struct {
 	Pointer string `json:"pointer,omitempty"`
 }
 
-// What became of a submission of an insert of many.
+// The outcomes of a submission of an insert of many.
 const (
 	InsertCreated  = "created"
 	InsertExisting = "existing" // it was not inserted: Submission holds its unique key
@@ -142,7 +142,7 @@ const (
 	InsertRefused  = "refused"  // nothing is wrong with it, but it cannot be inserted, or not now
 )
 
-// SubmissionChange is the body of PATCH /v1/submissions/{id}: what changes in an open submission. Priority is as in
+// SubmissionChange is the body of PATCH /v1/submissions/{id}: a change of an open submission. Priority is as in
 // NewSubmission, and required.
 type SubmissionChange struct {
 	Priority *int64 `json:"priority"`
@@ -255,7 +255,7 @@ type SubmissionOutput struct {
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"`
-	// Shards that did not answer, in a list about a queue of several shards: what is in them is not in the list
+	// Shards that did not answer, in a list about a queue of several shards: the list lacks their items
 	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 

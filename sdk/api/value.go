@@ -20,8 +20,8 @@ type MetaKey struct {
 	ChangedAt Time   `json:"changed_at,omitzero"` // Time of the last setting of the default; absent if nothing is set
 }
 
-// ValueCount is one value of a meta key: what is ready and in flight of it, and what is set for it. It is the answer of GET and
-// PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}.
+// ValueCount is one value of a meta key: its ready chunks, its chunks in flight, and its settings. It is the answer of
+// GET and PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}.
 type ValueCount struct {
 	Value MetaValue `json:"value"` // The value
 	Ready uint64    `json:"ready"` // Ready chunks with the value

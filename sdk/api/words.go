@@ -1,6 +1,6 @@
 package api
 
-// What happens to a chunk whose attempts are over.
+// The ways to end a chunk whose attempts are over.
 const (
 	ExhaustedDeadLetter     = "dead_letter"     // it is kept among the dead letters
 	ExhaustedFailSubmission = "fail_submission" // its submission fails, and the other chunks are skipped
@@ -24,7 +24,7 @@ const (
 	ChunkForwarded = "forwarded"
 )
 
-// What Fair charges a tenant for.
+// The costs that Fair charges a tenant for.
 const (
 	CostChunk = "chunk" // each chunk
 	CostTime  = "time"  // the time that its chunks are held
@@ -63,7 +63,7 @@ const (
 	LevelError = "error"
 )
 
-// What the life-cycle worker does.
+// The kinds of actions of the life-cycle worker.
 const (
 	LifecycleExpiry       = "expiry"
 	LifecycleLost         = "lost"
@@ -80,20 +80,20 @@ const (
 	LifecycleAfter        = "after"
 )
 
-// What the rules say of a submission or value.
+// The effects of rules on a submission or value.
 const (
 	RulingPaused  = "paused"
 	RulingBlocked = "blocked"
 )
 
-// What a counter counts.
+// The things that have counters.
 const (
 	CounterOfSubmission = "submission"
 	CounterOfValue      = "value"
 	CounterOfQueue      = "queue"
 )
 
-// What of a strategy has no effect.
+// The kinds of warnings about parts of a strategy that have no effect.
 const (
 	WarningOffersNothing     = "offers_nothing"
 	WarningContradiction     = "contradiction"

@@ -18,7 +18,7 @@ import (
 // errorCode is OTLP's STATUS_CODE_ERROR.
 const errorCode = 2
 
-// appendHead writes what comes before the spans: who sends them. appendBatch writes the rest.
+// appendHead writes the part before the spans, which names their sender. appendBatch writes the rest.
 func appendHead(b []byte, o *Options) []byte {
 	b = append(b, `{"resourceSpans":[{"resource":{"attributes":`...)
 	resource := []Attribute{Text("service.name", "quern")}
@@ -125,7 +125,7 @@ func appendTime(b []byte, at time.Time) []byte {
 	return append(b, '"')
 }
 
-// appendText writes a JSON string; what is no UTF-8 in it is replaced.
+// appendText writes a JSON string. It replaces bytes that are no UTF-8.
 func appendText(b []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil { // a string always can be written

@@ -58,7 +58,7 @@ type Tracer struct {
 	options  Options
 	endpoint string
 	client   *http.Client
-	head     []byte // of every request: who we are
+	head     []byte // of every request: it names the sender
 	pending  pending
 	wake     chan struct{}
 	backoff  time.Duration // before the second try; it doubles from try to try

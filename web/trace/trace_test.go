@@ -22,7 +22,7 @@ const (
 	other  = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01;vendor=1,x=2"
 )
 
-// What is a trace context comes back as it was, and what is not well formed is none.
+// A trace context comes back as it was, and a malformed text is none.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{parent, other, strings.Replace(parent, "-01", "-00", 1), parent + ";" + strings.Repeat("s", MaxText-56)} {
