@@ -49,15 +49,15 @@ const (
 	headerOnBehalfOf = "Quern-On-Behalf-Of"
 )
 
-// credential is how a request showed who it is from: by a token, or by the session that a token opened. It is what a
-// wait is ended by: good asks later whether it would still be accepted.
+// credential is a request's proof of its sender: a token, or the session that a token opened. A request that waits
+// keeps it, and ends when good says that it is no longer accepted.
 type credential struct {
 	proof   access.Proof
 	session *session // nil: the token itself
 	subject string   // of the certificate that the connection showed in the place of a token; "": none was needed
 }
 
-// auth knows who asks, and what they may.
+// auth authenticates requests, and says what their callers may do.
 type auth struct {
 	engine   *engine.Engine // which has the tokens, and the submissions that they are bound to
 	clock    *clock
@@ -67,7 +67,7 @@ type auth struct {
 	sessions sessions
 	far      *farSessions
 	guesses  guesses
-	hops     *hops // of a server that is alone, for what it asks itself
+	hops     *hops // of a server that is alone, for its calls to itself
 }
 
 // good says whether a credential would be accepted now.
@@ -89,7 +89,7 @@ func noLongerGood() *problem {
 
 // admit finds the caller of a request and refuses a caller that may not make it. The refusal is recorded with the
 // caller. For allowed calls of producers and consumers, admit only looks the token up, without a lock and without an
-// allocation: nobody records who made them. The caller must call Leave on the use that admit returns.
+// allocation: nobody records who made them.
 //
 // Three outcomes are easily confused. With err, the request is refused. With use and no err, it was
 // counted against the limits of its token, and the caller must call Leave exactly once. With
@@ -177,7 +177,7 @@ func (a *asking) Value(key any) any {
 	return &caller
 }
 
-// hold has the answer count for this many bytes.
+// hold counts the answer as this many bytes.
 func (a *asking) hold(bytes int) error {
 	if bytes > access.SmallAnswer {
 		access.Of(a) // which makes the answer
@@ -284,8 +284,8 @@ func (a *auth) authenticate(table *access.Table, r *http.Request,
 	return by, token, nil
 }
 
-// certified is the subject of the client's certificate, when an authority that the server
-// trusts for that vouches for it, and the token that it stands for, if there is one.
+// certified is the subject of the client's certificate, if an authority that the server trusts for clients signed it,
+// and the token that the subject stands for, if there is one.
 func certified(table *access.Table, r *http.Request, now queue.Time) (subject string, token *access.Token) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return "", nil
@@ -321,7 +321,7 @@ func missingScope(token *access.Token, wanted access.Scopes) *problem {
 		strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
 }
 
-// callerOf is what is recorded of who asks; with an error, all of it but for what is wrong.
+// callerOf is what is recorded of a caller. With an error, it lacks the invalid part.
 func (a *auth) callerOf(c echo.Context, token *access.Token) (*access.Caller, error) {
 	r := c.Request()
 	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: a.fromOf(r),
@@ -356,7 +356,7 @@ func addressOf(r *http.Request) string {
 	return host
 }
 
-// scopeText is what an operation takes, as the document says it.
+// scopeText names the scopes that an operation takes, for the document.
 func scopeText(op operation) string {
 	switch {
 	case op.public:
@@ -367,7 +367,7 @@ func scopeText(op operation) string {
 	return strings.Join(op.scope.Names(), " or ")
 }
 
-// securitySchemes are the ways to say who one is.
+// securitySchemes are the ways in which a caller can authenticate, for the document.
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
 		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie,
@@ -378,7 +378,7 @@ func securitySchemes() map[string]*huma.SecurityScheme {
 	}
 }
 
-// securityOf is the same for programs: of several requirements any one is enough.
+// securityOf is scopeText for programs: of several requirements any one is enough.
 func securityOf(op operation) []map[string][]string {
 	if op.public {
 		return []map[string][]string{{}}
@@ -436,9 +436,9 @@ func (g *guesses) wrong(r *http.Request, at time.Duration) time.Duration {
 	return pace.Take(at, guessEvery, guessBurst)
 }
 
-// makeRoom forgets the addresses that have nothing to wait for, and, if all of them do, all. Forgetting all of them
-// lets guessing go on for a moment. Refusing new addresses instead would let one attacker with many addresses shut
-// out everyone else's first mistake.
+// makeRoom forgets the addresses that need not wait, or all addresses if all of them have to wait. Forgetting all of
+// them lets guessing go on for a moment. Refusing new addresses instead would let one attacker with many addresses
+// shut out everyone else's first mistake.
 func (g *guesses) makeRoom(at time.Duration) {
 	if len(g.from) >= maxGuessFrom {
 		for prefix, pace := range g.from {
@@ -461,7 +461,7 @@ func (a *auth) badToken(r *http.Request) *problem {
 		"The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
 }
 
-// tooMuch is the problem of who asks for more than a token or an address may.
+// tooMuch is the problem of a caller that asks for more than a token or an address may.
 func tooMuch(what string, wait time.Duration) *problem {
 	p := newProblem(queue.CodeOverloaded, what+" Wait as long as Retry-After says.")
 	p.retry = max(time.Second, (wait + time.Second - 1).Truncate(time.Second))

@@ -1,13 +1,13 @@
 package web
 
-// How answers leave that are not streams, and how their memory is counted.
+// Answers that are not streams: how they are sent, and how their memory is counted.
 //
 //	handler ─► collected (Writer) ─► counted in access.Answer ─► all of it made? ─► client
 //	                                      │ no room
 //	                                      └► 429, and nothing of the answer was sent
 //
-// An answer is sent when all of it is made. So it can be refused to the last byte, compression
-// knows its whole, and the engine's data is free while a slow client reads.
+// An answer is sent when all of it is made. So it can be refused until its last byte is made, compression sees all
+// of it, and the engine's data is free while a slow client reads.
 
 import (
 	"cmp"
@@ -30,11 +30,10 @@ import (
 // gathers them until the client has taken them: a client that asks for much and reads nothing
 // must not fill the memory of all. An answer for which there is no room is refused before its first byte.
 
-// maxAnswers bounds what all large answers may hold together. Of one access token, they
-// may hold Limits.Answers.
+// maxAnswers bounds the memory of all large answers together. Those of one access token may hold Limits.Answers.
 const maxAnswers = 128 << 20
 
-// answers writes what goes out in one piece.
+// answers writes answers that go out in one piece.
 type answers struct {
 	constant constant
 	ids      requestIDs
@@ -75,8 +74,8 @@ func (a *collected) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inTurn has read work when it is the turn of its token: lists of one must not take the
-// processor from the calls of others.
+// inTurn runs read when it is the turn of its token: lists of one token must not take the processor from the calls
+// of others.
 func inTurn(clock *clock, c echo.Context, read func() error) error {
 	ctx := c.Request().Context()
 	use, _ := access.Of(ctx).Share()
@@ -142,7 +141,7 @@ type Cursor struct {
 	Cursor string `query:"cursor" maxLength:"64" pattern:"^[0-9A-Za-z_.-]*$" doc:"Cursor from the previous page"`
 }
 
-// Paging is Cursor of lists that are asked for this many items; exported like QueuePath.
+// Paging is a Cursor with the number of items to list; exported like QueuePath.
 type Paging struct {
 	Cursor string `query:"cursor" maxLength:"64" doc:"Cursor from the previous page"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
@@ -174,8 +173,8 @@ func arrange[T any](list []T, at placing[T]) {
 	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(at(&a), at(&b)) })
 }
 
-// behind is what a list has behind a cursor. An item that is still where it was is found by its place
-// alone: then it does not matter when the clock that the places have their times from was set back.
+// behind is the rest of a list behind a cursor. If the item at the cursor is still there, its place alone finds it.
+// So it does not matter if the clock was set back, from which the places have their times.
 func behind[T any](list []T, cursor string, at placing[T]) []T {
 	if cursor == "" {
 		return list
@@ -192,8 +191,8 @@ func behind[T any](list []T, cursor string, at placing[T]) []T {
 	return list[first:]
 }
 
-// pageOf shows the items of a list until they have as many bytes as an answer may have, at least
-// one. next is the cursor of what is left; the list itself goes on at more, "" if it does not.
+// pageOf shows the items of a list, at least one, until they have as many bytes as an answer may have. next is the
+// cursor of the rest. The list itself goes on at more; "": it does not.
 func pageOf[T, A any](list []T, more string, at placing[T], show func(*T) A) (items []A, next string, err error) {
 	items = []A{}
 	var encoded counter
@@ -211,7 +210,7 @@ func pageOf[T, A any](list []T, more string, at placing[T], show func(*T) A) (it
 	return items, more, nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter int
 
 func (n *counter) Write(b []byte) (int, error) {

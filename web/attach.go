@@ -1,6 +1,6 @@
 package web
 
-// The stream by which the server knows that a consumer lives. How it ends says what happens to the
+// The stream by which the server knows that a consumer lives. The way it ends decides what happens to the
 // consumer's chunks:
 //
 //	the client closes it, or its connection breaks  ─► away; lost after the grace, unless it comes back
@@ -29,7 +29,7 @@ import (
 // `hello`, and takes a stream for broken when several heartbeats stay out.
 const attachHeartbeat = 10 * time.Second
 
-// attachRequest is what the query of an attachment says.
+// attachRequest is the query of an attachment.
 type attachRequest struct{ incarnation string }
 
 // The parameter is optional: a stream that does not say which process it is of ends no other one.
@@ -96,7 +96,7 @@ func (x consumers) attach(c echo.Context) error {
 			if far.moved() || x.streams.send(c, []byte(": alive\n\n")) != nil {
 				return nil
 			}
-			// Only after a write that went through: it is what shows that the connection lives.
+			// Only after a write that succeeded, because that shows that the connection lives.
 			attached.Alive()
 		case <-r.Context().Done():
 			return nil
@@ -125,8 +125,8 @@ func (x consumers) attachAt(c echo.Context, queueName, consumer, incarnation str
 	return far, attached, err
 }
 
-// noticeEvents are what is new as events. All of a notice goes out in one write, in this order: a client knows what
-// it is attached to before it hears of revoked chunks.
+// noticeEvents are the news of a notice as events. All of a notice goes out in one write, in this order: a client
+// knows what it is attached to before it hears of revoked chunks.
 func noticeEvents(consumer string, n *engine.Notice) (out []byte, err error) {
 	add := func(name string, data any) error {
 		body, err := json.Marshal(data)

@@ -135,8 +135,8 @@ func (a *farAttachment) over() <-chan struct{} {
 	return a.ended
 }
 
-// moved says that a shard is at another node than at the beginning. It is looked at with each heartbeat: a node that
-// had no owner for a shard at the beginning has no stream that could end.
+// moved says that a shard is at another node than at the beginning. It is asked with each heartbeat: a shard that had
+// no owner at the beginning has no stream that could end.
 func (a *farAttachment) moved() bool {
 	if a == nil {
 		return false
@@ -154,8 +154,8 @@ func (a *farAttachment) moved() bool {
 	return false
 }
 
-// join adds what the other nodes said at the beginning to what this node says. Epochs add up, as those of the shards of
-// one node do: the sum changes when one of them does, and that is all that a client looks for.
+// join adds the hellos of the other nodes to the notice of this node. Epochs add up, as those of the shards of one node
+// do: the sum changes when one of them does, and a client looks only for a change.
 func (a *farAttachment) join(n *engine.Notice) {
 	if a == nil || !n.Hello {
 		return

@@ -104,7 +104,7 @@ type auditRequest struct {
 	limit  int
 }
 
-// The header about what may be missing is set for all three forms: a stream or lines have no other place for it.
+// The header about missing entries is set for all three forms: a stream or lines have no other place for it.
 func (x auditing) getAudit(c echo.Context) error {
 	in := auditRequest{limit: defaultListLimit}
 	if err := auditList().read(c.Request().URL.RawQuery, &in); err != nil {
@@ -150,9 +150,8 @@ func noteLacks(c echo.Context, lacks []string) {
 	}
 }
 
-// holdPage has the answer count for a page of the log, as it is read and as it is encoded,
-// until the function that it returns is called.
-// Entries can be large (before and after of a change), and exist twice while they are encoded, hence the factor.
+// holdPage counts the answer as a page of the log, as it is read and as it is encoded, until done is called. Entries
+// can be large (before and after of a change), and exist twice while they are encoded, hence the factor.
 func holdPage(c echo.Context) (done func(), err error) {
 	answer := access.Of(c.Request().Context()).Answer
 	err = answer.Hold(2 * queue.MaxAnswerBytes)
@@ -173,8 +172,8 @@ func apiAuditEntry(a *queue.Act) api.AuditEntry {
 // client goes away.
 const auditPage = 1000
 
-// exportAudit writes all that match, page by page.
-// The first page is read before the answer begins, so that an error of it is still an answer with a status.
+// exportAudit writes all entries that match, page by page. The first page is read before the answer begins, so that
+// an error of it is still an answer with a status.
 func (x auditing) exportAudit(c echo.Context, in auditRequest) error {
 	done, err := holdPage(c)
 	if err != nil {
@@ -250,8 +249,8 @@ func shown(text string) string {
 }
 
 // A queue puts its entries into the audit log, which all nodes of a cluster share, at its checkpoints. Before a node
-// answers with a page of the log, it asks the others for what they have not put there yet. Only nodes can ask: a call
-// needs a sealed hop. The path is no part of the API.
+// answers with a page of the log, it asks the others for the entries that they have not put there yet. Only nodes can
+// ask: a call needs a sealed hop. The path is no part of the API.
 const freshActsPath = "/cluster/fresh-acts"
 
 //	client ─► node A ─┬─ what A's queues have not put into the log yet
@@ -288,7 +287,7 @@ func freshActsRoute(e *echo.Echo, core *engine.Engine, sealed *hops) {
 	})
 }
 
-// freshActs are what the other nodes have to add to a page of the log. All together they fit into an answer: each
+// freshActs are the entries that the other nodes add to a page of the log. All together they fit into an answer: each
 // node gets its share of the bytes. A node that has more says where it stopped, and the page ends there.
 func (f *forwarding) freshActs(ctx context.Context, filter engine.AuditFilter, cursor string,
 	limit int) ([]engine.FreshActs, error) {
@@ -393,10 +392,9 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 	}
 }
 
-// newAuditStream begins at the time that the filter asks for, now without one, or where a
-// stream ended whose last id is `last`. Which of the entries of about that time the
-// subscriber has cannot be told from the id, as they did not come in the order of their
-// times: all but that one are sent again, and none is missed.
+// newAuditStream begins at the time that the filter asks for, at the present time without one, or where the stream
+// with the last id `last` ended. That id does not tell which other entries of about its time the subscriber has, as
+// entries do not come in the order of their times. So all but that one are sent again, and none is missed.
 func (x auditing) newAuditStream(ctx context.Context, in auditRequest, last string) (*auditStream, error) {
 	a := &auditStream{clock: x.clock, filter: in.filter, batch: auditBatch, settled: in.filter.Since,
 		known: map[string]bool{}}
@@ -413,15 +411,15 @@ func (x auditing) newAuditStream(ctx context.Context, in auditRequest, last stri
 	}
 	a.settled = queue.At(a.clock.now()).Add(-auditOverlap)
 	for more := true; more; more = a.cursor != "" {
-		if _, err := a.next(); err != nil { // what is there already is not sent
+		if _, err := a.next(); err != nil { // entries that are there already are not sent
 			return nil, err
 		}
 	}
 	return a, nil
 }
 
-// place tells the client that the stream lives, and when no pass is under way where a
-// stream begins that goes on after this one: at settled, also when no entry was sent yet.
+// place tells the client that the stream lives. When no pass is under way, it also gives the id from which a later
+// stream can go on: that of settled, even if no entry was sent yet.
 func (a *auditStream) place() []byte {
 	if a.cursor != "" {
 		return []byte(": alive\n\n")
@@ -429,14 +427,14 @@ func (a *auditStream) place() []byte {
 	return []byte("id: " + engine.AuditCursor(a.settled.Add(auditOverlap)) + "\n: alive\n\n")
 }
 
-// next is a batch of what the subscriber lacks, as events, the oldest first. It begins a
-// pass when none is under way.
+// next is a batch of the entries that the subscriber lacks, as events, the oldest first. It begins a pass when none
+// is under way.
 func (a *auditStream) next() (events []byte, err error) {
 	filter := a.filter
 	filter.OldestFirst = true
 	if a.cursor == "" {
 		a.begun, a.lacks = queue.At(a.clock.now()), nil
-		// else nothing is sent until a clock that was set back is where it was
+		// else, after the clock is set back, nothing is sent until it is where it was
 		a.settled = min(a.settled, a.begun.Add(-auditOverlap))
 		a.cursor = engine.AuditCursor(a.settled)
 	}

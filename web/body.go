@@ -8,7 +8,7 @@ package web
 //
 // A buffer grows with what has arrived and not with what Content-Length announces. Else a client
 // could take 64 MiB of memory with one header. The caller that takes a buffer gives it back with free,
-// which takes its count back too. Until then, what was decoded from it may point into it.
+// which takes its count back too. Until then, decoded values may point into it.
 
 import (
 	"context"
@@ -67,7 +67,7 @@ func (p *buffers) free(b *buffer) {
 	}
 }
 
-// bodies reads the bodies of requests, and counts what clients have the server hold by them.
+// bodies reads the bodies of requests, and counts their memory.
 type bodies struct {
 	auth    *auth // whose share a large one counts in
 	clock   *clock
@@ -130,8 +130,8 @@ func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 }
 
 // readBytes reads the whole body of at most limit bytes into a pooled buffer, which the caller
-// gives back with free. The buffer grows with what arrives, not with what Content-Length
-// announces, and what it holds beyond an ordinary body counts against maxHeldBytes.
+// gives back with free. The buffer grows with the bytes that arrive, not with Content-Length, and its bytes beyond
+// an ordinary body count against maxHeldBytes.
 func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 	r := c.Request()
 	if r.ContentLength > limit {
@@ -188,7 +188,7 @@ func (b *bodies) grow(r *http.Request, body *buffer, limit int64) error {
 	return nil
 }
 
-// hold counts a buffer that grows to size bytes against what all large bodies may hold.
+// hold counts a buffer that grows to size bytes against the limit of all large bodies.
 //
 // Both counts go up before the memory is allocated and down again if either is over its limit: no
 // moment has more memory than is counted.
@@ -211,7 +211,7 @@ func (b *bodies) hold(r *http.Request, body *buffer, size int64) error {
 	return nil
 }
 
-// holdShare counts as much against what the large bodies of one access token may hold.
+// holdShare counts as much against the limit of the large bodies of one access token.
 func (b *bodies) holdShare(r *http.Request, body *buffer, more int64) error {
 	if body.of == nil {
 		token := b.auth.tokenOf(r)
@@ -230,7 +230,7 @@ func (b *bodies) holdShare(r *http.Request, body *buffer, more int64) error {
 	return nil
 }
 
-// heldBy is what a buffer of this capacity counts for.
+// heldBy is the number of bytes that a buffer of this capacity counts as.
 func heldBy(capacity int64) int64 {
 	if capacity <= maxBodyBytes+1 {
 		return 0
@@ -244,7 +244,7 @@ func (b *bodies) free(body *buffer) {
 	b.buffers.free(body)
 }
 
-// drop counts no more what a buffer held.
+// drop no longer counts the bytes of a buffer.
 func (b *bodies) drop(body *buffer, held int64) {
 	if held > 0 {
 		b.held.Add(-held)
@@ -286,9 +286,9 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	return n, broken
 }
 
-// receive prepares for a chunked body. The connection is closed behind it: net/http does
-// not tell whether the request had a Content-Length, too, and after such a one what
-// follows may be read in two ways (RFC 9112, section 6.1).
+// receive prepares for a chunked body. The connection is closed behind it: net/http does not tell whether the
+// request also had a Content-Length, and the bytes behind such a request may be read in two ways (RFC 9112,
+// section 6.1).
 func receive(c echo.Context) {
 	if r := c.Request(); r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		r.Body = &chunkedBody{r.Body, c}

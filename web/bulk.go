@@ -1,16 +1,17 @@
 package web
 
 // Bulk operations over HTTP. The request is checked here, field by field, as it will run for hours
-// without anyone to ask. A bound token must have its value in the filter. Else its operation would
-// walk over what it may not see, and its counts would tell.
+// without anyone to ask. A bound token must have its value in the filter. Else its operation would walk over items
+// that the token may not see, and its counts would reveal them.
 //
 // How a bulk operation goes on after the answer is in engine/shard/bulks:
 //
 //	POST /v1/bulk-operations ─► bulkRequest ─► engine: id, in the journal ─► 202 Location
 //	GET  /v1/bulk-operations/{id} ◄── counts and progress, until 100 more have ended in the queue
 //
-// The path names no queue, so the table cannot check that the token covers it: each handler does (inHandler). It
-// answers "unknown" for what is not covered, never "forbidden", since that would confirm that the operation exists.
+// The path names no queue, so the table cannot check that the token covers it: each handler does (inHandler). For an
+// operation that the token does not cover, it answers "unknown" and never "forbidden", which would confirm that the
+// operation exists.
 
 import (
 	"context"
@@ -73,9 +74,9 @@ type startBulkInput struct {
 	Body decoded[api.BulkRequest]
 }
 
-// start checks what the token covers before it looks for the queue, so that "no such queue" and "not yours" are the
-// same answer. The meta of a bound token must be in the filter as given: to add it silently would make the request
-// mean something else than what its sender wrote.
+// start checks the token before it looks for the queue, so that "no such queue" and "not yours" are the same answer.
+// The meta of a bound token must be in the filter as given: if it were added silently, the request would not mean
+// what its sender wrote.
 func (x bulks) start(ctx context.Context, in *startBulkInput) (*creation[api.BulkOperation], error) {
 	r, err := bulkRequest(&in.Body.value)
 	if err != nil {
@@ -225,8 +226,8 @@ func (x bulks) get(ctx context.Context, in *BulkPath) (*output[api.BulkOperation
 	return answered(b, err, bulkFor(ctx))
 }
 
-// cancel returns once the stop is durable. The slice that is being worked on may still finish: its items are in the
-// counts that the answer shows.
+// cancel returns once the stop is durable. The present slice may still finish: its items are in the counts of the
+// answer.
 func (x bulks) cancel(ctx context.Context, in *cancelBulkInput) (*output[api.BulkOperation], error) {
 	if _, err := x.covered(ctx, in.ID); err != nil {
 		return nil, err

@@ -63,8 +63,8 @@ func (x submissions) cancelChunk(ctx context.Context, q *engine.Queue, in *Chunk
 	return answered(chunk, err, chunkFor(ctx))
 }
 
-// outputs is GET .../outputs. It writes as the engine reads, whatever the submission holds.
-// It is registered by hand and not with huma, which would collect the whole answer first.
+// outputs is GET .../outputs. It writes while the engine reads, so the size of the outputs does not matter. It is
+// registered by hand and not with huma, which would collect the whole answer first.
 func (x submissions) outputs(c echo.Context) error {
 	if err := plainPath(c.Request()); err != nil {
 		return err
@@ -116,7 +116,7 @@ type getMapInput struct {
 }
 
 // A picture of a submission needs some hundred cells, not a list of a billion chunks. The cells are computed in
-// slices from what is in memory; no content is read.
+// slices from memory; no content is read.
 func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapInput) (*output[api.ChunkMap], error) {
 	m, err := q.Submissions.Map(ctx, in.id, in.From, in.To, in.Cells)
 	return answered(m, err, asIs)

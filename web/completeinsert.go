@@ -1,7 +1,8 @@
 package web
 
 // Submissions that completions bring, of a complete and of an exchange. Each is read and checked as in an insert of
-// many. One that is wrong refuses the whole call, as an output that is too large does: its pointer says which it is.
+// many. If one is wrong, the whole call is refused, as for an output that is too large, and the pointer says which
+// it is.
 
 import (
 	"errors"
@@ -20,7 +21,8 @@ type bringing struct {
 	done  func() // lets go of the memory that counts for it
 }
 
-// bring reads what completions bring, in the name of the caller. pointer leads to their list.
+// bring reads the submissions that completions bring, in the name of the caller. pointer leads to the list of
+// completions.
 func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem,
 	items []queue.CompleteItem) (b bringing, err error) {
 	// Nearly all calls bring nothing, and must not pay for it: they end here, without a lock or an allocation.
@@ -36,8 +38,7 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 		return b, missingScope(token, scopeProduce)
 	}
 	b.items = items
-	// An insert call counts what its submissions take in memory. Here they come in another call's body,
-	// and take as much.
+	// An insert call counts the memory of its submissions. Here they come in another call's body, and take as much.
 	if b.done, err = x.bodies.holdDecoded(c.Request(), int64(count)*insertionBytes); err != nil {
 		return bringing{}, err
 	}
@@ -53,8 +54,8 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 	return b, nil
 }
 
-// end lets go of all that was brought. The memory of the items is kept for another call, and a list of
-// submissions that stayed in it would be inserted by the next caller who completes a chunk at that place.
+// end lets go of all submissions. The memory of the items is kept for another call: a list of submissions that
+// stayed in it would be inserted by the next caller that completes a chunk at that place.
 func (b *bringing) end() {
 	if b.done == nil {
 		return
@@ -66,7 +67,7 @@ func (b *bringing) end() {
 	*b = bringing{}
 }
 
-// answer says in the results what the completions inserted.
+// answer adds the ids of the inserted submissions to the results.
 func (b *bringing) answer(c echo.Context, results []wire.Result) {
 	for i := range b.items {
 		list := b.items[i].Insert
@@ -81,7 +82,7 @@ func (b *bringing) answer(c echo.Context, results []wire.Result) {
 	}
 }
 
-// belowItem moves the pointers of an error about submission n of item i to where that stands.
+// belowItem moves the pointers of an error about submission n of item i to its place in the request.
 func belowItem(err error, pointer string, i, n int) error {
 	pointer += "/" + strconv.Itoa(i) + "/insert/" + strconv.Itoa(n)
 	var p *problem

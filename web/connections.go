@@ -1,8 +1,8 @@
 package web
 
-// Which TCP connections may stay open when there are too many. The server may open only this many
-// files, and a connection takes one. So without rules, a client that opens connections and says
-// nothing shuts all others out, and needs no token for it.
+// These rules decide which TCP connections may stay open when there are too many. The number of
+// files that the server may open is limited, and a connection takes one. Without rules, a client
+// without a token could open connections, say nothing, and shut all others out.
 //
 //	              enter                   first request that is let in
 //	new socket ─────────► unproven list ─────────────────────────────► proven: stays
@@ -33,10 +33,9 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// This file keeps clients that may do nothing from holding all files that the server may
-// open. A connection is proven by its first request that is let in. Of those that are not,
-// the one that was silent for longest makes room for a new one, and a quarter of all
-// connections is kept for those that are.
+// A connection is proven by its first request that is let in. The unproven connection that was
+// silent for longest makes room for a new one. A quarter of all connections is kept for proven
+// ones.
 
 // freshIdle is how long an unproven connection may be open without a request.
 const freshIdle = 15 * time.Second
@@ -100,8 +99,8 @@ func newConnections(registerer prometheus.Registerer, most int, now func() time.
 }
 
 // enter puts a new connection into the context of its requests, and makes room for it. The new one
-// is at the back of the list, so that it is the last to go. With every connection proven it goes at
-// once: then the server is really full.
+// is at the back of the list, so that it is the last to go. If all other connections are proven, it
+// is closed at once: then the server is really full.
 func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context {
 	made := &connection{conn: conn}
 	c.mu.Lock()
@@ -114,7 +113,7 @@ func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context 
 	return context.WithValue(withConn(ctx, conn), connectionKey{}, made)
 }
 
-// changed follows the state of a connection, as net/http tells of it.
+// changed follows the state of a connection, as net/http reports it.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,8 +200,8 @@ func subjectOf(r *http.Request, certificate *x509.Certificate) string {
 
 // Reachable says whether other machines can reach a server that listens on address: then
 // it needs tokens and TLS. Only "localhost" and literal loopback addresses are this
-// machine's alone; any other name counts as reachable, because what it resolves to can
-// change after the check. An address without the form HOST:PORT is an error.
+// machine's alone; any other name counts as reachable, because its addresses can change after the
+// check. An address without the form HOST:PORT is an error.
 func Reachable(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -220,10 +219,10 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
 }
 
-// hosts is the set of names that requests may address the server by. A page that rebinds
-// its own name to this machine's address sends that name in Host, and is refused by it. A
-// literal address cannot be rebound, so all are allowed but those that mean "any address",
-// which some browsers connect to this machine.
+// hosts is the set of names that requests may address the server by. A page that rebinds its own
+// name to this machine's address sends that name in Host, and so it is refused. A literal address
+// cannot be rebound, so all are allowed except those that mean "any address", which some browsers
+// connect to this machine.
 type hosts map[string]struct{}
 
 func newHosts(names []string) (hosts, error) {

@@ -120,7 +120,7 @@ func (p *ConsumerPath) locate(e *engine.Engine) (*engine.Queue, error) {
 	return p.QueuePath.locate(e)
 }
 
-// unescaped has the parts of the path without escapes.
+// unescaped undoes the escapes in the parts of the path.
 func (p *ConsumerPath) unescaped() error {
 	if !p.escaped {
 		return nil
@@ -188,7 +188,7 @@ func (x consumers) detach(ctx context.Context, in *ConsumerPath) (*output[api.Re
 }
 
 // order makes the handler of one order.
-// The three orders differ in one value only. NoOrder takes back what was ordered before.
+// The three orders differ in one value only. NoOrder takes the order before it back.
 func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engine.Queue,
 	*ConsumerPath) (*output[api.Consumer], error) {
 	return func(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Consumer], error) {
@@ -222,7 +222,7 @@ func apiConsumer(c *queue.Consumer) api.Consumer {
 //	consumer: POST .../reservations/release   {"token": ...}      it has the token
 //	operator: POST .../chunks/{index}/release                     it names the chunk
 
-// held are the handlers of what an operator sees and takes back of what consumers hold.
+// held are the handlers by which an operator lists reservations and takes them back.
 type held struct{ clock *clock }
 
 const (

@@ -148,7 +148,7 @@ func (x deadLetters) list(ctx context.Context, q *engine.Queue,
 }
 
 // All groups come in one piece from the engine, at most 10,000, and are cut into pages here. Sorting is by count,
-// largest first: the most frequent error is what the reader came for.
+// largest first: the reader came for the most frequent error.
 func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.DeadGroups], error) {
 	request, err := x.asked(ctx, in, groupList())
 	if err != nil {
@@ -229,7 +229,7 @@ func (x deadLetters) forward(ctx context.Context, q *engine.Queue, in *forwardDe
 	return afterLetter(ctx, q, in.chunk.Submission)
 }
 
-// afterLetter is what became of a submission by what was done with one of its dead chunks.
+// afterLetter is a submission as it is after an act on one of its dead chunks.
 func afterLetter(ctx context.Context, q *engine.Queue, id queue.SubmissionID) (*submissionOutput, error) {
 	sub, err := q.Submissions.Get(ctx, id)
 	return changedSubmission(ctx, q, sub, err)
@@ -251,8 +251,8 @@ func (x deadLetters) change(ctx context.Context, q *engine.Queue, in *changeDead
 	return out.tagged(queue.ETag(0, in.Body.value)), err
 }
 
-// contentGuard is what the engine asks before it changes a content. It compares digests: an operator who typed the
-// content for an hour need not send it all back to say what it was.
+// contentGuard is the engine's question before it changes a content. It compares digests: so a client need not send
+// back the whole content that it saw.
 func (m *Match) contentGuard(before []byte) error { return m.hold(queue.ETag(0, before)) }
 
 func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) (*struct{}, error) {
@@ -319,8 +319,8 @@ func lettersRoutes(e *echo.Echo, core *engine.Engine, sealed *hops) {
 	})
 }
 
-// Letterbox is that of a queue that another node of the cluster serves, at a URL.
-// The engine does not know whether a queue is here or elsewhere: both kinds of letterbox have the same two methods.
+// Letterbox is the letterbox of a queue that another node of the cluster serves, at a URL. The engine does not know
+// whether a queue is here or elsewhere: both kinds of letterbox have the same two methods.
 func (s *Server) Letterbox(at, name string) engine.Letterbox {
 	return farLetterbox{s.forwarding, at + "/cluster/letters/" + url.PathEscape(name)}
 }
@@ -349,8 +349,8 @@ func (b farLetterbox) Deliver(ctx context.Context, list []queue.Delivery) error 
 	return err
 }
 
-// Any failure leaves the letters in the outbox, and the sender tries again later. It tells only "moving" apart,
-// which is expected in a cluster, and no reason to park a letter.
+// Any failure leaves the letters in the outbox, and the sender tries again later. Only "moving" is told apart: it is
+// expected in a cluster, and no reason to park a letter.
 func (b farLetterbox) call(ctx context.Context, method, to string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, to, body)
 	if err != nil {

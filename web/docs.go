@@ -4,9 +4,8 @@ package web
 // docs/ with their search (web/site).
 //
 // They are made when they are first asked for, because most servers are never asked. They need no
-// script, and their Content-Security-Policy allows none but the hashed style: a document that
-// someone pasted something into must not run in the origin of the dashboard, where it would have
-// the session of an operator.
+// script, and their Content-Security-Policy allows none but the hashed style: a script that someone pasted into a
+// document must not run in the origin of the dashboard, where it would have the session of an operator.
 //
 //	web/testdata/openapi.json ◄─ huma.OpenAPI ─► docsPage ─► /docs/api      (docs.html)
 //	                                                └─ parts ─┐
@@ -43,8 +42,8 @@ var docsStyle string
 
 const contentOpenAPI = "application/openapi+json"
 
-// docsPages are the document, and what people read. Each is made when it is first asked
-// for: most servers are never asked, and making them takes longer than the rest of a start.
+// docsPages are the document, and the pages for people. Each is made when it is first asked for: most servers are
+// never asked, and making them takes longer than the rest of a start.
 type docsPages struct {
 	document  func() ([]byte, error)     // the OpenAPI document
 	home      func() ([]byte, error)     // the page Start, with the problems: their types are /docs#CODE
@@ -65,7 +64,7 @@ func (p *docsPages) routes(r *router) {
 		summary: "A page of the documents, or a search in them"}, docsPageShape, p.getPage)
 }
 
-// docsPage is what docs.html shows.
+// docsPage has the contents of docs.html.
 type docsPage struct {
 	Title, About string
 	Style        template.CSS
@@ -144,7 +143,7 @@ func newDocsPages(from *huma.OpenAPI) *docsPages {
 	}
 }
 
-// docsPageOf is what the reference page shows of a document.
+// docsPageOf makes the reference page of a document.
 func docsPageOf(from *huma.OpenAPI) *docsPage {
 	page := &docsPage{Title: from.Info.Title, About: from.Info.Description, Style: template.CSS(docsStyle)}
 	operations := operationsOf(from)
@@ -183,7 +182,7 @@ func (p *docsPage) render(part string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// parts are what a search finds of the reference page.
+// parts are the parts of the reference page that a search can find.
 func (p *docsPage) parts() (out []site.Part) {
 	for _, g := range p.Groups {
 		for _, op := range g.Operations {
@@ -257,7 +256,7 @@ func (p *docsPages) send(c echo.Context, html []byte, err error) error {
 }
 
 // operationsOf lists the operations by path, then by method.
-// Go's maps have no order, so the sorting is what makes the reference the same at each start.
+// Go's maps have no order, so only the sorting makes the reference the same at each start.
 func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	var all []*huma.Operation
 	for _, item := range from.Paths {
@@ -273,7 +272,8 @@ func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	return all
 }
 
-// docsOperationOf leaves out what is the same for all operations. A reader of the whole page would skip it anyway.
+// docsOperationOf leaves out the parts that are the same for all operations. A reader of the whole page would
+// skip them anyway.
 func docsOperationOf(op *huma.Operation) docsOperation {
 	scope, _ := op.Extensions["x-scope"].(string)
 	out := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Scope: scope, Summary: op.Summary,
@@ -288,8 +288,7 @@ func docsOperationOf(op *huma.Operation) docsOperation {
 			out.Bodies = append(out.Bodies, docsBody{Media: media, Schema: refName(s), About: s.Description})
 		}
 	}
-	// An answer without content, such as 204, has a row as well: that it has no body is what its reader wants to
-	// know.
+	// An answer without content, such as 204, has a row as well: its reader wants to know that it has no body.
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 		response := op.Responses[status]
 		if status == "default" || status == anyRefusal {
@@ -363,7 +362,7 @@ func rangeName(s *huma.Schema) string {
 	return ""
 }
 
-// formName is a form of a value that has several, by the field that tells it from the others.
+// formName names one of several forms of a value, by the field that tells it from the others.
 func formName(s *huma.Schema) string {
 	if len(s.Required) == 0 {
 		return s.Type

@@ -11,9 +11,9 @@ package web
 //	            │ page.Gone > place: retention has removed ends that the client lacks ──► event gap
 //	            │ place behind the journal's last: a restore took the server back         ──► event gap
 //
-// A tenant must not learn from ids how much others do. Its places are sealed (engine.PlaceSealer):
-// the id of an event is always the same for a place, so that clients can compare. An id without an
-// event is salted and differs each time.
+// A tenant must not learn from ids how much others do, so its places are sealed
+// (engine.PlaceSealer). The id of an event is always the same for a place, so that clients can
+// compare. An id without an event is salted and differs each time.
 
 import (
 	"crypto/rand"
@@ -98,9 +98,9 @@ type endStream struct {
 	of     *engine.Ends
 	shards shards
 	filter engine.EndFilter
-	place  queue.EndPlace      // it has all up to here
+	place  queue.EndPlace      // the follower has all ends up to here
 	all    bool                // it began with all ends that are kept: ends that are no longer kept are no gap
-	gone   queue.EndPlace      // that it was told of
+	gone   queue.EndPlace      // up to which it heard of removed ends
 	sealer *engine.PlaceSealer // of a tenant's stream; nil: the follower may know the places
 }
 
@@ -157,7 +157,7 @@ func (f following) ends(c echo.Context) error {
 	}
 }
 
-// newEndStream reads what a request asks for.
+// newEndStream reads a request.
 func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream, error) {
 	asked := endsRequest{after: "now"}
 	if err := endsList().read(r.URL.RawQuery, &asked); err != nil {
@@ -193,7 +193,8 @@ func (f *endStream) begin(from string) (ok bool) {
 	}
 	f.place, ok = queue.ParseEndPlace(from)
 	if f.sealer != nil {
-		// an id of an earlier version would tell where others are: the stream begins with all that is kept
+		// an id of an earlier version would reveal the places of others: the stream begins with all
+		// ends that are kept
 		f.place = queue.EndPlace{}
 	}
 	f.all = f.place == queue.EndPlace{}
@@ -211,8 +212,8 @@ func (f *endStream) id(place queue.EndPlace) string {
 	return f.sealer.Seal(place, 0)
 }
 
-// passing is the id of a place at which there may be nothing of the follower's. A tenant's
-// looks different each time, as it would tell otherwise that others commit.
+// passing is the id of a place at which there may be no end for this follower. A tenant's looks
+// different each time: otherwise it would reveal that others commit.
 func (f *endStream) passing(place queue.EndPlace) string {
 	if f.sealer == nil {
 		return place.String()
@@ -222,10 +223,11 @@ func (f *endStream) passing(place queue.EndPlace) string {
 	return f.sealer.Seal(place, binary.BigEndian.Uint32(salt[:])|1)
 }
 
-// next is a batch of what the follower lacks, as events. more says that there may be more already.
+// next is a batch of the ends that the follower lacks, as events. more says that there may be more
+// already.
 //
-// `all` stays true until the stream has caught up once. A client that asked for everything that is
-// kept has not missed what is not kept any more, so the first removal is no gap for it.
+// `all` stays true until the stream has caught up once. A client that asked for all ends that are
+// kept has not missed older ones, so the first removal is no gap for it.
 func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 	last := f.of.Last()
 	if f.place.Position > last.Position { // of a time that the server has lost, as after a restore

@@ -138,9 +138,8 @@ func failures() []kind {
 	}
 }
 
-// unknowns are the failures to find what a path names.
-// All are 404 with a code that says what is missing, so a program can create a queue that is not there without
-// reading texts.
+// unknowns are the failures to find the object that a path names. All are 404 with a code that says what is missing,
+// so a program can create a missing queue without reading texts.
 func unknowns() []kind {
 	return []kind{
 		{code: queue.CodeUnknownQueue, status: 404, title: "No such queue",
@@ -232,9 +231,9 @@ func newProblem(code queue.Code, detail string, problems ...queue.Problem) *prob
 	return p
 }
 
-// problemOf is err as the client sees it. The text of an error that is not meant for callers stays here.
-// The order matters: an error may wrap several of these, and ours know best. A context that was cancelled means
-// either a stopping server or a client that left; only the server knows which.
+// problemOf is err as the client sees it. The text of an error that is not meant for callers stays here. The order
+// of the cases matters: an error may wrap several of these, and our own say the most. A context that was cancelled
+// means either a stopping server or a client that left; only the server knows which.
 func (a *answers) problemOf(err error) *problem {
 	var (
 		known   *problem
@@ -324,10 +323,9 @@ func (a *answers) refuse(c echo.Context, err error) *problem {
 	return p
 }
 
-// fromHuma turns what huma found wrong with a request into a problem of ours: pointers
-// instead of dotted paths, and never the value that was sent.
-// huma puts the value that was wrong into its message. It may be a secret in the wrong field, so only the sentence
-// about it is kept.
+// fromHuma turns huma's errors about a request into a problem of ours, with pointers instead of dotted paths. huma
+// puts the wrong value into its message. The value may be a secret in the wrong field, so only the sentence about it
+// is kept.
 func fromHuma(model *huma.ErrorModel) *problem {
 	var found []queue.Problem
 	for _, detail := range model.Errors {

@@ -48,7 +48,7 @@ const eventsAbout = "Server-sent events about one queue or several; each event n
 	"does not wait for a slow subscriber: it sends `skipped` with the number of missed frames, and then the newest " +
 	"frame."
 
-// events is what the streams share: the frames of each queue as bytes, made by the first stream that asks.
+// events is shared by the streams: it has the frames of each queue as bytes, made by the first stream that asks.
 type events struct {
 	run string // names this run of the server in event ids: numbers start from 1 with every start
 
@@ -56,8 +56,8 @@ type events struct {
 	encoded map[string]*encodedFrame // by queue
 }
 
-// encodedFrame is a frame as it goes out, by topic. It keeps the frame that it was made of to tell whether it is
-// still the newest, and of the frame before only the schedules. With the whole frame before, each would keep the one
+// encodedFrame is a frame as it goes out, by topic. It keeps its engine frame, to tell whether that is still the
+// newest, and of the frame before only the schedules. If it kept the whole frame before, each would keep the one
 // before it alive, and memory would grow for ever. It is immutable but for consumers and schedules, which guard
 // themselves (lateTopic), so streams read it without a lock.
 type encodedFrame struct {
@@ -220,9 +220,9 @@ func (e *events) parseID(id string) (number uint64, at queue.Time) {
 	return number, queue.Time(millis)
 }
 
-// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that they are made
-// once. A stream that is late may come with an older frame than the one that is known. It is then encoded again, and
-// the next stream with the newest frame does the same: rare, and never wrong.
+// encode gives a frame's bytes. The first stream that asks makes them, and holds the lock, so that they are made once.
+// A stream that is late may come with an older frame than the one that is known. It is then encoded again, and the
+// next stream with the newest frame does the same: rare, and never wrong.
 func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -290,8 +290,8 @@ func eventsShape(d *document, op *huma.Operation) {
 }
 
 // The topics consumers and schedules are not in a queue's frame: they cost nothing while
-// no one watches them. The first subscriber who wants one has it made for a frame, outside
-// of the lock that the streams share, and all others of the queue are sent the same bytes.
+// no one watches them. The first stream that wants such a topic makes it for a frame, outside of the lock that the
+// streams share, and all other streams of the queue send the same bytes.
 
 // topicPatience bounds the reading of one topic for a frame. The frame is of use for one second only; more than a few
 // missed ones show an operator that something is wrong.
@@ -304,11 +304,11 @@ type lateTopic struct {
 	body  []byte // JSON, to tell whether anything changed
 	event []byte
 	err   error
-	ready atomic.Bool // what is above may be read by others
+	ready atomic.Bool // other goroutines may read the fields above
 }
 
-// made gives the topic's event, making it if it is not made yet. A topic that says the
-// same as that of the frame before is that one: those who had it are not sent it again.
+// made gives the topic's event, and makes it if needed. If the topic says the same as in the frame before, it is that
+// frame's event, and subscribers that had it do not get it again.
 func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTopic,
 	read func(context.Context) (any, error)) ([]byte, error) {
 	t.once.Do(func() {
@@ -333,8 +333,7 @@ func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTo
 	return t.event, t.err
 }
 
-// consumersFrame is what the topic consumers says: of all that are known those first that
-// an operator looks for.
+// consumersFrame is the frame of the topic consumers: the consumers that an operator looks for come first.
 func (w watching) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
 	q, err := w.engine.Queue(queueName)
 	if err != nil {

@@ -76,7 +76,7 @@ func (w watching) openAll(ctx context.Context, c echo.Context, about map[string]
 	}
 	answers := make(chan opened, len(parts))
 	open = map[string]*http.Response{}
-	patient, stop := context.WithTimeout(ctx, askMost) // for all that open; a stream that is open has no deadline
+	patient, stop := context.WithTimeout(ctx, askMost) // for the opening of all; an open stream has no deadline
 	defer stop()
 	for url, p := range parts {
 		p.query = queryOf(c, about[url])
@@ -99,7 +99,7 @@ func (w watching) openAll(ctx context.Context, c echo.Context, about map[string]
 			p.text, p.err = io.ReadAll(io.LimitReader(got.answer.Body, maxBodyBytes))
 			got.answer.Body.Close()
 		case <-patient.Done():
-			waiting = 0 // their queues are closed below, and what comes late ends with ctx
+			waiting = 0 // their queues are closed below, and streams that open late end with ctx
 		}
 	}
 	for url, p := range parts {
@@ -139,10 +139,10 @@ func closedEvents(queues []string, p *part, f *forwarding, c echo.Context) (even
 	return events
 }
 
-// join sends what comes, event by event, until the subscriber is gone or all streams have ended.
-// There is one goroutine per node, all handing events to this one: only one writes to the subscriber, and events
-// stay whole. Nothing is buffered: a slow subscriber holds back the readers, and through them the nodes, whose own
-// limit then ends the stream.
+// join sends the events of all nodes until the subscriber is gone or all streams have ended. There is one goroutine
+// per node, all handing events to this one: only one writes to the subscriber, and events stay whole. Nothing is
+// buffered: a slow subscriber holds back the readers, and through them the nodes, whose own limit then ends the
+// stream.
 func (w watching) join(ctx context.Context, c echo.Context, about map[string][]string,
 	open map[string]*http.Response, first [][]byte) {
 	events := make(chan []byte)

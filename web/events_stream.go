@@ -72,8 +72,8 @@ func (o *stream) refused() (first error) {
 	return first
 }
 
-// begin sends what the subscriber does not have yet. `retry` has browsers reconnect after a second; their default is
-// several.
+// begin sends the points that the subscriber does not have yet. `retry` makes browsers reconnect after one second;
+// their default is several.
 func (o *stream) begin() error {
 	if err := o.send([]byte("retry: 1000\n: hello\n\n")); err != nil || !o.request.stats {
 		return err
@@ -161,7 +161,7 @@ func (o *stream) next(f *followed) (gone, err error) {
 }
 
 // closed says that a queue is followed no longer. It has no id: there is nothing to continue. It has the code and
-// text that a request about the queue would be answered, and no more: internal errors stay in the log.
+// text that a request about the queue would get, and no more: internal errors stay in the log.
 func (o *stream) closed(name string, why error) error {
 	p := o.streams.answers.problemOf(why)
 	body, err := json.Marshal(api.Closed{Queue: name, Code: p.Code, Detail: p.Detail})
@@ -220,7 +220,7 @@ func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) erro
 	event, err := encoded.schedules.made(o.events, api.EventSchedules, f, encoded.before,
 		func(ctx context.Context) (any, error) { return o.schedulesFrame(ctx, to.name, f) })
 	if err != nil || len(to.schedules) > 0 && &to.schedules[0] == &event[0] {
-		return err // it has what is the same
+		return err // it has the same already
 	}
 	to.schedules = event
 	return o.send(event)

@@ -94,7 +94,7 @@ func (x *consuming) exchange(c echo.Context) error {
 	err = x.handOver(c, q, ask, &call.response.ReserveResponse, result.Reservations, out.b)
 	if queue.CodeOf(err) == queue.CodeOverloaded &&
 		len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0 {
-		// There is no room for what was reserved. The results are facts, and are sent.
+		// There is no room for the reservations. The results are facts, and are sent.
 		call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], nothingNow())
 		out.b = call.response.Append(out.b[:0])
 		return x.answers.json(c, 200, out.b)
@@ -191,7 +191,7 @@ func (x *consuming) exchangeElsewhere(c echo.Context, s *engine.Sharded, call *e
 	})
 }
 
-// mayExchange refuses what is beyond what the access token is bound to. All lists are looked at before anything is
+// mayExchange refuses an exchange beyond the access token's restriction. It looks at all lists before anything is
 // done: half of an exchange would be hard to repeat.
 func (x *consuming) mayExchange(ctx context.Context, asked *engine.Exchange) error {
 	if boundTo(ctx) == nil {

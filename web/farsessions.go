@@ -5,8 +5,8 @@ package web
 //	cookie quern_session=NODE.ID.SEAL ─► this node? sessions.find(ID)
 //	                                     another one? ask it over a sealed hop, and believe the answer for a second
 //
-// The seal shows that a node of the cluster made the cookie. Without it, made-up cookies would have nodes ask each
-// other, and fill the memory for what they answered.
+// The seal shows that a node of the cluster made the cookie. Without it, made-up cookies would make nodes ask each
+// other, and fill the memory for the answers.
 //
 // A session stays with the node that opened it, its home, which counts the idle time and ends it. So a log-out is in
 // force everywhere when the answers that the other nodes have are a second old. If the home is gone, so are its
@@ -42,8 +42,8 @@ const (
 )
 
 // farSessions are the sessions of other nodes that this node has asked for, by the hash of their cookies. The map is
-// bounded by maxSessions, and tidy forgets what no home confirmed within farStale. Only cookies with a good seal get
-// an entry.
+// bounded by maxSessions, and tidy forgets sessions that no home confirmed within farStale. Only cookies with a good
+// seal get an entry.
 type farSessions struct {
 	nodes   *engine.Nodes // nil: the server is alone
 	through *forwarding
@@ -53,7 +53,7 @@ type farSessions struct {
 	known map[access.Hash]*farSession
 }
 
-// farSession is what this node knows of one. The lock asking guards seen, failed and is. It is held over the call to
+// farSession is this node's knowledge of one. The lock asking guards seen, failed and is. It is held over the call to
 // the home, so renew and tidy, which must not wait for another node, use TryLock.
 type farSession struct {
 	home engine.Elsewhere
@@ -65,7 +65,7 @@ type farSession struct {
 	is     *session   // nil: there is no such session
 }
 
-// askedSession is what a node asks the home of a session, and sessionAnswer what that one answers.
+// askedSession is a node's question to the home of a session, and sessionAnswer is the answer.
 type (
 	askedSession struct {
 		ID  string
@@ -74,7 +74,7 @@ type (
 	// The answer has the time that is left, not the time of the end: clocks of two nodes are never compared.
 	sessionAnswer struct {
 		Proof *access.Proof // nil: there is no such session, or it is over
-		Left  time.Duration // until it ends, however busy
+		Left  time.Duration // until it ends, even if it is in use
 	}
 )
 
@@ -168,8 +168,8 @@ func (f *farSessions) find(ctx context.Context, home *engine.Elsewhere, id strin
 	return f.ask(ctx, known)
 }
 
-// entry is what this node knows of a session; nil: it knows too many. When the map is full, sessions that it does not
-// have are refused, and the others go on. tidy makes room.
+// entry is this node's knowledge of a session; nil: it knows too many. When the map is full, sessions that it does
+// not have are refused, and the others go on. tidy makes room.
 func (f *farSessions) entry(home *engine.Elsewhere, id string) *farSession {
 	hash := access.Hash(sha256.Sum256([]byte(home.Node + "." + id)))
 	f.mu.Lock()
@@ -282,7 +282,7 @@ func (f *farSessions) renew(inUse map[*farSession]bool, ended func()) {
 	}
 }
 
-// tidy forgets the sessions that no one asked for of late. One that is being asked for is in use, and is left alone.
+// tidy forgets the sessions that were not asked for lately. It leaves a session alone that is being asked for.
 func (f *farSessions) tidy(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 )
 
 // readFields gives `to` the fields that a request has: in is a pointer to its struct. A
-// pointer that is nil and a value that is zero are not given. It checks that values can be
-// represented; whether they make sense together is the engine's to say.
+// pointer that is nil and a value that is zero are not given. It checks that values can be represented. The engine
+// checks whether they make sense together.
 func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
 	for _, d := range fields {
 		given, ok := d.In(in)
@@ -46,7 +46,7 @@ func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
 	return nil
 }
 
-// showFields gives the fields of an answer, out being a pointer to its struct, what `from` has.
+// showFields copies the fields of `from` into an answer; out is a pointer to its struct.
 func showFields[T any](fields []*queue.Field[T], from *T, out any) {
 	for _, d := range fields {
 		to, ok := d.In(out)
@@ -73,10 +73,9 @@ func showFields[T any](fields []*queue.Field[T], from *T, out any) {
 	}
 }
 
-// noteFields adds what the document says about those fields that a struct of package api
-// has; of is a pointer to it. With usual it says what a field is that is left out.
-// The default belongs into the sentence only where leaving a field out means the default (PUT), not where it means
-// "as it is" (PATCH).
+// noteFields adds the document's notes about those fields that a struct of package api has; of is a pointer to it.
+// With usual, a note names the default. The default belongs into the sentence only where leaving a field out means
+// the default (PUT), not where it means "as it is" (PATCH).
 func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, usual bool) {
 	for _, d := range fields {
 		if _, ok := d.In(of); !ok {
@@ -103,9 +102,9 @@ func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, us
 }
 
 // allowedAt says which numbers the field at a pointer of a request may have, as
-// docs/LIFECYCLE.md and the document do. It is "" where its type says it all. The engine
-// refuses with the same words what fits the type. This is for numbers that do not: their
-// refusal must name the limit of the field too, not that of some type.
+// docs/LIFECYCLE.md and the document do. It is "" where the type says it all. For numbers that fit the type, the
+// engine refuses with the same words. This is for numbers that do not fit: their refusal must name the limit of the
+// field too, not that of some type.
 func allowedAt(request reflect.Type, pointer string) string {
 	r, ok := queue.NumberRange(pointer)
 	if below, found := strings.CutPrefix(pointer, "/settings"); found {
@@ -134,9 +133,9 @@ func inProse(v any) string {
 	return fmt.Sprint(v)
 }
 
-// limitAt is what the tags say of the field at a pointer into a type of package api.
-// Pointers of a request mirror its types, so the way through the JSON is a way through the fields: a name steps into
-// a struct, an index into the elements of a list.
+// limitAt is the limit in the tags of the field at a pointer into a type of package api. Pointers of a request
+// mirror its types, so the way through the JSON is a way through the fields: a name steps into a struct, an index
+// into the elements of a list.
 func limitAt(of reflect.Type, pointer string) (limit api.Limit) {
 	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		for of.Kind() == reflect.Pointer {

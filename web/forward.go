@@ -42,12 +42,12 @@ type forwarding struct {
 	log   *slog.Logger
 
 	transport http.RoundTripper
-	self      http.Handler // answers what this node asks itself
+	self      http.Handler // answers this node's calls to itself
 	looking   sync.Mutex   // held while the header of an answer is looked at for a part
 }
 
 // ownHeaders are about the node that a call came to, or about the connection to it. They must not travel on: this node
-// has looked at the first ones, the other one would look at them once more, and it needs no secret of the client.
+// has checked them already, the other one would check them once more, and it needs no secret of the client.
 var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode",
 	"Sec-Fetch-Dest", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
@@ -55,7 +55,7 @@ var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-F
 var linkHeaders = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// withoutLink removes what is about one connection.
+// withoutLink removes the headers about one connection.
 func withoutLink(h http.Header) {
 	for _, field := range h["Connection"] {
 		for name := range strings.SplitSeq(field, ",") {
@@ -69,17 +69,17 @@ func withoutLink(h http.Header) {
 
 // hop is what one node tells another about a call that it sends on.
 type hop struct {
-	Proof   *access.Proof `json:"proof,omitempty"`   // of who asks; nil: no token was needed
+	Proof   *access.Proof `json:"proof,omitempty"`   // of the caller; nil: no token was needed
 	Subject string        `json:"subject,omitempty"` // of the client's certificate, which stands for a token
 	From    string        `json:"from"`              // the client's address
 	Times   int           `json:"times,omitempty"`   // how often it was sent on before
 }
 
-// hops seal what nodes tell each other of a call, so that no one but a node can say it. Every node has the same key
-// (engine.Nodes.HopKey); clients never see it.
+// hops seal the header by which nodes describe a call to each other, so that only a node can make it. Every node has
+// the same key (engine.Nodes.HopKey); clients never see it.
 type hops struct{ key []byte }
 
-// newHops has the key of all nodes. A server that is alone draws one for each start, as only it reads what it seals.
+// newHops has the key of all nodes. A server that is alone draws one for each start, as only it reads its seals.
 func newHops(nodes *engine.Nodes) *hops {
 	if nodes != nil {
 		return &hops{nodes.HopKey()}
@@ -90,8 +90,8 @@ func newHops(nodes *engine.Nodes) *hops {
 }
 
 // smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are
-// one packet, and the other node wakes up once. A call that is sent again because an idle connection turned out to
-// be closed has its body still.
+// one packet, and the other node wakes up once. If an idle connection turns out to be closed, the call still has its
+// body and can be sent again.
 const smallBody = 64 << 10
 
 func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
@@ -105,8 +105,8 @@ func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 	return &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
 }
 
-// elsewhere says which other node is to answer a call; nil: this one does. One that was sent on already is refused: the
-// node that sent it knew less than this one.
+// elsewhere says which other node is to answer a call; nil: this one does. It refuses a call that was sent on already:
+// the node that sent it knew less than this one.
 func (f *forwarding) elsewhere(c echo.Context, op *operation) (*engine.Elsewhere, error) {
 	if op == nil || f.nodes == nil {
 		return nil, nil
@@ -132,9 +132,8 @@ const (
 	moveLook = 10 * time.Millisecond
 )
 
-// answers says which node is to answer, after a queue that is just moving has arrived.
-// It polls, because the answer changes by what other nodes write. moveLook is short beside the move itself, and
-// only calls that meet a moving queue pay for it.
+// answers says which node is to answer. It waits for a queue that is just moving. It polls, because other nodes write
+// the answer. moveLook is short beside the move itself, and only calls that meet a moving queue pay for it.
 func (f *forwarding) answers(c echo.Context, op *operation) (*engine.Elsewhere, error) {
 	for waited := time.Duration(0); ; waited += moveLook {
 		at, err := op.reach(f.nodes, c)
@@ -166,7 +165,7 @@ func (f *forwarding) still(c echo.Context, op *operation) error {
 	return err
 }
 
-// send has another node answer a call.
+// send lets another node answer a call.
 func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 	to, err := url.Parse(at.URL)
 	if err != nil {
@@ -202,7 +201,7 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 		sent.Body = http.NoBody
 	case r.ContentLength > 0 && r.ContentLength <= smallBody:
 		// smallBody says why. A larger body, or one of unknown length, is passed on while it arrives, so that a node
-		// needs no memory for what it does not serve.
+		// needs no memory for calls that it does not serve.
 		body := make([]byte, r.ContentLength)
 		if _, err := io.ReadFull(r.Body, body); err != nil {
 			return err
@@ -238,7 +237,7 @@ func (f *forwarding) times(r *http.Request) int {
 	return 0
 }
 
-// forwardedURL is where the node at a URL has what was asked for.
+// forwardedURL is the URL of a request at another node.
 func forwardedURL(node, asked *url.URL) *url.URL {
 	return &url.URL{Scheme: node.Scheme, Host: node.Host, Path: asked.Path, RawPath: asked.RawPath,
 		RawQuery: asked.RawQuery}
@@ -278,7 +277,7 @@ func pass(to *echo.Response, answer *http.Response, begin func()) error {
 
 // patient gives a call that is sent on its deadlines: one for the whole body, and one for each write of the
 // answer, before which begin is called: a client that does not read must not keep an answer for ever. While the other
-// node works there is none; it ends what takes too long.
+// node works there is no deadline: that node ends calls that take too long.
 func (f *forwarding) patient(c echo.Context) (begin func()) {
 	r, clock := c.Request(), f.auth.clock
 	control := http.NewResponseController(c.Response())
@@ -312,8 +311,8 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failed is the answer when another node did not give one. A client that went away also ends the call to the other
-// node, so it is asked first: that is no failure of the node.
+// failed is the answer when another node did not give one. It first checks whether the client went away: that also ends
+// the call to the other node, and is no failure of the node.
 func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) error {
 	if r.Context().Err() != nil || errors.Is(cause, errClientGone) {
 		return newProblem(codeClientGone, "The client went away before the answer.")
@@ -330,12 +329,12 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 		"may have done what was asked, or not.", at.Node))
 }
 
-// seal writes what a hop says. A hop has no time in it, so someone who reads it can repeat it, as with a token: links
+// seal writes a hop as a header. A hop has no time in it, so someone who reads it can repeat it, as with a token: links
 // between nodes need the same protection as those of clients.
 func (x *hops) seal(h *hop) string {
 	text, err := json.Marshal(h)
 	if err != nil {
-		panic(err) // it has nothing that cannot be written
+		panic(err) // all its fields can be written
 	}
 	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(x.mac(text))
 }
@@ -346,9 +345,8 @@ func (x *hops) mac(text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// of reads what another node says of a call; nil: no node has sent it on.
-// Without the right MAC the header counts as absent, not as an error: a client that sends one gets no more rights
-// than one that sends none.
+// of reads the hop of a call; nil: no node has sent the call on. Without the right MAC the header counts as absent, not
+// as an error: a client that sends one gets no more rights than one that sends none.
 func (x *hops) of(r *http.Request) *hop {
 	sealed := r.Header[headerHop]
 	if x == nil || len(sealed) != 1 {

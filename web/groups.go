@@ -1,7 +1,7 @@
 package web
 
-// Groups and shards. A queue of several shards keeps each group in one of them. A group is the unit
-// that cannot be split, so everything that is counted by group is exact in its shard.
+// Groups and shards. A queue of several shards keeps each group in one of them. A group cannot be split, so its shard
+// counts everything about it exactly.
 //
 // One shard can be asked by itself wherever a path names a queue: orders~2 is the second shard of
 // orders. Calls that only one shard can answer are refused for the queue as a whole, and the refusal
@@ -88,7 +88,7 @@ type moveGroupInput struct {
 	Body decoded[api.MoveGroupRequest]
 }
 
-// move needs no condition such as If-Match: it changes nothing that a person has written, and may be sent again.
+// move needs no condition such as If-Match: it overwrites nothing that a person wrote, and may be sent again.
 func (x groups) move(ctx context.Context, in *moveGroupInput) (*tagged[api.Group], error) {
 	group, err := x.engine.MoveGroup(ctx, in.Queue, in.Group, int(in.Body.value.Shard))
 	return answeredTagged(apiGroup(&group), group.Settings.ETag, err)
@@ -189,7 +189,7 @@ func (x groups) delete(ctx context.Context, in *deleteGroupInput) (*struct{}, er
 	return nil, x.engine.DeleteGroup(ctx, in.Queue, in.Group, in.groupGuard)
 }
 
-// groupGuard is what the engine asks before it changes what is set for a group.
+// groupGuard is the engine's question before it changes the settings of a group.
 func (c *Conditions) groupGuard(now engine.GroupSettings) error {
 	return c.hold("setting for this group", now.Version, now.ETag)
 }

@@ -17,11 +17,11 @@ import (
 
 // located is an input whose path names a queue, or something in one.
 type located interface {
-	// locate finds the queue, and reads what else the path names.
+	// locate finds the queue, and reads the rest of the path.
 	locate(e *engine.Engine) (*engine.Queue, error)
 }
 
-// registerIn adds an operation about a queue that serves: the handler is given it.
+// registerIn adds an operation about a queue that serves, and gives the queue to the handler.
 func registerIn[I any, P interface {
 	*I
 	located
@@ -35,8 +35,8 @@ func registerIn[I any, P interface {
 	})
 }
 
-// bodyProblem says what is wrong with the body of an input, if it has one and that could not be read. By reflection,
-// so that no handler can forget to ask: a body that could not be read is the zero value otherwise.
+// bodyProblem says why the body of an input could not be read, if so. It uses reflection, so that no handler can
+// forget to ask: it would take an unreadable body for the zero value.
 func bodyProblem[I any](in *I) error {
 	field, is := reflect.TypeFor[I]().FieldByName("Body")
 	if !is {
@@ -129,7 +129,7 @@ func showAll[T, A any](list []T, show func(*T) A) []A {
 	return out
 }
 
-// asIs shows what is of package api already.
+// asIs shows a value that is of package api already.
 func asIs[T any](thing *T) T { return *thing }
 
 // QueuePath names the queue that an operation is about. It is exported because huma only
@@ -217,9 +217,9 @@ func chunkAt(pointer, id, index string) (chunk queue.ChunkID, err error) {
 	return chunk, nil
 }
 
-// If-Match and If-None-Match: a change depends on the version that the client saw. The conditions
-// are checked by the engine, in the same hold of the lock in which it makes the change. Checked
-// before it, two clients could both pass.
+// If-Match and If-None-Match: a change depends on the version that the client saw. The engine checks the conditions
+// in the same hold of the lock in which it makes the change. If they were checked before it, two clients could both
+// pass.
 
 // Conditions has the headers that make a change depend on the current state. It is exported because
 // huma only looks into exported fields.
@@ -228,13 +228,13 @@ type Conditions struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: none may exist"`
 }
 
-// Match is the header of a change of what is always there: settings of a queue, a priority, a content. There is no
-// If-None-Match for it, which would refuse every change. It is exported like Conditions.
+// Match is the header of a change of something that always exists: settings of a queue, a priority, a content. There
+// is no If-None-Match for it, which would refuse every change. It is exported like Conditions.
 type Match struct {
 	IfMatch string `header:"If-Match" doc:"ETags; one must be that of what the change replaces. *: any"`
 }
 
-// hold refuses a change of anything but what If-Match names.
+// hold refuses a change of anything that If-Match does not name.
 func (m *Match) hold(etag string) error {
 	if m.IfMatch == "" || matchesETag(m.IfMatch, etag) {
 		return nil
@@ -246,8 +246,8 @@ func (m *Match) hold(etag string) error {
 const changedSince = "It has changed: its ETag is not one that If-Match names. Read it again, then retry with its " +
 	"new ETag."
 
-// hold refuses a change if the conditions do not hold for what is there: a version from 1
-// on, with its ETag, or 0 for nothing.
+// hold refuses a change if the conditions do not hold for the present state: a version from 1 on, with its ETag, or
+// 0 for nothing.
 func (c *Conditions) hold(what string, version uint32, etag string) error {
 	switch {
 	case c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*":

@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// health are the handlers of what says how the server is.
+// health are the handlers that say how the server is.
 //
 // /livez and /readyz answer two different questions. A supervisor restarts a process that is not
 // live, so /livez looks at nothing: a restart cures neither a full disk nor a lost database. A load
@@ -47,8 +47,7 @@ func (x health) routes(r *router) {
 		summary: "Prometheus metrics"}, textShape("text/plain"), x.metrics())
 }
 
-// livez says that the process serves requests, and nothing about its parts: a probe that
-// fails restarts the process, which would not fix a full disk.
+// livez says that the process serves requests, and nothing about its parts.
 func (x health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 // readyz fails while a part does not work or the server stops.
@@ -64,7 +63,7 @@ func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 	}
 	out := &output[api.Readiness]{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
 	var failed []queue.Problem
-	// names of queues are not for everybody
+	// not everybody may see names of queues
 	secret := x.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx)
 	if secret && values.Has("verbose") {
 		return nil, newProblem(codeUnauthorized,

@@ -5,9 +5,9 @@ package web
 // later may be one that the token is not for.
 //
 // They are a resource of their own and not an effect of the rules of a queue. An operator who lifts a rule in one queue
-// does not mean the queues to come, and one who sets a rule for these does not touch the work of today. A caller that
-// means both makes both calls, this one first, as `quern rules pause --all-queues` does: then a queue that is created
-// between the calls either begins with the rule, or is in the list of queues that the caller reads next.
+// does not mean future queues, and one who sets a rule for future queues does not touch present work. A caller that
+// means both makes both calls, this one first, as `quern rules pause --all-queues` does: then a new queue either begins
+// with the rule, or is in the list of queues that the caller reads next.
 
 import (
 	"context"
@@ -111,8 +111,8 @@ type liftInitialRuleInput struct {
 	Actor string `query:"actor" maxLength:"128" doc:"Name of the caller on an open server, kept in the audit log"`
 }
 
-// lift refuses the block of one who may not block. A rule that is not there is lifted already, so a call whose answer
-// was lost can be made again.
+// lift refuses to lift a block for a caller that may not block. A rule that is not there is lifted already, so a call
+// whose answer was lost can be made again.
 func (x initialRules) lift(ctx context.Context, in *liftInitialRuleInput) (*struct{}, error) {
 	id, err := in.id()
 	if err != nil {

@@ -36,8 +36,8 @@ const insertAbout = "Give the work as `count` with an object `prefix`, as `count
 	"`Quern-Existing: true`."
 
 // insertCall is the memory of one insert, kept for the next.
-// An insert is one of the three calls that a busy server answers most. With this memory it allocates only what the
-// engine keeps; the others are reserve and complete, which have memory of the same kind.
+// An insert is one of the three calls that a busy server answers most. With this memory it allocates only the data
+// that the engine keeps. The others are reserve and complete, which have memory of the same kind.
 type insertCall struct {
 	request wire.InsertRequest
 	meta    []queue.MetaEntry
@@ -54,7 +54,7 @@ type inserting struct {
 	tracing *tracing
 	nodes   *forwarding
 	log     *slog.Logger
-	lines   *lines // how many of them a failing call may write
+	lines   *lines // limits how many lines a failing call may write to the log
 
 	calls pool[insertCall]
 	many  pool[insertManyCall]
@@ -136,8 +136,8 @@ func (x *inserting) insert(c echo.Context) error {
 	return x.answerInsert(c, call, &one[0])
 }
 
-// body reads the body of an insert, which the caller frees, and says which of the two kinds it is of. The media type
-// is checked before a byte of a body is read, which may have many megabytes.
+// body reads the body of an insert, which the caller frees, and says which of the two media types it has. The media
+// type is checked before a byte of a body is read, which may have many megabytes.
 func (x *inserting) body(c echo.Context) (media string, body *buffer, err error) {
 	if media, err = mediaType(c.Request(), contentJSON, contentLines); err != nil {
 		return "", nil, err
@@ -171,10 +171,9 @@ func (x *inserting) answerInsert(c echo.Context, call *insertCall, in *queue.Ins
 	return x.answers.json(c, status, out.b)
 }
 
-// newSubmission turns the request into what the engine is asked for, in the name of the caller.
-// newSubmission is in the name of the caller in three ways: the meta must have the value that the token is bound
-// to, the idempotency key is made its own (narrowKey: two tenants may use the same key), and the trace is the one
-// of the call if the body has none.
+// newSubmission turns the request into the engine's, in the name of the caller. It acts in the caller's name in three
+// ways: the meta must have the value that the token is bound to, the idempotency key is made its own (narrowKey: two
+// tenants may use the same key), and the trace is the one of the call if the body has none.
 func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) (queue.NewSubmission, error) {
 	asked, err := engineSubmission(call)
 	if err != nil {
@@ -215,7 +214,7 @@ func (x *inserting) seesAll(ctx context.Context, after *queue.After) error {
 
 // engineSubmission turns the request into the engine's words. Inline chunks still point
 // into the body, which outlives the call; all that the engine keeps in memory is copied.
-// It only translates: whether a value is in its range, the engine decides, so an insert by a schedule or from another
+// It only translates. The engine decides whether a value is in its range, so an insert by a schedule or from another
 // queue meets the same checks.
 func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	in := &call.request

@@ -34,12 +34,11 @@ const insertManyAbout = "Up to 10,000 submissions, each as in a single insert an
 	"and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what " +
 	"happened; with keys you can safely send it again."
 
-// insertionBytes is about what one submission of an insert of many takes in memory until
-// it is answered, beside its content.
-// It is a generous estimate: too much refuses a call now and then, too little ends the server.
+// insertionBytes is about the memory that one submission of an insert of many takes until it is answered, beside its
+// content. It is a generous estimate: too much refuses a call now and then, too little ends the server.
 const insertionBytes = 1 << 10
 
-// resultBytes is about how many bytes of its answer one of them takes, beside its metadata.
+// resultBytes is about the size of one result in the answer, beside its metadata.
 const resultBytes = 512
 
 // insertMany is POST .../submissions:batch.
@@ -112,7 +111,7 @@ func (x *inserting) insertMany(c echo.Context) error {
 }
 
 // insertManyCall is the memory of an insert of many. It is kept for the next only when the call went well: after an
-// error, someone may still look at what was asked. Clients make such calls of the inserts of a busy program: tens of
+// error, something may still read the request. Clients make such calls of the inserts of a busy program: tens of
 // submissions each, thousands of times a second.
 type insertManyCall struct {
 	request wire.InsertManyRequest
@@ -120,8 +119,8 @@ type insertManyCall struct {
 	list    []queue.Insertion
 }
 
-// freeMany keeps the memory of an ordinary call, and nothing of what was in it. A result that stayed would count as
-// that of the next call's submission at its place, and a content would keep a body in memory.
+// freeMany keeps the memory of an ordinary call, and nothing of what was in it. A result that stayed would count for
+// the submission of the next call at the same place, and a content would keep a body in memory.
 func (x *inserting) freeMany(many *insertManyCall) {
 	if max(cap(many.list), cap(many.request.Submissions)) > keepItems {
 		return
@@ -218,7 +217,7 @@ func (x *inserting) refusal(c echo.Context, i int, err error) wire.InsertResult 
 	return result
 }
 
-// traceMany says what an insert of many made.
+// traceMany adds the submissions of an insert of many to the span.
 func (x *inserting) traceMany(c echo.Context, list []queue.Insertion) {
 	span := x.tracing.spanOf(c)
 	if span == nil {

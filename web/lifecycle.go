@@ -47,8 +47,8 @@ func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*outpu
 	return &output[api.Lifecycle]{q.Lifecycle()}, nil
 }
 
-// retry counts what it takes out of the parked actions. Those that fail again are parked again, so a script that
-// retries in a loop does no harm.
+// retry counts the actions that it takes out of the parked ones. Those that fail again are parked again, so a script
+// that retries in a loop does no harm.
 func (x lifecycle) retry(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Retried], error) {
 	n, err := q.RetryParked(ctx)
 	if err != nil {

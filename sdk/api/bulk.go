@@ -114,7 +114,7 @@ type BulkOperation struct {
 	CancelledBy string `json:"cancelled_by,omitempty"` // Name of the caller that cancelled it
 }
 
-// Origin is where a submission came from that another queue forwarded.
+// Origin says where a forwarded submission came from.
 type Origin struct {
 	Queue      string `json:"queue"`            // Queue that the dead letter comes from
 	Submission string `json:"submission"`       // Submission in that queue
@@ -137,7 +137,8 @@ const (
 	RuleOutlived = "submission_ended"
 )
 
-// RuleMatch is what a rule is about: the queue, a submission, or what meta and any say together.
+// RuleMatch says which submissions a rule covers: those of the whole queue, one, or those that meta and any select
+// together.
 type RuleMatch struct {
 	Queue bool `json:"queue,omitempty"` // true: the whole queue
 	// Values of meta keys, all of which a submission must have

@@ -86,8 +86,8 @@ type ExplainBranch struct {
 	Fair []ExplainFair `json:"fair"`
 }
 
-// ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together.
-// Next and Owed are those inside the tenant that comes next in the block around it.
+// ExplainFair is how the tenants of a Fair block stand. For a block inside of another Fair, it counts the tenants
+// inside all outer tenants together; Next and Owed are those inside the outer tenant that comes next.
 type ExplainFair struct {
 	Key string `json:"key"` // Key whose values are the tenants
 	// The shared quantity: the number of chunks, or the time that they are held
@@ -102,9 +102,9 @@ type ExplainFair struct {
 	Owed []Tenant `json:"owed"` // The ten active tenants that are furthest behind
 }
 
-// Tenant is a value of the key of a Fair block; nil stands for all submissions without the key. Lag is how many chunks
-// it is owed, of cost time how many seconds, negative when it is ahead; Share what it is entitled to of all that is
-// handed out now in this block, 0 to 1.
+// Tenant is a value of the key of a Fair block; nil stands for all submissions without the key. Lag is the number of
+// chunks that it is owed, or of seconds if the cost is time; it is negative when the tenant is ahead. Share is its fair
+// share of all that the block hands out now, 0 to 1.
 type Tenant struct {
 	Key string `json:"key"` // Key of the Fair block
 	// Its value of the key, or the id of the submission; absent: all submissions without the key
@@ -132,7 +132,7 @@ type WhyRequest struct {
 	Strategy json.RawMessage `json:"strategy,omitempty" schema:"Strategy"` // The strategy; absent: Random
 }
 
-// WhyResponse is the first obstacle between a chunk and each branch of a strategy, and about where the chunk stands.
+// WhyResponse is the first obstacle between a chunk and each branch of a strategy, and the chunk's approximate place.
 type WhyResponse struct {
 	State    string `json:"state" names:"chunk states"` // State of the chunk
 	Shard    int    `json:"shard,omitempty"`            // Number of the shard that has it; absent if the queue has one shard
@@ -150,7 +150,7 @@ type WhyResponse struct {
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
-// WhyStanding is about where a chunk stands, if some branch admits it.
+// WhyStanding is the approximate place of a chunk, if some branch admits it.
 type WhyStanding struct {
 	Branch int `json:"branch"` // The first branch that admits the chunk, from 1
 	// Approximate number of chunks before it, rounded to two digits; under Random, half of those

@@ -80,7 +80,7 @@ type SchedulesFrame struct {
 	Left int `json:"left"`
 }
 
-// ScheduleNow is what moves of a schedule; Schedule has all of it.
+// ScheduleNow has the changing fields of a schedule; Schedule has all fields.
 type ScheduleNow struct {
 	Name string `json:"name"` // Its name in the queue
 	// Changes when the schedule is redefined, paused or resumed
@@ -107,7 +107,8 @@ type Skipped struct {
 	Frames uint64 `json:"frames"` // Frames that the subscriber was too slow for
 }
 
-// Closed says that a stream follows a queue no longer, with the code and detail that a request for it alone is refused with.
+// Closed says that a stream follows a queue no longer. It has the code and detail with which a request for that queue
+// alone is refused.
 type Closed struct {
 	Queue  string `json:"queue"`  // Name of the queue
 	Code   string `json:"code"`   // Stable name of the reason, as in Problem

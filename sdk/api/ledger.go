@@ -15,8 +15,8 @@ type Ledger struct {
 	Blocked int    `json:"blocked"` // Number of tenants that limits hold back
 }
 
-// LedgerTenants is the answer of GET /v1/queues/{queue}/ledgers/{ledger}. Amounts are chunks or, where time is shared, seconds, since a
-// tenant was first heard of. The sums are over all tenants and not only those listed.
+// LedgerTenants is the answer of GET /v1/queues/{queue}/ledgers/{ledger}. Amounts count from the time when a tenant was
+// first seen, in chunks or, where time is shared, in seconds. The sums cover all tenants, not only the listed ones.
 type LedgerTenants struct {
 	Ledger Ledger `json:"ledger"` // The block
 	At     Time   `json:"at"`     // Time of these numbers

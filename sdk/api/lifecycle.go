@@ -17,7 +17,7 @@ type Lifecycle struct {
 	Recount Recount        `json:"recount"` // Progress of the recounts of counters
 }
 
-// Suspects are chunks whose last try burnt a reservation.
+// Suspects are chunks whose last attempt expired.
 type Suspects struct {
 	Shelved uint64 `json:"shelved"` // Suspects that are due, and wait behind other work
 	Lent    uint64 `json:"lent"`    // Suspects offered or reserved, and not finished

@@ -140,7 +140,7 @@ type Limit struct {
 	Names       []string
 }
 
-// LimitOf reads the tags of a field. It panics when they name what does not exist.
+// LimitOf reads the tags of a field. It panics when they name a limit or a list that does not exist.
 func LimitOf(field reflect.StructField) (l Limit) {
 	if least, most, ok := strings.Cut(field.Tag.Get("limit"), ".."); ok {
 		l.Least, l.Most = limitNamed(field.Name, least), limitNamed(field.Name, most)

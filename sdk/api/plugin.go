@@ -8,7 +8,7 @@ const (
 	PluginQuarantined = "quarantined"
 )
 
-// Plugin is a plugin with what is in use of it.
+// Plugin is a plugin with its versions in use.
 type Plugin struct {
 	// Name: 1 to 64 lower-case letters, digits and '-', a letter first
 	Name     string     `json:"name"`
@@ -193,8 +193,8 @@ type PluginStats struct {
 	Missing          []string           `json:"missing,omitempty"`    // Nodes of the cluster that did not answer
 }
 
-// PluginScores say how a version scored live traffic with one configuration since it was opened: of a sample of the windows, the last
-// 4,096 candidates.
+// PluginScores say how a version scored live traffic with one configuration since it was opened. They are of the last
+// 4,096 candidates in a sample of the windows.
 type PluginScores struct {
 	SHA256  string `json:"sha256"`  // sha256 of the version
 	Version string `json:"version"` // The version text of its manifest
@@ -216,7 +216,7 @@ type PluginScores struct {
 	Distribution []PluginTakenBin `json:"distribution" limit:"..MaxPluginBins"`
 }
 
-// PluginTakenBin counts candidates by their scores, and of how many of them something was taken.
+// PluginTakenBin counts candidates by their scores, and how many of them gave a chunk.
 type PluginTakenBin struct {
 	From  float64 `json:"from"`  // Lowest score of the range
 	To    float64 `json:"to"`    // Score above the range; the last range includes it

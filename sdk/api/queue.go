@@ -197,7 +197,7 @@ type MoveRequest struct {
 	Shard *uint8 `json:"shard,omitempty" limit:"1..MaxQueueShards"` // Only this shard of the queue; absent: all
 }
 
-// Moved is the answer: where the queue is served now.
+// Moved is the answer to a MoveRequest: the node that serves the queue now.
 type Moved struct {
 	Queue string `json:"queue"` // The queue's name
 	Node  string `json:"node"`  // The name of the node that serves it now
@@ -284,8 +284,9 @@ type Stats struct {
 	Forecast *Forecast `json:"forecast"`
 }
 
-// Forecast is when work is done. Each value at a limit of an operator or of all strategies in use, what each rule holds, and the rest move
-// at paces of their own, and the end is the latest of theirs. A queue knows the paces of 256 values, and of 256 rules that end last.
+// Forecast is when work is done. The chunks of each value at a limit (of an operator or of all strategies in use),
+// those that each rule holds, and all others move at paces of their own. The forecast is the latest of their ends. A
+// queue knows the paces of 256 values, and of the 256 rules that end last.
 type Forecast struct {
 	P50 Time `json:"p50"` // The end at the median pace of the last ten minutes
 	P90 Time `json:"p90"` // The end at the slow paces of that time
@@ -375,13 +376,13 @@ type NodeQueue struct {
 	LeaseMS *int64 `json:"lease_ms" nullable:"true"`
 }
 
-// MissingNode is a node of a cluster that did not answer for its queues, so that the answer lacks what is in them.
+// MissingNode is a node of a cluster that did not answer for its queues, so that the answer lacks their contents.
 type MissingNode struct {
 	Node   string   `json:"node"`   // Name of the node. Empty: no node serves these queues at the moment
 	Queues []string `json:"queues"` // Names of the queues
 }
 
-// MissingShard is a shard of a queue that did not answer, so that the answer about the whole queue lacks what is in it.
+// MissingShard is a shard of a queue that did not answer, so that the answer about the whole queue lacks its contents.
 type MissingShard struct {
 	Shard  string `json:"shard"`  // Name of the shard, such as orders~2
 	Code   string `json:"code"`   // Code of the problem with which it was refused

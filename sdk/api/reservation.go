@@ -85,8 +85,8 @@ type CompleteItem struct {
 	Insert []BatchSubmission `json:"insert,omitempty" limit:"..MaxFollowing"`
 }
 
-// FailItem says that a try did not succeed. Fatal: no further try. The chunk is offered again after RetryAfterMS or at RetryAt, one
-// of them; without both the queue's back-off decides.
+// FailItem says that an attempt failed. Fatal: no further attempt. The chunk is offered again after RetryAfterMS or at
+// RetryAt, of which only one may be given; without both the queue's back-off decides.
 type FailItem struct {
 	Token string `json:"token"`           // Token from the reservation
 	Error string `json:"error,omitempty"` // The error; the server keeps the first 1,000 bytes
@@ -126,8 +126,8 @@ type FailRequest struct {
 	Items []FailItem `json:"items" limit:"..MaxBatch"` // Attempts that failed
 }
 
-// ExtendRequest is the body of .../reservations/extend. Consumer is in whose name chunks are held again that the server forgot
-// at a restart.
+// ExtendRequest is the body of .../reservations/extend. If the server forgot reservations at a restart, it gives their
+// chunks to Consumer again.
 type ExtendRequest struct {
 	Items []ExtendItem `json:"items" limit:"..MaxBatch"` // Reservations to extend
 	// Name of the consumer, for chunks whose reservations the server lost at a restart: it holds them again
@@ -165,8 +165,8 @@ type ResultsResponse struct {
 	Results []Result `json:"results"` // One per item, in order
 }
 
-// ExchangeRequest is the body of .../reservations/exchange: finished first, committed, then reserved. Consumer is for Extend, as in
-// ExtendRequest; without it that of Reserve counts.
+// ExchangeRequest is the body of .../reservations/exchange. The server finishes chunks, commits, and then reserves.
+// Consumer is for Extend, as in ExtendRequest; without it the consumer of Reserve counts.
 type ExchangeRequest struct {
 	Complete []CompleteItem `json:"complete,omitempty" limit:"..MaxBatch"` // Chunks that are done
 	Fail     []FailItem     `json:"fail,omitempty" limit:"..MaxBatch"`     // Attempts that failed
@@ -177,7 +177,7 @@ type ExchangeRequest struct {
 	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 
-// ExchangeResponse is the answer of an exchange; every list is present, empty for what was not asked.
+// ExchangeResponse is the answer of an exchange; every list is present, and empty if the request had no such items.
 type ExchangeResponse struct {
 	Complete     []Result      `json:"complete"`     // One result per item, in order
 	Fail         []Result      `json:"fail"`         // One result per item, in order

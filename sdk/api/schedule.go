@@ -132,7 +132,7 @@ type BackfillRequest struct {
 	DryRun bool   `json:"dry_run,omitempty"` // Count the ticks without a limit, and insert nothing
 }
 
-// Backfilled is its answer.
+// Backfilled is the answer to a BackfillRequest.
 type Backfilled struct {
 	// Ids of the submissions, in the order of their ticks; absent in a dry run
 	Submissions []string `json:"submissions"`

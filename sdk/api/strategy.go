@@ -25,8 +25,9 @@ type StrategiesInUse struct {
 	MissingShards []MissingShard `json:"missing_shards,omitempty"`
 }
 
-// StrategyUse is a strategy in use. The rates are over the last one to two minutes, empty reserves included. Consumers is how many names
-// reserved by it in the last half hour to hour: an estimate, rarely wrong up to 20 and by a few percent beyond.
+// StrategyUse is a strategy in use. The rates are over the last one to two minutes, empty reserves included. Consumers
+// estimates how many names reserved by it in the last half hour to hour: it is rarely wrong up to 20, and by a few
+// percent above.
 type StrategyUse struct {
 	Strategy string `json:"strategy"` // The canonical text
 	// Approximate number of consumers that reserved with it in the last half hour to hour

@@ -121,8 +121,8 @@ type InsertManyResponse struct {
 	Results []InsertResult `json:"results"` // One per submission, in order
 }
 
-// InsertResult is what became of one submission of an insert of many. Submission is nil if it is invalid or refused; then Code and
-// Detail say why, and Pointer where in the request.
+// InsertResult is the outcome of one submission of an insert of many. Submission is nil if it is invalid or refused;
+// then Code and Detail say why, and Pointer says where in the request.
 type InsertResult struct {
 	Status string `json:"status" names:"insertions"` // Result of this submission
 	// The submission, as a single insert returns it; absent if it was not inserted

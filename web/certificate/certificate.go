@@ -18,14 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Files are where the parts are. All are PEM.
+// Files has the paths of the parts. All are PEM.
 type Files struct {
 	Certificate string // the server's certificate, followed by those between it and its authority
 	Key         string // its private key
 	ClientCA    string // the authorities whose clients are known by their certificate; "" for none
 }
 
-// Options are what a Source is made of. All fields are required.
+// Options has the parts of a Source. All fields are required.
 type Options struct {
 	Files      Files
 	Now        func() time.Time
@@ -33,7 +33,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// lookEvery is how old what is known of the files may be when a connection begins.
+// lookEvery is how long ago the last look at the files may be when a connection begins.
 const lookEvery = time.Second
 
 // maxFileBytes bounds a file: a chain and a bundle of authorities are much smaller.
@@ -58,7 +58,7 @@ type Source struct {
 	seen   [3]stamp // what the files were like when they were last read
 }
 
-// version is what the files held at one time.
+// version is the content of the files at one time.
 type version struct {
 	config *tls.Config
 	leaf   *x509.Certificate
@@ -113,8 +113,8 @@ func (s *Source) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// latest looks at the files when the last look is lookEvery ago. Files that cannot be used leave what
-// is in use as it is: an operator who replaces two files one after the other is seen between the two.
+// latest looks at the files when the last look is lookEvery ago. If they cannot be used, the present
+// version stays: the look may come while an operator has replaced only one of two files.
 func (s *Source) latest() *version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Source) stamps() (out [3]stamp) {
 	return out
 }
 
-// read makes a version of what the files hold.
+// read makes a version of the files.
 func (s *Source) read() (*version, error) {
 	chain, err := readFile(s.files.Certificate)
 	if err != nil {

@@ -28,10 +28,10 @@ const (
 	clockSkew = time.Hour
 )
 
-// SelfSigned makes sure that the directory has a certificate for the names (host names and
-// literal addresses) that signed itself, and returns its files. One that is there, covers the
-// names and stays valid for a month is kept, so that clients which pinned it go on. It gives
-// no protection against a man in the middle to clients that do not compare its fingerprint.
+// SelfSigned makes sure that the directory has a self-signed certificate for the names (host
+// names and literal addresses), and returns its files. It keeps a certificate that covers the
+// names and stays valid for a month, so that clients which pinned it go on. It gives no
+// protection against a man in the middle to clients that do not compare its fingerprint.
 func SelfSigned(dir string, names []string, now time.Time) (Files, error) {
 	files := Files{Certificate: filepath.Join(dir, "self-signed.crt"), Key: filepath.Join(dir, "self-signed.key")}
 	kept, err := usable(files, names, now)
