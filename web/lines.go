@@ -17,7 +17,8 @@ const (
 	linesEvery, linesBurst = time.Second / 10, 100 * time.Second / 10 // of all kinds
 )
 
-// lineKind is what lines have in common. There are as many as operations times codes.
+// lineKind has the two things by which lines are counted. There are as many kinds as operations
+// times codes.
 type lineKind struct{ operation, code string }
 
 // lines counts the lines of each kind.

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// metrics is what the HTTP face measures. Routes are operation ids and codes are statuses,
-// so both labels are bounded.
+// metrics has the measurements of the HTTP face. Routes are operation ids and codes are statuses, so both labels are
+// bounded.
 //
 // A label with a queue, a consumer or a path in it would let clients make series without bound.
 type metrics struct {
@@ -75,8 +75,8 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	return m, nil
 }
 
-// changes says that by the operation operators change something. The same field says what the audit log calls the
-// act.
+// changes says that operators change something by the operation. The same field has the name of the act in the audit
+// log.
 func (op *operation) changes() bool {
 	return op.act.action != ""
 }

@@ -45,14 +45,14 @@ const (
 
 	maxRequestID   = 64
 	minCompressed  = 1 << 10
-	problemKey     = "quern.problem" // where the transformer leaves what it answered, for the access log
-	brokenKey      = "quern.broken"  // where a chunked body leaves what is wrong with it
+	problemKey     = "quern.problem" // where the transformer leaves its problem, for the access log
+	brokenKey      = "quern.broken"  // where a chunked body leaves its problem
 	routeUnmatched = "_unmatched"
 )
 
 // observe is the outermost layer of every request: it names the request, sets the headers that
-// every answer carries, refuses what a browser should not be able to send, turns errors and panics
-// into problems, measures and logs.
+// every answer carries, refuses requests that a browser should not be able to send, turns errors and
+// panics into problems, measures and logs.
 //
 // It returns nil always: the answer is written by then. A failure after the first byte of an answer
 // cannot become a problem any more. observe then panics with http.ErrAbortHandler, which cuts the
@@ -102,7 +102,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// answer runs the handler of an operation, or has another node of the cluster do it.
+// answer runs the handler of an operation, or lets another node of the cluster do it.
 func (s *Server) answer(c echo.Context, op *operation, next echo.HandlerFunc) error {
 	if op != nil && op.shards != nil {
 		if did, err := s.overShards(c, op); did || err != nil {
@@ -144,8 +144,8 @@ func newConstant() constant {
 	}
 }
 
-// setHeaders sets what every answer carries, problems included. Hot calls call it when
-// they answer: while they wait, ten thousand of them need no headers.
+// setHeaders sets the headers that every answer carries, problems included. Hot calls call it when
+// they answer, so that ten thousand waiting calls hold no headers.
 func (a *answers) setHeaders(c echo.Context) {
 	id := c.Request().Header.Get(headerRequestID)
 	if !validRequestID(id) {
@@ -159,7 +159,7 @@ func (a *answers) setHeaders(c echo.Context) {
 	header["Cache-Control"] = a.constant.cache
 }
 
-// requestIDs names the requests that bring no name: the prefix tells the runs of a server apart.
+// requestIDs names the requests that bring no id. The prefix tells the runs of a server apart.
 type requestIDs struct {
 	prefix string
 	last   atomic.Uint64
@@ -169,8 +169,8 @@ func (r *requestIDs) next() string {
 	return string(strconv.AppendUint([]byte(r.prefix), r.last.Add(1), 36))
 }
 
-// validRequestID accepts what a proxy in front of us may have chosen, and nothing that
-// could forge a log line.
+// validRequestID accepts an id that a proxy in front of us may have chosen, and nothing that could
+// forge a log line.
 func validRequestID(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false
@@ -225,8 +225,8 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 //
 // Reads take their turn within collect, not before: the memory of the answer is counted for the
 // token that waits. After a read, `still` asks once more whether this node may answer for the
-// queue. A node that lost the queue while it read must not send what it read: another node may have
-// changed it since.
+// queue. A node that lost the queue while it read must not send its answer: another node may have
+// changed the queue since.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
 		return s.answers.collect(c, func() error {
@@ -239,7 +239,7 @@ func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err 
 			return inTurn(s.clock, c, func() error { return s.compressing(c, op, next) })
 		}, func() error {
 			if c.Request().Method != http.MethodGet {
-				return nil // what it did was fenced by an append
+				return nil // an append fenced its change
 			}
 			return s.forwarding.still(c, op)
 		})

@@ -34,17 +34,17 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// narrow says how an operation keeps to what a token is bound to: one or more of these. An
-// operation that says nothing is refused to tokens that are bound to anything.
+// narrow says how an operation keeps within a token's restriction: one or more of these. An operation that says
+// nothing is refused to restricted tokens.
 type narrow uint8
 
 const (
 	free    narrow = 1 << iota // shows nothing of any queue and changes none
 	inQueue                    // keeps to the queue of its path
 	inSub                      // keeps to the submission of its path
-	// counts or changes what is beyond one value of a meta key: refused to tokens that are bound to one
+	// counts or changes more than one value of a meta key: refused to tokens that are bound to one
 	noTenants
-	inHandler // its handler does what there is to do beyond that
+	inHandler // its handler does the rest of the check
 )
 
 // narrowed refuses requests beyond the token's restriction. A thing that the token does not cover gets the answer of
@@ -68,7 +68,7 @@ func (a *auth) narrowed(c echo.Context, op *operation, token *access.Token) erro
 	return nil
 }
 
-// tooWide is the problem of an operation that cannot be narrowed to what the token is bound to.
+// tooWide is the problem of an operation that cannot be narrowed to the token's restriction.
 func tooWide(token *access.Token) *problem {
 	return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 		token.Restriction.Bounds()+
@@ -99,8 +99,8 @@ func unknownSubmission(id queue.SubmissionID) error {
 	return uncovered(queue.CodeUnknownSubmission, "submission "+id.String())
 }
 
-// errAside is the answer for a submission of a queue that does not serve, of which no one
-// can say what it is bound to. It is not unknown: a producer might insert it once more.
+// errAside is the answer for a submission of a queue that does not serve, so that nobody knows its meta values. The
+// answer is not "unknown", after which a producer might insert it once more.
 func errAside(err error) error {
 	if queue.CodeOf(err) == queue.CodeMoved {
 		return err
@@ -150,8 +150,7 @@ func ownMeta(ctx context.Context, asked queue.Meta) queue.Meta {
 	return asked
 }
 
-// mayFinish refuses tokens of reservations that are beyond what the access token is bound
-// to; none of the items is done then.
+// mayFinish refuses tokens of reservations beyond the access token's restriction; none of the items is done then.
 func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at func(int) *queue.Token) error {
 	token := boundTo(ctx)
 	if token == nil {
@@ -175,8 +174,7 @@ func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at 
 	return nil
 }
 
-// narrowRefusal is why an insert was refused, without what a rule says that is about more
-// than the token covers.
+// narrowRefusal is why an insert was refused, without the text of a rule that is about more than the token covers.
 func narrowRefusal(ctx context.Context, err error) error {
 	token := tenantOf(ctx)
 	if by, is := errors.AsType[*queue.RefusedBy](err); is && token != nil && !about(&by.Rule.Match, token.Entry) {
@@ -186,7 +184,7 @@ func narrowRefusal(ctx context.Context, err error) error {
 	return err
 }
 
-// narrowPlan is the plan with nothing in it that the token does not cover.
+// narrowPlan is the plan, narrowed to the work that the token covers.
 func narrowPlan(ctx context.Context, q engine.Work, plan *strategy.Plan) (*strategy.Plan, error) {
 	token := tenantOf(ctx)
 	if token == nil {
@@ -201,9 +199,8 @@ func narrowPlan(ctx context.Context, q engine.Work, plan *strategy.Plan) (*strat
 	return asked.Plan, err
 }
 
-// narrowConsumer is the name under which a consumer is known. A name is one consumer's
-// own, and who has it hears of all that is held under it: those of a tenant begin with the
-// tenant's entry, so that no other can take one.
+// narrowConsumer is the name under which a consumer is known. A consumer hears of all reservations under its name.
+// So the names of a tenant begin with the tenant's entry, and no other tenant can take one.
 func narrowConsumer(ctx context.Context, name string) (string, error) {
 	token := tenantOf(ctx)
 	if token == nil || name == "" {
@@ -217,8 +214,8 @@ func narrowConsumer(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// narrowKey is an idempotency key that only requests within the same restriction can meet:
-// no client can send the mark.
+// narrowKey is an idempotency key that only requests within the same restriction can use: no client can send the
+// mark.
 func narrowKey(ctx context.Context, key string) string {
 	token := tenantOf(ctx)
 	if token == nil {
@@ -227,8 +224,8 @@ func narrowKey(ctx context.Context, key string) string {
 	return queue.MadeKey + hashOf(token.Entry.Key+"\x00"+token.Entry.Value.Quoted()+"\x00"+key)
 }
 
-// narrowUnique is a unique key that only inserts within the same restriction can meet. So a tenant does not learn of
-// another's submission, and cannot have one replaced.
+// narrowUnique is a unique key that only inserts within the same restriction can use. So a tenant does not learn of
+// another's submission, and cannot replace it.
 func narrowUnique(ctx context.Context, u *queue.Unique) {
 	if token := tenantOf(ctx); token != nil {
 		u.Scope = token.Entry.Key + "=" + token.Entry.Value.Quoted()

@@ -59,8 +59,9 @@ func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth, b *bodies) {
 	})
 }
 
-// Carry has the node at a URL answer a question about a queue, in the name of the caller in ctx. A node that does not
-// answer is CodeMoving: whether it is lost or slow, the caller's next try may find the shard elsewhere.
+// Carry lets the node at a URL answer a question about a queue, in the name of the caller in ctx. If the node does not
+// answer, the code is CodeMoving: the node may be lost or slow, and the caller's next try may find the shard
+// elsewhere.
 func (s *Server) Carry(ctx context.Context, at, name, question string, body []byte) ([]byte, error) {
 	return s.forwarding.askNode(ctx, at+"/cluster/shards/"+url.PathEscape(name)+"/"+question, body)
 }
@@ -70,8 +71,8 @@ func (f *forwarding) askNode(ctx context.Context, to string, body []byte) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	// The caller's proof goes along, so that the other node knows whose view of a strategy it keeps. It is none of the
-	// client's secrets: only nodes can read and use it.
+	// The caller's proof goes along, so that the other node knows whose view of a strategy it keeps. The proof is no
+	// secret of the client: only nodes can read and use it.
 	h := hop{From: "cluster"}
 	if by := credentialIn(ctx); by != nil {
 		h.Proof, h.Subject = &by.proof, by.subject

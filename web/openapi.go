@@ -2,8 +2,8 @@ package web
 
 // The OpenAPI document is made of the code at the start: huma derives it from the input and output
 // structs, and shapes below describe what handlers do by themselves. It is kept as a golden file,
-// testdata/openapi.json, from which the clients in Python and TypeScript are generated. A change of
-// it is therefore a change of them.
+// testdata/openapi.json, from which the clients in Python and TypeScript are generated. A change of the document
+// therefore changes the clients.
 //
 // huma's own reading of JSON is not strict: it takes unknown fields and compares names without
 // case. So every body is `decoded`, which the strict reader of package wire reads. And huma's
@@ -93,8 +93,8 @@ func newDocument(e *echo.Echo) *document {
 	return &document{api: humaecho.New(e, config), schema: registry}
 }
 
-// schemaName names a component. Generators call what an operation answers its id and
-// Response, so no component is called that.
+// schemaName names a component. Generators call the answer of an operation by its id and "Response", so no
+// component has such a name.
 func schemaName(t reflect.Type, hint string) string {
 	return answerName(huma.DefaultSchemaNamer(t, hint))
 }
@@ -144,8 +144,8 @@ func (d *decoded[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// It fails for a body that is not `decoded`, which a test of all operations finds: none can be read less strictly
-// by mistake.
+// It fails for a body that is not `decoded`. A test of all operations finds such a body, so none can be read less
+// strictly by mistake.
 func unmarshalJSON(data []byte, v any) error {
 	strict, ok := v.(interface{ decode(data []byte) })
 	if !ok {
@@ -176,7 +176,7 @@ func transform(ctx huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// unwrap is the only place where an operation of huma's is seen as a request of echo's.
+// unwrap is the only place that turns huma's context into echo's.
 func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 
 // describe starts the description of an operation with the parts that all operations have. Every refusal is a

@@ -1,6 +1,6 @@
 package web
 
-// A call that names a queue of several shards, such as "orders", and that no shard can answer alone. It is divided into
+// A call may name a queue of several shards, such as "orders", and need all of them for its answer. It is divided into
 // the same call about each shard, "orders~1" to "orders~4", and their answers are joined:
 //
 //	GET /v1/queues/orders/rules ─┬─ GET /v1/queues/orders~1/rules   in this process (inProcess)
@@ -8,12 +8,12 @@ package web
 //	                             └─ GET /v1/queues/orders~3/rules   the node that serves this shard (Quern-Hop)
 //	                  joined ◄───┘
 //
-// An operation says in its line of the table how its answers are joined (operation.shards). One that says nothing is
-// answered by the engine, or refused. Each part has the rights of the caller, so a token sees in the joined answer what
-// it sees in the shards.
+// An operation says in its line of the table how its answers are joined (operation.shards). If it says nothing, the
+// engine answers the call, or it is refused. Each part has the rights of the caller, so a token sees the same in the
+// joined answer as in the shards.
 //
 // A list can do without a shard that does not serve, and names it in `missing_shards`. A change cannot: it fails with
-// the reason of that shard, and says which shards have done it.
+// the reason of that shard, and says which shards have made it.
 
 import (
 	"cmp"
@@ -45,7 +45,7 @@ const shardPatience = 15 * time.Second
 type joining func(x *shardCall) error
 
 // shardCall is a call about all shards of a queue. It lives as long as the call, and only the goroutine of the request
-// uses it: the parts are asked by others, each of which writes its own part.
+// uses it: other goroutines ask for the parts, and each of them writes its own part.
 type shardCall struct {
 	c       echo.Context
 	f       *forwarding
@@ -71,8 +71,8 @@ type ofShard struct{}
 func ofShardCall(c echo.Context) bool { return c.Request().Context().Value(ofShard{}) != nil }
 
 // overShards answers a call that names a queue of several shards, as its operation says. false: it names none.
-// It is asked before anything else of a call, on whichever node the call came to. A part names a shard, and so it is
-// not divided again.
+// It runs before anything else of a call, on the node to which the call came. A part names a shard, and so it is not
+// divided again.
 func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	name, err := url.PathUnescape(c.Param("queue"))
 	if err != nil {
@@ -148,7 +148,7 @@ func (x *shardCall) part(number int) *shardPart {
 }
 
 // place finds the nodes that serve the shards. It waits a moment for shards that just move.
-// Nothing here takes it for given that shards of one queue are on one node, nor that any of them is here.
+// Nothing here assumes that the shards of one queue are on one node, or that any of them is here.
 func (x *shardCall) place(parts []*shardPart) {
 	for waited := time.Duration(0); x.f.nodes != nil; waited += moveLook {
 		look, moving := x.f.nodes.Lookup(), false
@@ -209,11 +209,11 @@ func (p *shardPart) absent() bool {
 	return p.err != nil
 }
 
-// good says that a shard did what it was asked. Redirects are none of ours, so what is below 400 is done.
+// good says that a shard did its part. We send no redirects, so any status below 400 means that it is done.
 func (p *shardPart) good() bool { return p.err == nil && p.status < http.StatusBadRequest }
 
-// problem is what a shard refused its part with, as the answer to the whole call: with its code, so that clients act as
-// they would for a queue of one shard.
+// problem is the refusal of a shard as the answer to the whole call. It keeps the code, so that clients act as they
+// would for a queue of one shard.
 func (p *shardPart) problem() *problem {
 	var out problem
 	switch {
@@ -288,7 +288,7 @@ func (x *shardCall) linked(p *shardPart) {
 	}
 }
 
-// inShard has one shard answer the call.
+// inShard lets one shard answer the call.
 func (x *shardCall) inShard(number int) error {
 	if err := x.readBody(); err != nil {
 		return err
@@ -305,11 +305,11 @@ func (x *shardCall) inShard(number int) error {
 	return x.relay(p)
 }
 
-// inFirst has the first shard answer. It keeps what there is once in a queue, such as named strategies: a reserve of
-// the whole queue looks for them there.
+// inFirst lets the first shard answer. That shard keeps the things that exist once in a queue, such as named
+// strategies: a reserve of the whole queue looks for them there.
 func inFirst(x *shardCall) error { return x.inShard(1) }
 
-// inShardOf has the shard answer that has the submission of the path.
+// inShardOf lets the shard answer that has the submission of the path.
 func inShardOf(param string) joining {
 	return func(x *shardCall) error {
 		id, err := queue.ParseSubmissionID(x.c.Param(param))

@@ -1,7 +1,7 @@
 package web
 
 // Bulk operations of a queue of several shards: one operation in each shard, which all run at the same time. Together
-// they are one operation for the client. Its id is made of theirs, so no server has to keep what belongs together:
+// they are one operation for the client. Its id is made of theirs, so no server has to keep which ones belong together:
 //
 //	POST {"queue":"orders"} ─► b71, b84, b92, b95     ─► the id b71.b84.b92.b95
 //	GET  b71.b84.b92.b95    ─► each shard's operation ─► counts added up, running until the last has ended
@@ -21,7 +21,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// bulkPath is where bulk operations are.
+// bulkPath is the path of bulk operations.
 const bulkPath = "/v1/bulk-operations"
 
 // bulkIDs are the operations that an id is made of; nil: it is that of one. An id has 20 digits at most, so those of 16
@@ -33,8 +33,8 @@ func bulkIDs(id string) []string {
 	return nil
 }
 
-// namedQueue is the queue that a call is about whose path names none: that of the query, or of the body. Only bulk
-// operations are such calls. An event stream names several queues, and has its own way (watching.shardsOf).
+// namedQueue is the queue of a call whose path names none: it is in the query or in the body. Only bulk operations are
+// such calls. An event stream names several queues, and has its own way (watching.shardsOf).
 func namedQueue(c echo.Context) string {
 	if c.Request().Method != http.MethodPost {
 		return c.QueryParam("queue")
@@ -46,8 +46,8 @@ func namedQueue(c echo.Context) string {
 	return body.Queue
 }
 
-// startBulkInShards starts an operation in each shard. A rate is divided among them. Limits cannot be: which of all
-// matches are the first is known when all shards have looked.
+// startBulkInShards starts an operation in each shard. A rate is divided among them. Limits cannot be divided: only
+// when all shards have looked is it known which of all matches are the first.
 func startBulkInShards(x *shardCall) error {
 	var body api.BulkRequest
 	if err := x.readBody(); err != nil {
@@ -111,9 +111,9 @@ func bulkInShards(x *shardCall) error {
 	return x.answerBulk(parts)
 }
 
-// The queue is the whole one, as the client named it. Its Location leads to the operation as a whole.
+// The answer names the whole queue, as the client did, and its Location leads to the operation as a whole.
 //
-// answerBulk answers with what the operations of shards are together.
+// answerBulk answers with the joined operations of the shards.
 func (x *shardCall) answerBulk(parts []*shardPart) error {
 	sum, err := total(parts, addBulk)
 	if err != nil {
@@ -126,8 +126,8 @@ func (x *shardCall) answerBulk(parts []*shardPart) error {
 	return x.c.JSON(parts[0].status, sum)
 }
 
-// addBulk joins the operations of two shards. The filter, the action and the caller are the same in all. The share that
-// is done is of all items together, so a small shard that is ready does not make it jump.
+// addBulk joins the operations of two shards. The filter, the action and the caller are the same in all. The percentage
+// is of all items together, so it does not jump when a small shard is done.
 func addBulk(sum, one *api.BulkOperation) {
 	sum.ID += "." + one.ID
 	sum.State = bulkState(sum.State, one.State)
@@ -161,7 +161,7 @@ func addBulk(sum, one *api.BulkOperation) {
 	sum.RemainingMS = max(sum.RemainingMS, one.RemainingMS)
 }
 
-// bulkState is that of two operations together: running while one runs, then what went wrong in one.
+// bulkState is the state of two operations together: running while one runs, then the state of one that went wrong.
 func bulkState(a, b string) string {
 	for _, state := range []string{api.BulkRunning, api.BulkFailed, api.BulkCancelled} {
 		if a == state || b == state {
@@ -179,8 +179,8 @@ func addCount(a, b *uint64) *uint64 {
 	return new(*a + *b)
 }
 
-// The operations of shards are listed one by one, because an operation can also be started in one shard alone, and no
-// server keeps which of them belong together.
+// The operations of the shards are listed one by one, because an operation can also be started in one shard alone, and
+// no server keeps which of them belong together.
 //
 // bulksOverShards is the list of the operations of all shards, the newest first.
 func bulksOverShards(url.Values) listOrder[api.BulkOperation] {

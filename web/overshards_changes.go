@@ -36,7 +36,7 @@ func numbersOf(parts []*shardPart) string {
 // conditions are the headers of calls that change only what their sender has seen.
 var conditions = []string{"If-Match", "If-None-Match"}
 
-// did says that a shard has made a change, or that there is nothing of it there, where that is as good.
+// did says that a shard has made a change or, with absentToo, that the shard lacks the thing to change.
 func (p *shardPart) did(absentToo bool) bool {
 	return p.good() || absentToo && p.err == nil && p.status == http.StatusNotFound
 }
@@ -81,13 +81,13 @@ func doneBy(parts []*shardPart) string {
 	return "Shards " + numbersOf(done) + " have done it. Send it again for the others."
 }
 
-// changedInAll makes the change of the call in all shards, and answers with what add joins of their answers. The answer
+// changedInAll makes the change of the call in all shards, and answers with their answers, joined by add. The answer
 // has the status and the links of the first shard that made the change.
 func changedInAll[T any](add func(sum, one *T), absentToo bool) joining {
 	return changedIf(add, absentToo, func(*shardCall, []*shardPart) error { return nil })
 }
 
-// settingsInAll is changedInAll for what clients name by an ETag of all shards.
+// settingsInAll is changedInAll for settings, which have an ETag of all shards.
 func settingsInAll[T any](add func(sum, one *T), absentToo bool) joining {
 	return changedIf(add, absentToo, func(x *shardCall, parts []*shardPart) error {
 		return x.conditionsOfAll(parts, "setting", x.below)
@@ -99,9 +99,9 @@ func (x *shardCall) conditions() Conditions {
 	return Conditions{IfMatch: header.Get("If-Match"), IfNoneMatch: header.Get("If-None-Match")}
 }
 
-// conditionsOfAll checks the conditions of the call against what all shards have at a path below the queue. A shard
-// could have been changed alone, or lack a change that failed there. Each shard then changes only what it had when it
-// was asked.
+// conditionsOfAll checks the conditions of the call against the state of all shards at a path below the queue: a shard
+// could have been changed alone, or lack a change that failed there. Each shard then makes the change only if its state
+// is still the same.
 func (x *shardCall) conditionsOfAll(parts []*shardPart, what, below string) error {
 	given := x.conditions()
 	if given.IfMatch == "" && given.IfNoneMatch == "" {
@@ -138,7 +138,7 @@ func (x *shardCall) conditionsOfAll(parts []*shardPart, what, below string) erro
 	return given.hold(what, version, etag)
 }
 
-// etagOver adds the ETag of a shard to that of the shards before it. Shards that have nothing are left out.
+// etagOver adds the ETag of a shard to that of the shards before it. Shards without an ETag are left out.
 func etagOver(before, own string) string {
 	if before == "" || own == "" {
 		return before + own
@@ -146,7 +146,7 @@ func etagOver(before, own string) string {
 	return queue.ETag(0, []byte(before+own))
 }
 
-// etagOverAll is the ETag of what shards answered.
+// etagOverAll is the ETag of the answers of shards.
 func etagOverAll(good []*shardPart) (etag string) {
 	for _, p := range good {
 		etag = etagOver(etag, p.header.Get("ETag"))

@@ -8,7 +8,7 @@ package web
 //	shard 2: end 4-1 ─┴─► id (7-0, 3-2) ─► id (7-0, 4-1)
 //
 // The stream needs all shards. If one does not serve, or stops serving, the stream ends with the reason: without this
-// shard, a client would take its ends for missing.
+// shard's ends, a client would think that they had not happened.
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// joinedPlaces are the ids that a client has of all shards, as one id. Each shard alone can read its own: those of a
-// tenant are sealed, and stay so.
+// joinedPlaces joins the ids that a client has of all shards into one. Only a shard can read its own id, as a tenant's
+// are sealed.
 func joinedPlaces(ids []string) string {
 	text, _ := json.Marshal(ids) // texts
 	return base64.RawURLEncoding.EncodeToString(text)
@@ -154,8 +154,8 @@ func sendEvent(ctx context.Context, to chan<- shardEvent, e shardEvent) {
 	}
 }
 
-// joinedEvent is an event of one shard as the joined stream has it: with the places in all shards as its id. It has no
-// id as long as a shard has not told where its stream began. last: it is a problem, with which the stream ends.
+// joinedEvent is an event of one shard in the joined stream, with the places in all shards as its id. It has no id
+// until every shard has said where its stream begins. last: it is a problem, and ends the stream.
 func joinedEvent(e shardEvent, ids []string) (text []byte, last bool) {
 	lines := bytes.Split(bytes.TrimSuffix(e.text, []byte("\n\n")), []byte("\n"))
 	for i, line := range lines {

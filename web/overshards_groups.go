@@ -3,7 +3,7 @@ package web
 // Groups, numbers, shards and moves of a queue of several shards.
 //
 // An operator looks at these when something is wrong, so none of them fails because a shard does not serve: the list of
-// shards says why it does not, and the numbers name the shards that they lack in a header.
+// shards says why it does not serve, and the answers with numbers name the missing shards in a header.
 
 import (
 	"cmp"
@@ -74,10 +74,11 @@ func addQueueStats(sum, one *api.Stats) {
 	sum.Empty, sum.Forecast = empty, nil
 }
 
-// A number that falls because a shard moves would have an autoscaler stop workers that are needed a moment later, and a
-// queue that looks empty would have a script go on too early.
+// If a number fell because a shard moves, an autoscaler would stop workers that are needed a moment later. If a queue
+// looked empty, a script would go on too early.
 //
-// addLastKnown adds the last known numbers of the shards that do not serve. If no one has any, the queue may have work.
+// addLastKnown adds the last known numbers of the shards that do not serve. If nobody has numbers of a shard, the queue
+// may have work.
 func addLastKnown(x *shardCall, sum *api.Stats, missing []api.MissingShard) {
 	var oldest api.Time
 	for i := range missing {
@@ -95,7 +96,7 @@ func addLastKnown(x *shardCall, sum *api.Stats, missing []api.MissingShard) {
 	}
 }
 
-// lastKnownShard is what is known of a shard that does not answer.
+// lastKnownShard is a shard that does not answer, with its last known numbers.
 func lastKnownShard(x *shardCall, p *shardPart) api.Shard {
 	one := api.Shard{State: api.ShardOffline, Reason: p.problem().Detail}
 	if last, known := x.engine.LastCounts(x.queue, p.number); known {

@@ -24,16 +24,16 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// headerMissing names the shards that an answer lacks. Objects have it too, which have no field for it.
+// headerMissing names the shards that an answer lacks, also for objects, which have no field for them.
 const headerMissing = "Quern-Missing-Shards"
 
 // headerLastKnown says that the answer has the last known numbers of these shards, and from when the oldest are.
 const headerLastKnown = "Quern-Last-Known-At"
 
-// A path may name what only some shards have met, such as a consumer or a value. Their answers are enough.
+// A path may name something that only some shards have met, such as a consumer or a value. Their answers are enough.
 //
-// found leaves out shards that do not have what the path names, if another one has it. If one does not answer, no one
-// knows whether it has it.
+// found leaves out shards that lack the thing in the path, if another shard has it. A shard that does not answer may
+// have it, and is missing.
 func found(parts []*shardPart) (good []*shardPart, missing []api.MissingShard, refused error) {
 	rest := slices.DeleteFunc(slices.Clone(parts), func(p *shardPart) bool {
 		return p.err == nil && p.status == http.StatusNotFound
@@ -59,8 +59,8 @@ func (x *shardCall) lacks(missing []api.MissingShard) {
 
 // The shards are asked at once, so the numbers are of slightly different moments, as those of one long list are.
 //
-// summed joins what the shards say of one thing: add adds that of a shard to those before it. finish is for what can be
-// said when all are added; nil: nothing.
+// summed joins the answers of the shards about one thing: add adds the answer of a shard to those before it. finish
+// completes the sum when all are added; nil: there is nothing to complete.
 func summed[T any](add func(sum, one *T), finish func(x *shardCall, sum *T, missing []api.MissingShard)) joining {
 	return func(x *shardCall) error {
 		if err := x.readBody(); err != nil {
@@ -89,8 +89,8 @@ func summed[T any](add func(sum, one *T), finish func(x *shardCall, sum *T, miss
 	}
 }
 
-// total adds up what shards said. The first answer is what the others are added to, so what is the same in all shards
-// needs no line in add.
+// total adds up the answers of shards. The others are added to the first answer, so fields that are the same in all
+// shards need no line in add.
 func total[T any](good []*shardPart, add func(sum, one *T)) (*T, error) {
 	sum := new(T)
 	for i, p := range good {
@@ -112,11 +112,11 @@ type gathering[A, T any] struct {
 	list    func(*A) *[]T
 	next    func(*A) *string             // nil: the list has no pages
 	missing func(*A) *[]api.MissingShard // where the answer says which shards it lacks
-	more    func(sum, one *A)            // joins what the answer has beside the list; nil: nothing
+	more    func(sum, one *A)            // joins the fields beside the list; nil: there are none
 	key     func(*T) string              // items with the same key are one
 	add     func(sum, one *T)
 	at      placing[T]
-	named   func(one *T, p *shardPart) // gives an item what tells it from those of other shards; nil: nothing
+	named   func(one *T, p *shardPart) // marks an item as one of its shard; nil: it needs no mark
 	most    int                        // items; 0: all
 	done    func(one *T, answered int) // finishes an item when all shards that answered are joined; nil: nothing
 }
@@ -125,9 +125,9 @@ type gathering[A, T any] struct {
 // engine: 10,000 kinds of errors, 10,000 rules, 256 strategies.
 const maxRounds = 1000
 
-// gathered reads a list of all shards whole, joins what is one, sorts it, and answers with a page of it. Its order is
-// known only when all is added up, such as that of the largest kinds of errors. So no page can be made of pages of the
-// shards, as joinedList does. The cursor is a place in the joined list, and so needs nothing of the shards.
+// gathered reads a list of all shards whole, joins items with the same key, sorts them, and answers with a page. The
+// order, such as the largest kinds of errors first, is known only when all is added up. So a page cannot be made of
+// pages of the shards, as joinedList does. The cursor is a place in the joined list, and needs nothing of the shards.
 func gathered[A, T any](by gathering[A, T]) joining {
 	return func(x *shardCall) error {
 		answers, missing, err := readAll(x, &by)
@@ -175,7 +175,7 @@ func gathered[A, T any](by gathering[A, T]) joining {
 }
 
 // readAll are the answers of the shards, each with its whole list. The shards are asked for their next pages together.
-// One that stops serving between two pages is missing, and what it said before stays.
+// A shard that stops serving between two pages is missing, and its earlier items stay.
 func readAll[A, T any](x *shardCall, by *gathering[A, T]) (all []*A, missing []api.MissingShard, err error) {
 	byNumber := map[int]*A{}
 	parts := x.askable()
@@ -265,16 +265,15 @@ func consumersOverShards(url.Values) listOrder[api.Consumer] {
 	return listOrder[api.Consumer]{at: func(c *api.Consumer) string { return c.Consumer }, add: addConsumer}
 }
 
-// chunksOfConsumer is what one consumer holds, the oldest reservation first, with what is known of the consumer. A
-// shard that has not met this consumer answers 404, and is left out (found).
+// chunksOfConsumer is one consumer with its reservations, the oldest first. A shard that has not met this consumer
+// answers 404, and is left out (found).
 func chunksOfConsumer(url.Values) listOrder[api.HeldChunk] {
 	return listOrder[api.HeldChunk]{at: func(h *api.HeldChunk) string { return upTo(h.ReservedAt) },
 		head: func(good []*shardPart) (any, error) { return total(good, addConsumer) }}
 }
 
-// addKey joins a meta key. How many different values there are over all shards is not known without reading them all,
-// so the count is of values in shards. A value counts once in each shard that has it. Settings are in all shards, so
-// those of the first one count.
+// addKey joins a meta key. The number of different values over all shards is not known without reading them all. So a
+// value counts once in each shard that has it. Settings are in all shards, so those of the first one count.
 func addKey(sum, one *api.MetaKey) {
 	sum.Values += one.Values
 	sum.ValuesSet = max(sum.ValuesSet, one.ValuesSet)
@@ -287,7 +286,7 @@ func addKey(sum, one *api.MetaKey) {
 	sum.ETag = etag
 }
 
-// A key that only one shard has met is in the list as well, with what that shard says.
+// A key that only one shard has met is in the list as well, with the numbers of that shard.
 //
 // keysOverShards is the list of meta keys by name.
 func keysOverShards(url.Values) listOrder[api.MetaKey] {
@@ -345,7 +344,7 @@ func valueSize(v *api.ValueCount, sort string) string {
 	case sort == "oldest":
 		return upTo(v.OldestReadyAt)
 	}
-	weight := 1.0 // the default of a value for which nothing is set
+	weight := 1.0 // the default of a value without a weight
 	if set := cmp.Or(v.Weight, v.DefaultWeight); set != nil {
 		weight = *set
 	}
@@ -401,8 +400,8 @@ func retryGroupsOverShards() joining {
 }
 
 // inUseOverShards are the strategies in use. Their text is canonical, so one strategy is one text in all shards. One
-// reserve asks several shards and counts in each, and so does its consumer: the largest of these counts is theirs. The
-// chunks add up.
+// reserve asks several shards and counts in each, and so does its consumer. So the largest count of a shard stands for
+// all. The chunks add up.
 func inUseOverShards() joining {
 	return gathered(gathering[api.StrategiesInUse, api.StrategyUse]{
 		list:    func(a *api.StrategiesInUse) *[]api.StrategyUse { return &a.Items },

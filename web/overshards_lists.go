@@ -22,14 +22,14 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// listOrder is how the lists of shards are joined to one. It is all that an operation has to say of its list: pages,
-// cursors and shards that are missing are the same for every list.
+// listOrder says how the lists of shards are joined. An operation needs to say no more about its list: pages, cursors
+// and missing shards are handled in the same way for every list.
 type listOrder[T any] struct {
 	// at is where an item stands. Places ascend within the list of each shard; several items may have one.
 	at placing[T]
 	// add joins items of one place, such as a consumer that is known in several shards. nil: they are different items.
 	add func(sum, one *T)
-	// head joins what the answer has beside the list; nil: nothing.
+	// head joins the fields beside the list; nil: there are none.
 	head func(good []*shardPart) (any, error)
 	// whole says that the list has no further pages: the first items of the shards, up to the limit, are all of it.
 	whole bool
@@ -37,9 +37,9 @@ type listOrder[T any] struct {
 	all bool
 }
 
-// sharedCursor is where a joined list goes on. It has the cursors of the shards in it, as each list of the engine has
-// cursors of its own, which only the shard that made one can read. A shard that was added after the first page has no
-// entry: its list begins at the start, without what comes before At.
+// sharedCursor is where a joined list goes on. It contains the cursors of the shards, as only the shard that made a
+// cursor can read it. A shard that was added after the first page has no entry: its list begins at the start, without
+// the items before At.
 type sharedCursor struct {
 	At     string        `json:"a"` // the place of the last item that was given
 	Shards []shardCursor `json:"s"`
@@ -89,7 +89,7 @@ type shardPage[T any] struct {
 	used  int // items that were given, now or before
 }
 
-// read takes in what a shard said, and passes over what was given before.
+// read takes in the answer of a shard, and passes over items that were given before.
 func (p *shardPage[T]) read(at placing[T], last string) error {
 	var page struct {
 		Items []json.RawMessage
@@ -117,8 +117,8 @@ func (p *shardPage[T]) read(at placing[T], last string) error {
 	return nil
 }
 
-// rest is where the list of the shard goes on behind what was given of it. In the middle of a page it is the same page
-// once more. No list has to say what the cursor behind an item is, which for outputs is more than the item shows.
+// rest is where the list of the shard goes on behind the items that were given. In the middle of a page it is the same
+// page once more. So no list has to give a cursor for each item: for outputs, that would take more than the item shows.
 func (p *shardPage[T]) rest(at placing[T], last string) shardCursor {
 	switch {
 	case p.used < len(p.items):

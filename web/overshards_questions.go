@@ -30,7 +30,7 @@ func schedulesOverShards(url.Values) listOrder[api.Schedule] {
 //	                       ├─ shard 2: 200 ─► the answer
 //	                       └─ shard 3: 503 ─► the answer, if no other shard has it: it may be there
 //
-// inOneThatHas has the shard answer that has what the path names. The others do not know it, and do nothing.
+// inOneThatHas lets the shard answer that has the thing in the path. The others do not know it, and do nothing.
 func inOneThatHas(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func inOneThatHas(x *shardCall) error {
 		return err
 	}
 	// Any answer but "there is none" is the answer of the shard that has it. A precondition is also refused where there
-	// is nothing, so a shard that did what was asked counts first.
+	// is nothing, so a shard that did its part counts first.
 	for _, is := range []func(p *shardPart) bool{(*shardPart).good, func(p *shardPart) bool {
 		return !p.absent() && p.status != http.StatusNotFound && p.status != http.StatusPreconditionFailed
 	}, func(p *shardPart) bool { return p.absent() || p.status == http.StatusPreconditionFailed }} {
@@ -58,9 +58,9 @@ func inOneThatHas(x *shardCall) error {
 	return parts[0].problem()
 }
 
-// A preview of a spec reads nothing of a queue, so a shard that does not serve must not keep the client from it.
+// A preview of a spec reads nothing of a queue, so it must not fail because one shard does not serve.
 //
-// inAny has the first shard answer that serves: the answer is the same in all.
+// inAny lets the first shard answer that serves: the answer is the same in all.
 func inAny(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (x *shardCall) scheduledIn() (number int, err error) {
 	return number, err
 }
 
-// schedulable says that nothing is wrong with a schedule, whatever there is.
+// schedulable says that a schedule is valid in itself, whatever the queue has.
 func schedulable(name string, body *api.ScheduleDefinition) bool {
 	def, err := scheduleOf(body)
 	return err == nil && name != "preview" && engine.ValidSchedule(name, &def) == nil
@@ -170,7 +170,7 @@ func validOverShards(x *shardCall) error {
 	return x.inShard(1)
 }
 
-// addDiagnosis joins what the chunks of two shards wait for. finishDiagnosis sorts the causes and says them.
+// addDiagnosis joins the causes of two shards. finishDiagnosis sorts the causes and makes the sentence.
 func addDiagnosis(sum, one *api.Diagnosis) {
 	sum.Causes = append(sum.Causes, one.Causes...)
 	sum.InFlight += one.InFlight
@@ -192,12 +192,12 @@ func diagnosedInShard(d *api.Diagnosis, p *shardPart) {
 	d.Sentence = fmt.Sprintf("Shard %d: %s", p.number, d.Sentence)
 }
 
-// mostCauses is how many causes a diagnosis has: those of the shard with the most chunks may push out all of another,
-// whose sentence is there all the same.
+// mostCauses is how many causes a diagnosis has. Those of the shard with the most chunks may push out all of another
+// shard, but its sentence is still there.
 const mostCauses = 10
 
 // diagnosisOverShards says what the chunks of all shards wait for. Each cause names its shard. There is no forecast:
-// the pace of each shard is known, and not how consumers divide themselves among them.
+// the pace of each shard is known, but not how consumers will divide themselves among the shards.
 func diagnosisOverShards(x *shardCall) error {
 	parts := x.parts()
 	if err := x.ask(parts); err != nil {
@@ -252,11 +252,11 @@ func addSeries(sum, one *api.Series) {
 	}
 }
 
-// nameSeries has a series say which queue it is of, where a shard has its own name.
+// nameSeries puts the name of the queue into a series, in place of the shard's.
 func nameSeries(x *shardCall, sum *api.Series, _ []api.MissingShard) { sum.Queue = x.queue }
 
-// addKeySeries joins the strips of values. A shard in which a value is not among those with the most in flight does not
-// know it, and counts for nothing.
+// addKeySeries joins the strips of values. A shard lists only the values with the most in flight; for the others it
+// counts as zero.
 func addKeySeries(sum, one *api.KeySeries) {
 	sum.Ends = later(sum.Ends, one.Ends)
 	for _, strip := range one.Values {
@@ -278,7 +278,7 @@ func addKeySeries(sum, one *api.KeySeries) {
 	}
 }
 
-// addDurations adds up how often chunks took how long. The time that all shards have counted is the shortest of theirs.
+// addDurations adds up how often chunks took how long. The time that the sum covers is the shortest of the shards'.
 func addDurations(sum, one *api.Durations) {
 	sum.Since = later(sum.Since, one.Since)
 	addDurationCounts(&sum.Wait, &one.Wait)
@@ -324,7 +324,7 @@ func percentile(c *api.DurationCounts, share float64) int64 {
 	return c.MaxMS
 }
 
-// Their order is that of the list of one shard, which is by the text of the branch.
+// The order is that of one shard's list: by the text of the branch.
 //
 // ledgersOverShards are the Fair blocks in use. A block that several shards share has one ledger, and each of them
 // answers with it. The ledger of a block for a single group is in one shard.
@@ -339,10 +339,9 @@ func ledgersOverShards() joining {
 	})
 }
 
-// The largest lag is that of the queue, and one degraded worker makes the queue refuse inserts of its groups.
+// The lag of the queue is the largest one. One degraded worker makes the queue refuse inserts of its groups.
 //
-// addLifecycle joins how the workers of two shards are doing: each has its own. The quota of suspects is of each
-// worker.
+// addLifecycle joins the reports of the workers of two shards. Each worker has its own quota of suspects.
 func addLifecycle(sum, one *api.Lifecycle) {
 	sum.LagSeconds = max(sum.LagSeconds, one.LagSeconds)
 	sum.Degraded = sum.Degraded || one.Degraded

@@ -58,8 +58,8 @@ func ruleOfWhole(q *engine.Queue, id string) queue.RuleID {
 
 // A rule that was set for one shard alone, by its name, is in the list of the whole queue too, with its shard.
 //
-// inShardsOnly leaves the shards of a rule out if it is in all that answered: they matter where it does not hold in
-// all.
+// inShardsOnly leaves the shards of a rule out if the rule is in all that answered: the list matters only if some lack
+// it.
 func inShardsOnly(r *api.Rule, answered int) {
 	if len(r.Shards) >= answered || r.Match.Submission != "" {
 		r.Shards = nil
@@ -76,8 +76,8 @@ func addRule(sum, one *api.Rule) {
 // addNothing is for changes that answer without a body.
 func addNothing(*struct{}, *struct{}) {}
 
-// rulesOverShards is the list of rules, those in effect or those that ended. Of those that ended, a shard knows when it
-// ended its own: the n-th last of each shard are one, and the list has the time of the first shard.
+// rulesOverShards is the list of rules, those in effect or those that ended. Each shard has its own time for the end of
+// a rule. So the n-th last ended rules of all shards are joined, and the list has the time of the first shard.
 func rulesOverShards(x *shardCall) error {
 	ended := x.c.QueryParam("state") == "ended"
 	seen := map[string]int{} // how often a shard has had a rule
@@ -128,8 +128,8 @@ func ruleOverShards(x *shardCall) error {
 	return x.c.JSON(http.StatusOK, rule)
 }
 
-// joinedRule is what shards say of one rule. The ids that it has in them are not shown: they differ, and mean other
-// rules in other shards.
+// joinedRule joins the answers of the shards about one rule. It does not show the rule's ids in the shards: they
+// differ, and mean other rules in other shards.
 func joinedRule(good []*shardPart, answered int) (*api.Rule, error) {
 	sum := new(api.Rule)
 	for i, p := range good {
@@ -149,7 +149,7 @@ func joinedRule(good []*shardPart, answered int) (*api.Rule, error) {
 }
 
 // setRuleInShards sets a rule in all shards. A rule about a submission is set in the shard that has it.
-// It answers when all have it: from then on no shard hands out what the rule covers.
+// It answers when all have it: from then on no shard hands out chunks that the rule covers.
 func setRuleInShards(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err

@@ -41,11 +41,11 @@ type strategyCall struct {
 	missing []api.MissingShard
 }
 
-// aboutStrategy asks all shards about the strategies of a call, and has join answer. below is what the shards are
-// asked, and fields are those of the body that have a strategy. A comparison asks for two previews: shards that
-// compared by themselves would say what differs in them, and not what differs in all.
+// aboutStrategy asks all shards about the strategies of a call, and lets join answer. below is the path of the
+// question to the shards, and fields are those of the body that have a strategy. A comparison asks for two previews:
+// if the shards compared by themselves, each would name its own differences, and not those of the whole queue.
 //
-// Numbers that are out of bounds, and bodies that are none, are left to the first shard, which says what is wrong.
+// The first shard refuses numbers out of bounds and invalid bodies, and says what is wrong.
 func aboutStrategy(below string, join func(asked []*strategyCall) error, fields ...string) joining {
 	return func(x *shardCall) error {
 		if err := x.readBody(); err != nil {
@@ -97,8 +97,8 @@ func aboutStrategy(below string, join func(asked []*strategyCall) error, fields 
 	}
 }
 
-// foreseeable refuses a plan that is not told over all shards. To merge by what is in flight, one has to know it, and
-// the answers to a tenant do not say it.
+// foreseeable refuses a plan whose picks cannot be foreseen over all shards. A merge by chunks in flight needs their
+// number, and the answers to a tenant do not have it.
 func (x *shardCall) foreseeable(plan *strategy.Plan) error {
 	tenant, by := tenantOf(x.c.Request().Context()), func(b strategy.Branch) bool { return b.Fewest != "" }
 	if tenant != nil && slices.ContainsFunc(plan.Branches, by) {
@@ -109,7 +109,7 @@ func (x *shardCall) foreseeable(plan *strategy.Plan) error {
 }
 
 // divide makes the parts of a question. Names of strategies are those of the whole queue, so the shards get the text.
-// Each shard draws by a seed of its own: with the same one, shards with equal work would draw the same places.
+// Each shard draws by a seed of its own: with the same seed, shards with equal work would draw the same places.
 func (q *strategyCall) divide(below string, body map[string]json.RawMessage, fields []string) []*shardPart {
 	q.parts = q.shardCall.parts()
 	for _, p := range q.parts {
@@ -125,8 +125,8 @@ func (q *strategyCall) divide(below string, body map[string]json.RawMessage, fie
 	return q.parts
 }
 
-// order is from which of the shards that answered a reserve would take, one after the other. text is the strategy that
-// they followed: that of a tenant is narrower than the one of the call.
+// order lists the shards from which a reserve would take, one after the other. text is the strategy that the shards
+// followed: a tenant's is narrower than that of the call.
 func (q *strategyCall) order(text string, picks [][]api.PreviewPick) ([]int, error) {
 	s, err := strategy.Parse(text)
 	if err != nil {
@@ -221,7 +221,7 @@ func compareOverShards(asked []*strategyCall) error {
 	return asked[0].c.JSON(http.StatusOK, &out)
 }
 
-// picksOf are those of a preview that are in a list, which is in the same order.
+// picksOf are the picks of a preview that are in a list; both have the same order.
 func picksOf(preview *api.PreviewResponse, list []engine.Previewed) []api.PreviewPick {
 	out := []api.PreviewPick{}
 	for i := range preview.Picks {
@@ -236,8 +236,8 @@ func picksOf(preview *api.PreviewResponse, list []engine.Previewed) []api.Previe
 	return out
 }
 
-// explainOverShards explains a strategy over all shards. Numbers are added up. Values that are refused, and rules,
-// stand there once for each shard: a value may be among the ten most refused of one shard only.
+// explainOverShards explains a strategy over all shards. Numbers are added up. Refused values and rules are listed
+// once for each shard: a value may be among the ten most refused of one shard only.
 //
 // A pick's shard says why earlier branches did not give the chunk. That is true for the merged order, too, because the
 // picks of other shards do not change the counts of this one.
@@ -275,7 +275,7 @@ func explainOverShards(asked []*strategyCall) error {
 	return q.c.JSON(http.StatusOK, &sum)
 }
 
-// explainedInShard names the shard in what it refuses.
+// explainedInShard adds the number of the shard to its refused values and its rules.
 func explainedInShard(x *api.ExplainResponse, number int) {
 	for _, top := range topsOf(x) {
 		for i := range *top {
@@ -324,14 +324,14 @@ func addExplained(sum, one *api.ExplainResponse) {
 	sum.RestartGraceUntil = later(sum.RestartGraceUntil, one.RestartGraceUntil)
 }
 
-// mostOf are those of a list that hold back the most chunks. The shards list their own most, so none that belongs to
-// the most of all shards is missing.
+// mostOf are the entries of a list that hold back the most chunks. Each shard lists its largest ones, so none of the
+// largest of all shards is missing.
 func mostOf[T any](list []T, refused func(*T) api.Amount) []T {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(refused(&b).Chunks, refused(&a).Chunks) })
 	return list[:min(len(list), mostRefused)]
 }
 
-// addAmount adds what another shard holds back. A submission is in one shard, so none counts twice.
+// addAmount adds the amount that another shard holds back. A submission is in one shard, so none counts twice.
 func addAmount(to *api.Amount, of api.Amount) {
 	to.Submissions += of.Submissions
 	to.Chunks += of.Chunks

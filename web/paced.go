@@ -6,9 +6,9 @@ package web
 //	deadline of a read  = min(now + pause, began + grace + received / leastRate, began + upload)
 //	budget of an answer = left − time waited for the reader + bytes / leastRate, at most answerAhead
 //
-// A reader's credit is capped, or one that read fast for an hour could then hold its place for a
-// day. Only time that the client costs is counted. A slow disk of ours must not end a fast reader's
-// answer.
+// A reader's credit is capped: otherwise a reader that was fast for an hour could then hold its
+// place for a day. Only time that the client costs is counted: a slow disk of ours must not end a
+// fast reader's answer.
 
 import (
 	"bufio"
@@ -22,15 +22,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The least that the sender of a large body and the reader of a long answer must do. Both
-// hold memory and a place meanwhile, so that one who announces or asks for much and then
-// does nothing keeps others out.
+// The least pace for the sender of a large body and for the reader of a long answer. Both hold
+// memory and a place. So a client that announces or asks for much and then does nothing would keep
+// others out.
 const (
 	leastRate = 16 << 10         // bytes a second, on the whole
 	bodyGrace = 10 * time.Second // for the first packets of a slow line
-	// what is taken faster counts for later, up to this: more than the 4 MiB that a socket takes at once
+	// a fast reader saves up time, up to this: more than for the 4 MiB that a socket takes at once
 	answerAhead = 5 * time.Minute
-	answerPiece = 32 << 10 // bytes that are written at once, so that what is taken counts soon
+	answerPiece = 32 << 10 // bytes that are written at once, so that taken bytes count soon
 )
 
 // paced is a large body that must keep coming: a pause of patience.pause, or less than
@@ -51,8 +51,9 @@ func (b *bodies) paced(w http.ResponseWriter, body io.Reader) *paced {
 	return p
 }
 
-// finish says that the body was read: the handler has the time of one for what it does with it.
-// One that was not keeps its deadline, so that net/http does not wait for the rest of it either.
+// finish says that the body was read: the handler then has the time of an upload for its work. A
+// body that was not read to its end keeps its deadline, so that net/http does not wait for the rest
+// of it either.
 func (p *paced) finish() {
 	if p != nil {
 		_ = p.control.SetReadDeadline(p.clock.wall().Add(p.clock.patience.upload))
@@ -80,8 +81,8 @@ func (p *paced) deadline(now time.Time) time.Time {
 	return earliest
 }
 
-// lines answers with lines that write makes, as many as there are. They go out as fast as
-// the client takes them, through one buffer. When write fails the connection is cut.
+// lines answers with the lines that write makes. They go out as fast as the client takes them,
+// through one buffer. When write fails the connection is cut.
 func (s *streams) lines(c echo.Context, write func(*bufio.Writer) error) error {
 	return s.content(c, contentLines, write)
 }
@@ -104,8 +105,8 @@ func (s *streams) content(c echo.Context, media string, write func(*bufio.Writer
 
 // pacedAnswer is a long answer that its reader must keep taking: a pause of patience.write,
 // or less than leastRate on the whole, ends it, and so does the end of the token or session
-// that asked for it. Only the time counts for which the reader keeps the server waiting,
-// before compression, and never the time that the server needs to make the answer.
+// that asked for it. Only the time for which the reader keeps the server waiting counts, and never
+// the time that the server needs to make the answer. Bytes count before compression.
 type pacedAnswer struct {
 	io.Writer
 	control *http.ResponseController
@@ -116,7 +117,7 @@ type pacedAnswer struct {
 }
 
 // Write moves the deadline of the connection before it waits, and takes it away
-// afterwards: over HTTP/2 it would end an answer of which nothing is being written.
+// afterwards: over HTTP/2 it would end the answer even while nothing is being written.
 func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	for piece := range slices.Chunk(b, answerPiece) {
 		if !p.mayGoOn() {

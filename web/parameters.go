@@ -1,9 +1,8 @@
 package web
 
-// Query parameters of lists, each declared once: the same value says what the document has and how
-// the parameter is read. huma could read them, but not repeated ones, not `meta.KEY=VALUE`, and not
-// with errors that name the parameter. A name that is not declared is refused: a misspelt filter
-// must not silently list everything.
+// Query parameters of lists, each declared once: the same value has the entry in the document and the function that
+// reads the parameter. huma could read them, but not repeated ones, not `meta.KEY=VALUE`, and not with errors that
+// name the parameter. A name that is not declared is refused: a misspelt filter must not silently list everything.
 
 import (
 	"net/url"
@@ -29,7 +28,7 @@ type parameter[T any] struct {
 // parameters are those of one list.
 type parameters[T any] []parameter[T]
 
-// document is what the document says of them.
+// document is their entries in the document.
 func (all parameters[T]) document() (list []*huma.Param) {
 	for _, p := range all {
 		list = append(list, p.Param)
@@ -70,7 +69,7 @@ func (all parameters[T]) read(raw string, to *T) error {
 	return nil
 }
 
-// queryParam is what the document says of one parameter.
+// queryParam is the entry of one parameter in the document.
 func queryParam(name, about string, schema *huma.Schema) *huma.Param {
 	return &huma.Param{Name: name, In: "query", Description: about, Schema: schema}
 }
@@ -107,8 +106,8 @@ func choiceParameter[T any](name, about string, names []string, set func(to *T, 
 	}}
 }
 
-// timeParameter is a time; the schema is what the document says of it. Times before 1970 are refused, because 0 means
-// "no bound" in requests.
+// timeParameter is a time; the schema is for the document. Times before 1970 are refused, because 0 means "no bound"
+// in requests.
 func timeParameter[T any](name, about string, schema *huma.Schema, field func(*T) *queue.Time) parameter[T] {
 	return parameter[T]{Param: queryParam(name, about, schema), read: func(to *T, name, given string) error {
 		at, err := time.Parse(time.RFC3339, given)
@@ -187,7 +186,7 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 	}}
 }
 
-// shortPages is what a list says of its pages that are bounded by more than their limit.
+// shortPages is the sentence of a list whose pages are bounded by more than their limit.
 const shortPages = "A page with a `next` may have fewer items than its limit, or none: the server limits how many " +
 	"items it examines per page, and the size of a page."
 

@@ -1,7 +1,7 @@
 package web
 
-// Plugins over HTTP: which there are, which version is in use, and what it does. Plugins belong to the server and
-// not to a queue, so a token that is bound to queues or to a value cannot call any of these.
+// Plugins over HTTP: their list, the versions in use, and what these do. Plugins belong to the server and not to a
+// queue, so a token that is bound to queues or to a value cannot call any of these.
 //
 //	upload (plugin_upload.go) ─► version ─┬─ dry-run    tries it, no effect
 //	                                      ├─ shadow     scores beside the active one, decides nothing
@@ -100,7 +100,7 @@ func (x pluginHandlers) held() (*plugins.Catalogue, error) {
 	return x.catalogue, nil
 }
 
-// registerPlugin adds an operation about plugins: the handler is given their catalogue. Without a catalogue every
+// registerPlugin adds an operation about plugins, and gives the catalogue to the handler. Without a catalogue every
 // call ends here, with one text.
 func registerPlugin[I, O any](r *router, x pluginHandlers, op operation,
 	handler func(context.Context, *plugins.Catalogue, *I) (*O, error)) {
@@ -169,7 +169,8 @@ func (in *selectInput) selected() api.PluginSelection {
 	return chosen
 }
 
-// chosen puts a version to a use. By force it also ends what keeps the version out of use: on all nodes.
+// chosen puts a version to a use. With force it also ends the quarantine of the version, and closes the breakers of the
+// plugin on all nodes.
 func (x pluginHandlers) chosen(ctx context.Context,
 	use func(context.Context, string, api.PluginSelection, plugins.Change) (api.Plugin, error),
 	in *selectInput, change plugins.Change) (api.Plugin, error) {
@@ -180,8 +181,8 @@ func (x pluginHandlers) chosen(ctx context.Context,
 	return p, err
 }
 
-// registerChange adds an operation that changes a plugin: the handler is given the condition, and answers with the
-// plugin as it is then.
+// registerChange adds an operation that changes a plugin. It gives the condition to the handler, which answers with the
+// changed plugin.
 func registerChange[I any, P interface {
 	*I
 	change(context.Context) (plugins.Change, error)
@@ -196,8 +197,8 @@ func registerChange[I any, P interface {
 	})
 }
 
-// activate answers when the version scores. Before that, the server tries the configurations that are in use with it,
-// so the call may take a while. A rollback does not: that version has worked with them.
+// activate answers when the version scores. Before that, the server tries it with the configurations in use, so the
+// call may take a while. A rollback does not try them: that version has worked with them.
 func (x pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput,
 	change plugins.Change) (api.Plugin, error) {
 	// Only here: an empty version ends a shadow or a canary, and a plugin is deactivated by a call of its own.
@@ -243,7 +244,7 @@ func (x pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *cha
 	return x.closed(ctx, p, err)
 }
 
-// Forced is the wish to delete what stored strategies name.
+// Forced is the wish to delete a plugin that stored strategies name.
 type Forced struct {
 	Force bool `query:"force" doc:"Delete it even if stored strategies name it; they then use their next branch"`
 }
@@ -359,8 +360,8 @@ func (x pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
 	if err != nil {
 		return nil, err
 	}
-	// A page of logs ends where the size of an answer does. Next is then the last line that is in it, and the same
-	// as before when there is none: a client that follows the log asks again with what it has.
+	// A page of logs ends at the size of an answer. Next is then its last line, or the same as before if it has none: a
+	// client that follows the log asks again with its old place.
 	number := func(l *api.PluginLogLine) string { return strconv.FormatUint(l.Number, 10) }
 	out := api.PluginLogs{Dropped: dropped, Next: in.After}
 	for i := range lines {

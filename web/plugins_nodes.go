@@ -20,12 +20,12 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A plugin runs on each node that serves a queue whose strategy names it, and each node keeps what it saw there. A call
-// that names no node is answered with what all of them saw.
+// A plugin runs on each node that serves a queue whose strategy names it, and each node keeps its own numbers and logs.
+// A call that names no node gets those of all nodes.
 //
 // Each node numbers its own lines. So a reader of several logs has a place in each, and its cursor holds all of them:
 //
-//	a:12,b:3   of node a everything up to line 12, of node b up to line 3, of others nothing yet
+//	a:12,b:3   node a was read up to line 12, node b up to line 3, the others not yet
 //	:12        a server that is alone
 
 // seen are the parts of the nodes that answered, and the names of those that did not. done: the call has its answer,
@@ -80,8 +80,8 @@ func (x pluginHandlers) listOfAll(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, all)
 }
 
-// joinPlugins makes one page of those of nodes. It ends where the first of them ends, because of the plugins after
-// that one not all nodes said something. It may end sooner: with `missing`, its plugins have more bytes than before.
+// joinPlugins makes one page of those of nodes. It ends where the first of them ends, because not all nodes have
+// reported on the plugins after that. It may end sooner: with `missing`, its plugins have more bytes than before.
 func joinPlugins(pages []api.Page[api.Plugin], missing []string) (all api.Page[api.Plugin], err error) {
 	all = pages[0]
 	for _, page := range pages[1:] {
@@ -112,9 +112,9 @@ func joinPlugins(pages []api.Page[api.Plugin], missing []string) (all api.Page[a
 var breakerStates = []string{api.BreakerClosed, api.BreakerStarting, api.BreakerHalfOpen, api.BreakerThrottled,
 	api.BreakerOpen, api.BreakerHeld, api.BreakerQuarantined}
 
-// seenPlugin makes one plugin of what the nodes say of it. Each node has a breaker of its own, as the sandbox fails
+// seenPlugin makes one plugin of the answers of the nodes. Each node has a breaker of its own, as the sandbox fails
 // where its queue is served. The plugin has the state of the breaker that needs attention most. So a plugin is active
-// only when it scores on all nodes. A node that has not followed the last change yet counts as starting.
+// only when it scores on all nodes. A node that has not heard of the last change yet counts as starting.
 func seenPlugin(parts []api.Plugin) api.Plugin {
 	all := slices.MaxFunc(parts, func(a, b api.Plugin) int { return cmp.Compare(a.Revision, b.Revision) })
 	if all.Active == nil {
@@ -139,7 +139,7 @@ func (x pluginHandlers) onNode(p *api.Plugin) api.Plugin {
 	return *p
 }
 
-// statsOfAll adds the numbers of all nodes up. Means are weighted by what they are means of.
+// statsOfAll adds the numbers of all nodes up. Means are weighted by the number of their values.
 func (x pluginHandlers) statsOfAll(c echo.Context) (bool, error) {
 	parts, missing, done, err := seen[api.PluginStats](x.nodes, c)
 	if done {
@@ -153,9 +153,9 @@ func (x pluginHandlers) statsOfAll(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, all)
 }
 
-// addStats adds what one more node saw. A reader asks what the plugin costs the cluster, and whether it
-// fails anywhere. So processor time and instances are added, because each node spends its own. Memory per
-// instance is not: the largest instance says what one more will take.
+// addStats adds the numbers of one more node. A reader asks what the plugin costs the cluster, and whether it fails
+// anywhere. So processor time and instances are added, because each node spends its own. Memory per instance is not:
+// the largest instance says what one more will take.
 func addStats(all, one *api.PluginStats) {
 	all.NsPerCandidate = mean(all.NsPerCandidate, all.Candidates, one.NsPerCandidate, one.Candidates)
 	all.FuelPerCandidate = mean(all.FuelPerCandidate, all.Candidates, one.FuelPerCandidate, one.Candidates)
@@ -196,8 +196,7 @@ func mean(a float64, of uint64, b float64, ofB uint64) float64 {
 	return (a*float64(of) + b*float64(ofB)) / float64(of+ofB)
 }
 
-// addCounts adds counts by name. Nodes have not the same names: a fault that only one of them saw is in its part
-// alone.
+// addCounts adds counts by name. A name may be missing in a part: a fault that only one node saw is in its part alone.
 func addCounts[N uint64 | float64](to *map[string]N, from map[string]N) {
 	for name, n := range from {
 		if *to == nil {
@@ -308,7 +307,7 @@ func logCursor(places map[string]uint64) string {
 // Only nodes can ask: a call needs a sealed hop. The path is no part of the API.
 const pluginUsersPath = "/cluster/plugin-users/"
 
-// pluginUsers is what a node says.
+// pluginUsers is the answer of a node.
 type pluginUsers struct {
 	Served []string // queues that were looked at
 	Users  []queue.PluginUser
@@ -370,7 +369,7 @@ func pluginBreakersRoute(e *echo.Echo, known *plugins.Catalogue, sealed *hops) {
 	})
 }
 
-// closed has the other nodes close the breakers of a plugin, after this node did.
+// closed lets the other nodes close the breakers of a plugin, after this node did.
 func (x pluginHandlers) closed(ctx context.Context, p api.Plugin, err error) (api.Plugin, error) {
 	if err != nil || x.nodes.nodes == nil {
 		return p, err

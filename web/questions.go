@@ -18,8 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// questions are the handlers of what changes nothing and asks what strategies would do, or
-// why work does not move.
+// questions are the handlers of calls that change nothing, and ask what strategies would do or why work does not
+// move.
 type questions struct{ engine *engine.Engine }
 
 // routes are the part of the table about them.
@@ -104,8 +104,8 @@ type whyInput struct {
 // why explains one chunk.
 //
 // Unusable is asked before the scores are taken out of the plan: afterwards the plan names no plugin, and no warning
-// could say that one is not active. The leaves, their paths and what was found are parallel lists, all in the order
-// in which a reserve tries the branches.
+// could say that one is not active. The leaves, their paths and the findings are parallel lists, all in the order in
+// which a reserve tries the branches.
 func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*output[api.WhyResponse], error) {
 	plan, err := q.PlanFor(ctx, in.Body.value.Strategy)
 	if err != nil {
@@ -151,8 +151,8 @@ func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue,
 	return answered(d, err, asIs)
 }
 
-// A tenant may ask about its own value only. For any other it gets the answer for a value that does not exist,
-// whether it does or not.
+// A tenant may ask about its own value only. For any other value it gets the answer for a value that does not exist,
+// even if that value exists.
 func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue,
 	in *ValuePath) (*output[api.Diagnosis], error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
@@ -172,7 +172,7 @@ func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue,
 	return out, err
 }
 
-// diagnosed is the answer about a submission or a value. For a tenant it leaves out what belongs to others, such as
+// diagnosed is the answer about a submission or a value. For a tenant it leaves out everything about others, such as
 // the limits that they share and the rules that cover more than its own work.
 func diagnosed(ctx context.Context, q *engine.Queue, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
 	if err != nil {
@@ -249,7 +249,7 @@ const explainAbout = "Shows the blocks of the strategy, with the chunks that rea
 	"in each earlier branch. The server counts in slices and does other work between them, so under load the " +
 	"counts are of slightly different moments."
 
-// The plan is shown without scores, as its blocks are what refuses; scores only change the order of what passes.
+// The plan is shown without scores, as only its blocks refuse chunks; scores only change the order of the others.
 func (ask questions) explain(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.PreviewRequest]) (*output[api.ExplainResponse], error) {
 	request, err := previewRequest(ctx, q, in)
@@ -356,7 +356,7 @@ func (ask questions) preview(ctx context.Context, q *engine.Queue,
 	return out, nil
 }
 
-// previewRequest is what the body of a preview or an explain asks for.
+// previewRequest reads the body of a preview or an explain.
 func previewRequest(ctx context.Context, q *engine.Queue,
 	in *queueBody[api.PreviewRequest]) (r engine.PreviewRequest, err error) {
 	asked := &in.Body.value
@@ -398,7 +398,7 @@ func pathsOf(plan *strategy.Plan) []string {
 type shownPick struct {
 	paths  []string
 	shard  int
-	tenant bool // what others have in flight of a value is not for a tenant
+	tenant bool // a tenant may not see how much others have in flight
 }
 
 func shownPicks(ctx context.Context, q *engine.Queue, plan *strategy.Plan) *shownPick {

@@ -24,7 +24,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// queues are the handlers of queues themselves, and of what is known of one as a whole.
+// queues are the handlers of queues themselves, and of the numbers of one as a whole.
 type queues struct {
 	engine *engine.Engine
 	nodes  *forwarding
@@ -112,8 +112,8 @@ func (x queues) move(ctx context.Context, in *queueBody[api.MoveRequest]) (*outp
 		x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
 }
 
-// list leaves out what the token does not cover. The sentence about a queue counts all its work, so a token that is
-// bound to one value does not get it.
+// list leaves out queues that the token does not cover. The sentence about a queue counts all its work, so a token
+// that is bound to one value does not get it.
 func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Queue]], error) {
 	out := &output[api.Page[api.Queue]]{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
 	for _, info := range x.engine.Queues() {
@@ -128,9 +128,9 @@ func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Que
 	return out, nil
 }
 
-// listAll is list in a cluster: how a queue stands, and that it is in quarantine, is known by the node that has it. A
-// node that does not answer leaves its queues as the catalogue has them, without numbers: a list that fails because
-// one node is away would be of no use then.
+// listAll is list in a cluster. Only the node that has a queue knows its numbers, and whether it is in quarantine. If
+// a node does not answer, its queues are listed from the catalogue, without numbers: operators need the list most
+// when a node is away.
 func (x queues) listAll(c echo.Context) (bool, error) {
 	parts := x.nodes.everywhere(c)
 	if refused := x.nodes.askAll(c, parts); refused != nil {
@@ -166,7 +166,7 @@ func (x queues) get(_ context.Context, in *QueuePath) (*tagged[api.Queue], error
 	return answeredTagged(apiQueue(&info), settingsETag(&info.Settings), err)
 }
 
-// settingsETag is that of a queue: its settings are what a change replaces.
+// settingsETag is the ETag of a queue: a change replaces its settings.
 func settingsETag(settings *queue.Settings) string {
 	var says api.QueueSettings
 	showFields(queue.AllSettings(), settings, &says)
@@ -224,7 +224,7 @@ type changeQueueInput struct {
 }
 
 // change runs the condition and the overlay inside ChangeQueue, on the settings as they are then. Two PATCHes of
-// different settings at the same time therefore both take effect, unless one of them wants otherwise.
+// different settings at the same time therefore both take effect, unless the condition of one of them fails.
 func (x queues) change(ctx context.Context, in *changeQueueInput) (*tagged[api.Queue], error) {
 	info, err := x.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
 		if err := in.hold(settingsETag(settings)); err != nil {
@@ -266,7 +266,7 @@ func (x queues) views(_ context.Context, q *engine.Queue, in *listInput) (*outpu
 	return answered(all, err, asIs)
 }
 
-// apiQueue shows what is set. The present numbers of a queue are in its stats.
+// apiQueue shows the settings. The present numbers of a queue are in its stats.
 func apiQueue(info *engine.QueueInfo) api.Queue {
 	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API(), Quarantined: info.Quarantined,
 		Warnings: info.Settings.Warnings()}

@@ -5,7 +5,7 @@ package web
 //
 // Every path has a reach, the first line of the table whose prefix fits. It looks at as little as
 // it can: the path, else the query, else a part of the body, which peek leaves to be read again.
-// A reach that is forgotten stops the server at its start (router.add), not a call in production.
+// If a path has no reach, the server does not start (router.add), so that no call in production finds out.
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ import (
 // reach says which node of a cluster answers a call. Every operation has one, by its path.
 type reach func(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error)
 
-// reaches are the reaches by what paths begin with; the first one that fits counts. Longer prefixes stand before the
+// reaches are the reaches by prefixes of paths; the first one that fits counts. Longer prefixes stand before the
 // shorter ones that they begin with.
 func reaches() []struct {
 	path string
@@ -79,7 +79,7 @@ func reachOf(path string) reach {
 	return nil
 }
 
-// anyNode is for what each node can answer: it has the catalogue, or answers about itself.
+// anyNode is for calls that each node can answer, from the catalogue or about itself.
 func anyNode(*engine.Nodes, echo.Context) (*engine.Elsewhere, error) { return nil, nil }
 
 // ofNode is the node that the query names.
@@ -112,8 +112,8 @@ func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return at, nil
 }
 
-// ofWork is inPath for what producers and workers call. Any node answers that for a queue of several shards, and asks
-// the nodes of its shards (sharedwork.go). It waits a moment for shards that were just made.
+// ofWork is inPath for the calls of producers and workers. For a queue of several shards, any node answers them, and
+// asks the nodes of its shards (sharedwork.go). It waits a moment for shards that were just made.
 func ofWork(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	name := c.Param("queue")
 	look := n.Lookup()
@@ -123,8 +123,8 @@ func ofWork(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return nil, look.Seen(c.Request().Context(), name, moveWait)
 }
 
-// ofGroup is the node that serves the shard of a group. A group that someone creates gets its shard before, unless the
-// request is wrong: then any node refuses it, and there is no group.
+// ofGroup is the node that serves the shard of a group. If the request creates a group, the group first gets its
+// shard, unless the request is wrong: then any node refuses it, and makes no group.
 func ofGroup(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	look := n.Lookup()
 	in := GroupPath{QueuePath: QueuePath{c.Param("queue")}, Group: c.Param("group")}
@@ -145,7 +145,7 @@ func ofGroup(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return n.Elsewhere(home), nil
 }
 
-// createsGroup says that a request may create a group: nothing is wrong with it, whatever there is.
+// createsGroup says that a request may create a group: it is valid in itself, whatever exists already.
 func createsGroup(c echo.Context, name string) (bool, error) {
 	if c.Request().Method != http.MethodPut {
 		return false, nil
@@ -168,8 +168,8 @@ func createsGroup(c echo.Context, name string) (bool, error) {
 	return err == nil && given.hold("", 0, "") == nil, nil
 }
 
-// ofSubmission is the node that serves the queue of the submission that the path names. An
-// id that is none is refused by the handler.
+// ofSubmission is the node that serves the queue of the submission that the path names. The handler refuses an invalid
+// id.
 func ofSubmission(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	id, err := queue.ParseSubmissionID(c.Param("id"))
 	if err != nil {
@@ -228,8 +228,8 @@ func ofIDs(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return common(at)
 }
 
-// common is the one node that all are at. Operations that can join the answers of several nodes have done so before
-// (spread).
+// common is the one node that has all of them. Operations that can join the answers of several nodes have done so
+// before (spread).
 func common(at []*engine.Elsewhere) (*engine.Elsewhere, error) {
 	if len(at) == 0 {
 		return nil, nil

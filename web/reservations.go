@@ -47,7 +47,7 @@ const (
 		"cannot insert one of the submissions now, it refuses the item, and the chunk stays reserved."
 )
 
-// consuming are the handlers of what consumers call. The three pools are apart, as their calls differ in size: an
+// consuming are the handlers of the calls of consumers. The three pools are apart, as their calls differ in size: an
 // exchange has the memory of a finish and of a reserve.
 type consuming struct {
 	engine  *engine.Engine
@@ -56,7 +56,7 @@ type consuming struct {
 	answers *answers
 	waits   *waits
 	tracing *tracing
-	inserts *inserting // what completions bring
+	inserts *inserting // inserts the submissions of completions
 	nodes   *forwarding
 
 	reserves  pool[reserveCall]
@@ -109,8 +109,8 @@ func (x *consuming) freeReserve(call *reserveCall) {
 	}
 }
 
-// reserve is POST .../reservations. There are two tries. The first answers at once, with pooled memory. Only one that
-// found nothing, and may wait, gives that memory back and parks.
+// reserve is POST .../reservations. There are two tries. The first answers at once, with pooled memory. Only if it
+// found nothing and may wait, the call gives that memory back and parks.
 func (x *consuming) reserve(c echo.Context) error {
 	body, err := x.bodies.readJSON(c, maxBodyBytes)
 	if err != nil {
@@ -175,8 +175,8 @@ func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q engi
 	return reserveRequest(ctx, &call.request, q, "")
 }
 
-// reserveRequest resolves the strategy and checks what the engine's types cannot hold; all
-// else is the engine's to check. prefix is where the request stands in the body.
+// reserveRequest resolves the strategy and refuses values that the engine's types cannot hold. The engine checks the
+// rest. prefix is where the request stands in the body.
 func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q engine.Work,
 	prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
@@ -213,9 +213,8 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q engine.Work,
 	return out, err
 }
 
-// narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer,
-// which does not count what others have in flight.
-// The list of values at their limit would name other tenants, so it is left out for a bound token.
+// narrowReserve keeps a reserve within the restriction of a tenant's token, and the answer too: it does not count
+// chunks that others have in flight. The list of values at their limit would name other tenants, so it is left out.
 func narrowReserve(ctx context.Context, q engine.Work, prefix string, r *engine.ReserveRequest) (err error) {
 	r.Limited = 0
 	if r.Plan, err = narrowPlan(ctx, q, r.Plan); err == nil {
@@ -231,7 +230,7 @@ func (x *consuming) park(c echo.Context, q engine.Work, ask *asking,
 	request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := nothingNow()
 	by := x.auth.credentialOf(c.Request())
-	access.Of(ask) // whose answer it is stands in the headers
+	access.Of(ask) // the headers say whose answer it is
 	ask.by = by
 	forgetHeaders(c.Request())
 	// A server that is stopping does not let new calls wait. They get an empty answer and the time to come back.
@@ -267,7 +266,7 @@ func (x *consuming) handOver(c echo.Context, q engine.Work, ask *asking, respons
 		engine.GiveBack(ctx, q, reserved)
 		return kept
 	}
-	if len(answer) > access.SmallAnswer { // what it was made of must not stay while the client takes it
+	if len(answer) > access.SmallAnswer { // its sources must not stay in memory while the client takes it
 		clear(reserved)
 		clear(response.Reservations)
 	}
@@ -334,7 +333,7 @@ type finishCall struct {
 	results  []queue.Result
 	response wire.ResultsResponse
 	asking   asking
-	brought  bringing // by completions
+	brought  bringing // submissions of the completions
 }
 
 // A call that grew to ten thousand items is left to the garbage collector. The pool keeps calls of the usual size.
@@ -345,8 +344,8 @@ func (x *consuming) freeFinish(call *finishCall) {
 }
 
 // finish is the common frame: read, decode, do, answer. do appends the results to its second argument. The queue is
-// looked up behind the body: a client that sends a large body to a queue that does not exist has it read to its end,
-// and its connection stays usable.
+// looked up behind the body: so a large body to a queue that does not exist is read to its end, and the connection
+// stays usable.
 func (x *consuming) finish(c echo.Context, limit int64,
 	do func(call *finishCall, body []byte, q engine.Work) ([]queue.Result, error)) error {
 	body, err := x.bodies.readJSON(c, limit)
@@ -494,8 +493,7 @@ func completeItems(dst []queue.CompleteItem, in []wire.CompleteItem) []queue.Com
 	return dst
 }
 
-// An error text is cut here and not refused: a worker whose message is too long should not lose the failure with
-// it.
+// An error text is cut here and not refused: a worker whose message is too long should not lose the failure.
 func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 	for i := range in {
 		dst = append(dst, queue.FailItem{

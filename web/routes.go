@@ -76,7 +76,7 @@ type operation struct {
 	act     act    // its name in the audit log; zero: it is no act of an operator
 
 	public   bool   // needs no token
-	narrow   narrow // how it keeps to what a token is bound to
+	narrow   narrow // how it keeps within a token's restriction
 	compress bool   // the answer may be long and microseconds do not matter
 	traced   string // the type of its spans; "": it has none
 	brings   bool   // brings something new onto the disk: refused while that is full
@@ -87,7 +87,7 @@ type operation struct {
 	turns    bool                                 // takes its turn among the reads of its token by itself
 	freeform bool                                 // reads query parameters that the document cannot name one by one
 	accepts  bool                                 // a success answers 202
-	creates  reflect.Type                         // what a 201 answers, for operations that may create
+	creates  reflect.Type                         // the body of a 201, for operations that may create
 	params   []*huma.Param                        // parameters beside those of the input struct
 	reach    reach                                // which node of a cluster answers it
 	spread   spreading                            // answers it by the parts of several nodes; nil: one is enough
@@ -95,14 +95,15 @@ type operation struct {
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
-// act names a refused call of an operation in the audit log. The entry of one that
-// succeeds is written by the engine, which knows what changed.
+// act names a refused call of an operation in the audit log. The engine, which knows what changed,
+// writes the entry of one that succeeds.
 type act struct {
 	action string // such as "rule.lift"; a PUT that creates or replaces is a "set"
-	target string // with parameters of the path: "rule {id}"; "": the queue, the server, or what only the body names
+	target string // with parameters of the path: "rule {id}"; "": the queue, the server, or a name in the body
 }
 
-// router is where resources register their operations: the table, and what is the same for each.
+// router is where resources register their operations: it has the table, and the parts that all of
+// them share.
 type router struct {
 	*document
 	echo       *echo.Echo
@@ -263,7 +264,7 @@ func (r *router) add(op operation) *operation {
 	return entry
 }
 
-// echoPath turns {name} into :name, and a colon that is a colon into what stands for one.
+// echoPath turns {name} into :name, and escapes literal colons.
 func echoPath(path string) string {
 	out := make([]byte, 0, len(path))
 	for _, c := range []byte(path) {

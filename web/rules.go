@@ -118,13 +118,13 @@ func (x rules) set(ctx context.Context, q *engine.Queue, in *setRuleInput) (*tag
 	return answeredTaggedCreation(out, ruleETag(&rule), created, "/v1/queues/"+in.Queue+"/rules/"+out.ID, err)
 }
 
-// ruleETag is that of what setting the rule again would replace. The id keeps apart a rule and a later one that says
-// the same.
+// ruleETag is the ETag of the fields that setting the rule again would replace. The id tells a rule from a later one
+// with the same fields.
 func ruleETag(r *queue.Rule) string {
 	return queue.ETag(uint32(r.ID), fmt.Appendf(nil, "%d %t %t %s", r.Until, r.Insert, r.Revoke, r.Reason))
 }
 
-// ruleGuard is what the engine asks before it sets a rule.
+// ruleGuard is the engine's question before it sets a rule.
 func (c *Conditions) ruleGuard(now *queue.Rule) error {
 	if now == nil {
 		return c.hold("rule of this action and match", 0, "")
@@ -196,15 +196,16 @@ func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*s
 	return nil, err
 }
 
-// covers says whether a rule is within what the token is bound to: about its entry, or about a submission that it
-// covers. A pause of the whole queue is not the tenant's, though it affects the tenant: it neither sees nor lifts it.
+// covers says whether a rule is within the token's restriction: about its entry, or about a submission that it
+// covers. A pause of the whole queue affects a tenant but is not the tenant's: its token can neither see nor lift
+// it.
 func (x rules) covers(ctx context.Context, r *queue.Rule) bool {
 	token := tenantOf(ctx)
 	return token == nil || about(&r.Match, token.Entry) || r.Match.Submission != 0 &&
 		coverage(ctx, x.engine, &token.Restriction, r.Match.Submission) == nil
 }
 
-// about says that a match is about a value, or about a part of what has it.
+// about says that a match is about a value, or about a part of the submissions with that value.
 func about(match *queue.RuleMatch, entry queue.MetaEntry) bool {
 	values := match.Conditions().Values(entry.Key)
 	return len(values) == 1 && values[0] == entry.Value
@@ -258,7 +259,7 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	return r, nil
 }
 
-// conditionsOf reads what a match says of meta.
+// conditionsOf reads the meta conditions of a match.
 func conditionsOf(in *api.RuleMatch) (queue.RuleMatch, error) {
 	var list []queue.Condition
 	for key, value := range in.Meta {

@@ -1,7 +1,7 @@
 package web
 
-// The HTTP face of schedules. Names, specs and conditions are read here; when a tick is due, and
-// what it inserts, is decided by engine/schedule and engine/shard/schedules.
+// The HTTP face of schedules. It reads names, specs and conditions; engine/schedule and engine/shard/schedules decide
+// when a tick is due, and what it inserts.
 //
 // A PUT is idempotent: the same definition changes nothing. With If-Match it replaces only the
 // version that the client saw, so that two operators do not overwrite each other unseen.
@@ -272,8 +272,8 @@ func nextOf(in *queue.ScheduleInfo) api.Time {
 	return in.Next.API()
 }
 
-// apiSchedule shows a schedule with its counters. They tell emitted ticks from dropped ones, and of those the
-// reasons apart: `missed` and its limits, or an open submission before it (`overlap`).
+// apiSchedule shows a schedule with its counters. They tell emitted ticks from dropped ones, and the reasons for
+// drops apart: `missed` and its limits, or an open submission before it (`overlap`).
 func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	out := api.Schedule{
 		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
@@ -318,8 +318,7 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	return out
 }
 
-// scheduleOf turns a definition into the engine's words, with the defaults. Whether it
-// makes sense is the engine's to say.
+// scheduleOf turns a definition into the engine's words, with the defaults. The engine checks whether it makes sense.
 func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
 	out = queue.DefaultSchedule()
 	if err := readFields(queue.ScheduleFields(), in, &out); err != nil {
@@ -378,7 +377,7 @@ func scheduleETag(in *queue.ScheduleInfo) string {
 	return queue.ETag(in.Version, def)
 }
 
-// scheduleGuard is what the engine asks before it changes a schedule.
+// scheduleGuard is the engine's question before it changes a schedule.
 func (c *Conditions) scheduleGuard(now *queue.ScheduleInfo, exists bool) error {
 	if !exists {
 		return c.hold("schedule of this name", 0, "")

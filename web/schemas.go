@@ -22,8 +22,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// The types of package api that write their own JSON say here what they write. Each is a
-// component with a name, so that generated clients have one type for it.
+// These are the schemas of the types of package api that write their own JSON. Each is a component with a name, so
+// that generated clients have one type for it.
 type (
 	bytesSchema     struct{}
 	contentSchema   struct{}
@@ -75,8 +75,8 @@ func (*timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
 
-// ofBytes are the sentences about the objects that bytes and contents are: components with
-// names, so that generators have a type for each.
+// ofBytes are the sentences about the forms of bytes and contents. The forms are components with names, so that
+// generators have a type for each.
 var ofBytes = map[string]string{
 	"Text":   "Bytes that are UTF-8",
 	"Base64": "Bytes in base64",
@@ -98,9 +98,8 @@ func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }
 
-// finishSchemas adds what Go types cannot say: sentences, limits, and which values a
-// string may have. It fails when a sentence has no property or a property has no sentence,
-// so that the document stays complete.
+// finishSchemas adds the parts that Go types cannot express: sentences, limits, and the values that a string may
+// have. It fails when a sentence has no property or a property has no sentence, so that the document stays complete.
 // A failure here fails the start of the server, and so the first test that makes one: a field without a sentence
 // never reaches a release.
 func (d *document) finishSchemas() error {
@@ -171,7 +170,7 @@ func (n note) apply(s *huma.Schema) {
 	}
 }
 
-// tagsOf is what the tags of the fields say of the properties of a schema.
+// tagsOf are the notes from the tags of the fields, by the properties of a schema.
 func tagsOf(r huma.Registry, schema string) map[string]note {
 	of := r.TypeFromRef("#/components/schemas/" + schema)
 	if of == nil || of.Kind() != reflect.Struct {
@@ -254,7 +253,7 @@ func blockSchema(form strategy.Form) *huma.Schema {
 	return s
 }
 
-// fieldNotes are what fields mean of which there is more than one of their kind.
+// fieldNotes are the meanings of fields that share their kind with other fields.
 var fieldNotes = map[string]string{
 	"max":    "How many chunks of one value are in flight at once",
 	"window": "How many candidates are scored at once",
@@ -265,8 +264,8 @@ var fieldNotes = map[string]string{
 	"fallback":   "The strategy that fills what try_first could not",
 }
 
-// A kind of field means the same in every block, so its sentence is here. fieldNotes has those of kinds that do
-// not.
+// Most kinds of fields mean the same in every block, so their sentences are here. fieldNotes has those of the other
+// kinds.
 func fieldSchema(f strategy.Field) *huma.Schema {
 	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
 	switch f.Kind {
@@ -329,7 +328,7 @@ func closed(about, required string, properties map[string]*huma.Schema) *huma.Sc
 	}
 }
 
-// note is what is said about one property.
+// note is the description of one property.
 //
 // The sentences of the OpenAPI document are the comments of package api. So each is written once,
 // beside the field, and documents it in Go, in the reference and in the clients.
@@ -340,7 +339,7 @@ type note struct {
 	null  bool   // it points to an object, and is null without one
 }
 
-// noteOf is what the tags of a field say.
+// noteOf is the note from the tags of a field.
 func noteOf(field reflect.StructField) note {
 	_, left, _ := strings.Cut(field.Tag.Get("json"), ",")
 	object := field.Type.Kind() == reflect.Pointer && field.Type.Elem().Kind() == reflect.Struct
@@ -365,8 +364,8 @@ func sentences() map[string]string {
 	return all
 }
 
-// propertyNotes has what comments and tags of fields in package api do not say: all of
-// fields that the engine declares, and of pages.
+// propertyNotes has the notes that comments and tags of fields in package api lack: those of fields that the engine
+// declares, and of pages.
 func propertyNotes() map[string]note {
 	all := map[string]note{}
 	for _, of := range []any{new(api.QueueSettings), new(api.QueueSettingsInput)} {
@@ -395,8 +394,8 @@ func propertyNotes() map[string]note {
 	return all
 }
 
-// pageItems says what a page lists, pageNext what is particular about what comes next:
-// api.Page is of any type, so its comments do not.
+// pageItems says what a page lists, and pageNext what is special about its next page. api.Page is of any type, so its
+// comments cannot say that.
 var (
 	pageItems = map[string]string{
 		"Attempt":          "The attempts, the oldest first",

@@ -25,8 +25,8 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-// patience is how long the face waits for what. A request that waits (long poll) or
-// streams moves its own deadlines; all others live within these.
+// patience is how long the face waits for each phase of a request. A request that waits (long poll)
+// or streams moves its own deadlines; all others live within these.
 //
 // Without an end to each phase, a client could hold a connection, a buffer or a place for as long
 // as it likes by sending a byte now and then. OPERATIONS.md lists the limits for operators ("Slow
@@ -55,12 +55,12 @@ const (
 	maxBodyBytes   = 1 << 20
 	maxInsertBytes = queue.MaxInlineBytes
 
-	// maxHeldUploads bounds what all modules that are being uploaded may hold together,
-	// apart from other bodies: uploads must not keep inserts out, nor the reverse.
+	// maxHeldUploads bounds the memory of all modules that are being uploaded, apart from other
+	// bodies: uploads must not keep inserts out, nor the reverse.
 	maxHeldUploads = 8 * maxUploadBytes
 
-	// maxHeldBytes bounds what all bodies over maxBodyBytes that are being read or decoded may
-	// hold together. Eight of the largest fit; the next one is refused, and may come back.
+	// maxHeldBytes bounds the memory of all bodies over maxBodyBytes that are being read or decoded.
+	// Eight of the largest fit; the next one is refused, and may come back.
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
@@ -72,11 +72,11 @@ type Options struct {
 	Wall        func() time.Time // the operating system's clock, by which deadlines of connections are set; nil: Now
 	Seed        func() uint64    // chance: makes request ids of two runs differ
 	Logger      *slog.Logger
-	Registerer  prometheus.Registerer // gets what the face measures
+	Registerer  prometheus.Registerer // gets the metrics of the face
 	Gatherer    prometheus.Gatherer   // what /metrics shows
 	Tracer      *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
 	Certificate *certificate.Source   // what Serve shows over TLS; nil: it serves plain HTTP
-	Limits      access.Limits         // what each access token may ask for
+	Limits      access.Limits         // of each access token
 	Connections int                   // most that may be open, of all listeners; 0: any number
 	Hosts       []string              // names beside the loopback ones that the Host header may carry, without port
 	Version     api.Version           // what /version says
@@ -89,7 +89,7 @@ type Options struct {
 	Nodes func(context.Context) ([]api.Node, error)
 }
 
-// clock is what the face takes the time from, and how long it waits.
+// clock is the source of time of the face, with its patience.
 type clock struct {
 	now      func() time.Time
 	wall     func() time.Time
@@ -195,7 +195,7 @@ func (s *Server) Document() ([]byte, error) { return s.document() }
 
 // Serve answers requests on listeners until ctx ends or one of them fails; then waiting calls answer
 // at once, the others get some time to finish, and Serve returns. It returns nil when ctx has ended.
-// It speaks TLS where there is a certificate, but for Unix sockets. It owns the listeners.
+// If there is a certificate, it speaks TLS, except on Unix sockets. It owns the listeners.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
@@ -234,7 +234,7 @@ func (s *Server) listening(handler http.Handler) *http.Server {
 	}
 }
 
-// serve runs server on listener until ctx ends, calls stop, and lets what still runs finish.
+// serve runs server on listener until ctx ends, calls stop, and lets running requests finish.
 func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Listener, stop func()) error {
 	served := make(chan error, 1)
 	go func() {

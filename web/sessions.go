@@ -31,19 +31,15 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// A session is how the dashboard shows who it is: a token is sent once, and a cookie that
-// no script can read stands for it. Sessions are in memory: a restart of the server ends
-// them, and people log in again.
-
-// A session is how the dashboard shows who it is: the token is sent once, and from then on a cookie that no script
-// can read stands for it. Sessions are in memory only. A restart of the server ends them, and people log in again. In
-// a cluster, so does the loss of the node that has the session (farsessions.go).
+// The dashboard authenticates by a session: the token is sent once, and from then on a cookie that no script can read
+// stands for it. Sessions are in memory only. A restart of the server ends them, and people log in again. In a
+// cluster, so does the loss of the node that has the session (farsessions.go).
 const (
 	sessionCookie   = "quern_session"
 	sessionIdle     = time.Hour      // without a request and without an open stream
 	sessionMost     = 12 * time.Hour // however busy: a working day
 	maxSessions     = 10_000
-	maxOfOneToken   = maxSessions / 10 // so that one token does not keep the people of others out
+	maxOfOneToken   = maxSessions / 10 // so that the sessions of one token do not keep out those of others
 	sessionIDLength = 43               // 256 bits in base64
 	maxSessionBody  = 4 << 10
 )
@@ -124,9 +120,9 @@ func (l *sessions) end(hash access.Hash, s *session) {
 	}
 }
 
-// find is the session of a cookie, if it is still good. One that is refused ends: a clock that is set back does not
-// bring it back. The length is checked first, so that a long cookie is not hashed. The lookup compares hashes, not
-// ids, so the time that it takes says nothing about the ids that exist.
+// find is the session of a cookie, if it is still good. A session that it refuses ends, so a clock that is set back
+// does not bring it back. The length is checked first, so that a long cookie is not hashed. The lookup compares
+// hashes, not ids, so the time that it takes says nothing about the ids that exist.
 func (l *sessions) find(id string, now time.Time) *session {
 	if len(id) != sessionIDLength {
 		return nil
@@ -189,10 +185,10 @@ func (a *auth) sessionOf(r *http.Request, now time.Time) (*session, error) {
 	return found, nil
 }
 
-// expelEvery is how often tokens and sessions that are over end what waits by them.
+// expelEvery is how often the server ends the streams and waits of tokens and sessions that are over.
 const expelEvery = time.Second
 
-// tidy ends at that pace what is over, and the connections that were idle for too long.
+// tidy ends, at that pace, sessions and waits that are over, and connections that were idle for too long.
 func (s *Server) tidy(ctx context.Context) {
 	// One goroutine does both for the whole server. A timer for each session and connection would cost memory for
 	// each, and a second more or less does not matter to either.
@@ -209,7 +205,7 @@ func (s *Server) tidy(ctx context.Context) {
 	}
 }
 
-// expel ends the sessions, streams and waits of those whose token or session is not good any more.
+// expel ends the sessions, streams and waits whose token or session is not good any more.
 //
 // Sessions first, then waits: a wait is judged by its session, which `use` has just kept alive if
 // its stream is open.
@@ -223,7 +219,7 @@ func (a *auth) expel() {
 		case by.session.far != nil:
 			far[by.session.far] = true
 		default:
-			by.session.use(now) // who looks at a stream is there
+			by.session.use(now) // an open stream counts as use
 		}
 	})
 	// The homes of far sessions are asked in goroutines of their own: a node that hangs must not delay the end of the

@@ -1,8 +1,8 @@
 package web
 
-// Inserts and results for a queue whose shards are on several nodes. Results go to the engine, which has the other
-// nodes do their parts by errands. Other calls, and results that need a decision at the node of the shard (finishing),
-// go to the nodes of the shards that they are about:
+// Inserts and results for a queue whose shards are on several nodes. Results go to the engine, which gives the other
+// nodes their parts by errands. Other calls, and results that need a decision at the node of the shard (finishing), go
+// to the nodes of their shards:
 //
 //	all about shards of this node    ─► the engine, as always
 //	all about shards of another node ─► the call is sent on as it is
@@ -40,8 +40,8 @@ import (
 )
 
 // sharedMost is how long another node may take for its part. It is more than for lists (askMost), as a part may wait
-// for a large commit, or for a database that has just lost its primary. A call of which no one knows whether it was
-// done costs the client more than waiting does.
+// for a large commit, or for a database that has just lost its primary. If nobody knows whether a call was done, that
+// costs the client more than waiting does.
 const sharedMost = 30 * time.Second
 
 // sharedList is a list in the body of a call, and the list in the answer that has a result for each item. An exchange
@@ -51,8 +51,8 @@ type sharedList struct {
 	homes          []string // the shard of each item; "": this node refuses it
 }
 
-// away is the error of a call that other nodes have to do, or a part of it. The places of shards were looked up for all
-// items at one moment. A shard that moves before its part arrives is found by the node that gave it away.
+// away is the error of a call that other nodes have to do, in whole or in part. The places of shards were looked up for
+// all items at one moment. If a shard moves before its part arrives, the node that gave it away sends the part on.
 type away struct {
 	lists []sharedList
 	at    map[string]engine.Elsewhere // the nodes of the shards; those of this node are not in it
@@ -70,12 +70,12 @@ func tokensOf(s *engine.Sharded, n int, token func(int) *queue.Token) []string {
 	return homes
 }
 
-// mostTimes is how often a call, or a part of it, is sent on. The node that gave a shard away knows who has it now, so
-// it sends on what came to it too late. Two nodes that each believe the other one has a shard end here.
+// mostTimes is how often a call, or a part of it, is sent on. The node that gave a shard away knows its new node, so it
+// sends late calls on. If two nodes each believe that the other one has a shard, this bound ends it.
 const mostTimes = 3
 
 // dispersed is the queue of a call, if its shards are on several nodes; nil: the engine does all of it. Most servers
-// are alone and most queues have one shard, so this costs them a look at a type.
+// are alone and most queues have one shard: for them this costs only a look at a type.
 func (f *forwarding) dispersed(c echo.Context, q engine.Work) *engine.Sharded {
 	s, several := q.(*engine.Sharded)
 	if !several || !s.Spread() || f.times(c.Request()) >= mostTimes {
@@ -97,8 +97,8 @@ func (f *forwarding) finishing(c echo.Context, s *engine.Sharded, asked *engine.
 	return err
 }
 
-// share says who has to do a call: nil, if this node does all of it. It waits for shards that just move. The error away
-// is no failure: the handler leaves what it has begun and has other nodes do it (do).
+// share says which nodes have to do a call; nil: this node does all of it. It waits for shards that just move. The
+// error away is no failure: the handler stops and lets other nodes do the call (do).
 func (f *forwarding) share(c echo.Context, lists ...sharedList) error {
 	var names []string
 	for _, l := range lists {
@@ -151,7 +151,7 @@ func (a *away) only() *engine.Elsewhere {
 	return one
 }
 
-// do answers a call that other nodes have to do, or a part of it. rest says that this node has something to do even
+// do answers a call that other nodes have to do, in whole or in part. rest says that this node has something to do even
 // without items.
 //
 // If one part fails, so does the call, though other parts may be done. For results that is safe: sent again, they
@@ -216,9 +216,9 @@ func partly(err error) error {
 		err.Error()}
 }
 
-// askShared asks the other nodes for their parts, at once, and takes this node's part out of them. That one is asked
-// later: it may wait for work. Meanwhile this node holds the body of the call and the other nodes' answers. Both are
-// bounded: a body by what its operation accepts, an answer by maxPart.
+// askShared asks the other nodes for their parts, at once, and takes this node's part out of them. This node does its
+// part later, as it may wait for work. Meanwhile this node holds the body of the call and the other nodes' answers.
+// Both are bounded: a body by the limit of its operation, an answer by maxPart.
 func (f *forwarding) askShared(c echo.Context, parts map[string]*sharedPart) (own *sharedPart) {
 	ctx, stop := context.WithTimeout(c.Request().Context(), sharedMost)
 	defer stop()
@@ -232,14 +232,14 @@ func (f *forwarding) askShared(c echo.Context, parts map[string]*sharedPart) (ow
 	return own
 }
 
-// sharedPart is what one node has to do of a call. Its body has the items as the client wrote them, so that outputs and
+// sharedPart is one node's part of a call. Its body has the items as the client wrote them, so that outputs and
 // contents are neither decoded nor encoded on the way.
 type sharedPart struct {
 	part
 	places [][]int // of its items in each list of the call
 }
 
-// items is how many items of the call it is about. A part without any only reserves.
+// items is the number of items in the part. A part without any only reserves.
 func (p *sharedPart) items() (n int) {
 	for _, places := range p.places {
 		n += len(places)
@@ -303,8 +303,8 @@ func (a *away) divide(body []byte, rest bool) (map[string]*sharedPart, error) {
 	return parts, nil
 }
 
-// divideLines is divide for a body of JSON lines. A line that is no JSON has no home, so this node's part has it, and
-// refuses it as that of a call to one node would.
+// divideLines is divide for a body of JSON lines. A line that is no JSON has no home, so it is in this node's part,
+// which refuses it in the same way as a call to one node.
 func (a *away) divideLines() map[string]*sharedPart {
 	parts := map[string]*sharedPart{}
 	for i, line := range a.lines {
@@ -357,8 +357,8 @@ func (a *away) join(parts map[string]*sharedPart) ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// repointed is a result whose pointer counts the items of the call, and not those of the part. It changes the text and
-// not a decoded result: the order of its fields, and fields that this node does not know, stay.
+// repointed is a result whose pointer counts the items of the call, and not those of the part. It changes the text, so
+// that the order of the fields, and fields that this node does not know, stay.
 func repointed(l *sharedList, places []int, k int, result json.RawMessage) json.RawMessage {
 	mine, theirs := `"pointer":"/`+l.field+"/"+strconv.Itoa(k), `"pointer":"/`+l.field+"/"+strconv.Itoa(places[k])
 	for _, end := range []string{`"`, "/"} {
@@ -383,8 +383,8 @@ func (l *sharedList) pointer(pointer string, places []int) string {
 	return pointer
 }
 
-// refused is the refusal of a part, as that of the call. Its pointers count the items of the part, and the client knows
-// only those of its call.
+// refused is the refusal of a part as a refusal of the call. Its pointers count the items of the part, and the client
+// knows only those of its call.
 func (a *away) refused(p *sharedPart) *part {
 	var said api.Problem
 	if json.Unmarshal(p.text, &said) != nil || said.Code == "" {
@@ -401,15 +401,15 @@ func (a *away) refused(p *sharedPart) *part {
 	return &p.part
 }
 
-// sendBody has another node answer a call whose body was read. The answer goes to the client as it is.
+// sendBody lets another node answer a call whose body was read. The answer goes to the client as it is.
 func (f *forwarding) sendBody(c echo.Context, at *engine.Elsewhere, body []byte) error {
 	read := &readBody{rest: bytes.NewReader(body)}
 	c.Request().Body, c.Request().ContentLength = read, int64(len(body))
 	return f.send(c, at)
 }
 
-// readBody is a body that was read, in memory that is used for something else as soon as it is closed. The transport
-// may go on reading a body after an early answer, so Close has to keep it from that.
+// readBody is a body that was read. Its memory is reused as soon as it is closed. The transport may go on reading a
+// body after an early answer, so Close has to prevent that.
 type readBody struct {
 	mu   sync.Mutex
 	rest *bytes.Reader // nil: it is closed

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silence is how long what was sent to an attached consumer may stay unacknowledged. The
-// kernel alone would wait a quarter of an hour for a machine that vanished without a word.
+// silence is how long bytes that were sent to an attached consumer may stay
+// unacknowledged. The kernel alone would wait a quarter of an hour for a machine that
+// vanished without a word.
 const silence = 20 * time.Second
 
 // connKey is where the context of a request has its connection.
@@ -23,7 +24,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// noticeSilence has the kernel end the connection of a request when the machine at its
+// noticeSilence makes the kernel end the connection of a request when the machine at its
 // other end does not answer any more.
 func noticeSilence(log *slog.Logger, r *http.Request) {
 	under := r.Context().Value(connKey{})

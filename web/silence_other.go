@@ -11,5 +11,5 @@ import (
 
 func withConn(ctx context.Context, _ net.Conn) context.Context { return ctx }
 
-// noticeSilence does nothing here: how soon a machine that vanished is noticed is the kernel's to say.
+// noticeSilence does nothing here: the kernel decides how soon it notices that a machine vanished.
 func noticeSilence(*slog.Logger, *http.Request) {}

@@ -27,29 +27,28 @@ import (
 //	                  └─ node C  does not answer within askMost ─► `missing`, or 503
 //	          joined ◄┘
 //
-// A list can do without a node and says which is missing. A wait or a batch of changes cannot: there a part that is
-// missing fails the call.
-// A call about queues of several nodes is answered by the node that it came to: it asks each of them for its part,
-// with the rights of the caller, and joins the parts. A node that is asked for a part looks only at its own
-// queues. This node's own part is made in the same way, without a connection.
+// A list can do without a node and says which is missing. A wait or a batch of changes cannot: there a missing part
+// fails the call. A call about queues of several nodes is answered by the node that it came to: it asks each of them
+// for its part, with the rights of the caller, and joins the parts. A node that is asked for a part looks only at its
+// own queues. This node's own part is made in the same way, without a connection.
 
-// askMost is how long a node may take for its part, beside what the call itself waits for.
+// askMost is how long a node may take for its part, beside the time that the call itself waits.
 const askMost = 2 * time.Second
 
-// headerServed has the queues that a node served all the time while it made its part, so that one that moved
-// meanwhile is not overlooked.
+// headerServed has the queues that a node served all the time while it made its part, so that a queue that moved
+// meanwhile is noticed.
 const headerServed = "Quern-Served"
 
 // spreading answers a call by the parts of several nodes; false: one node answers it by itself.
 type spreading func(c echo.Context) (answered bool, err error)
 
-// part is what one node is asked for, and what it said.
+// part is the question to one node, and its answer.
 type part struct {
 	at     engine.Elsewhere // this node, if URL is ""
 	method string           // instead of the call's own
 	path   string           // escaped, instead of the call's own
 	query  url.Values       // instead of the call's own; nil: none
-	header http.Header      // first that of the request, beside what every part has; then that of the answer
+	header http.Header      // first further headers of the request; then those of the answer
 	body   []byte
 	status int
 	text   []byte
@@ -64,8 +63,8 @@ func (p *part) name() string {
 	return "node " + p.at.Node
 }
 
-// failure is why there is no part, as the answer to the call: a refusal is the refusal of the whole call.
-// A refusal by a node is no failure of it: it answered, and its answer is passed on (relay).
+// failure is why there is no part, as the answer to the call. A node that refuses has not failed: its refusal is passed
+// on (relay) as that of the whole call.
 func (p *part) failure(f *forwarding, c echo.Context) error {
 	switch {
 	case c.Request().Context().Err() != nil:
@@ -84,7 +83,7 @@ func (f *forwarding) warn(p *part) {
 		"error", p.err)
 }
 
-// relay answers a call with what a node said.
+// relay answers a call with the answer of a node.
 func (p *part) relay(c echo.Context) error {
 	for _, name := range []string{"Content-Type", "Retry-After", headerOwner} {
 		if value := p.header.Get(name); value != "" {
@@ -168,8 +167,8 @@ func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
 	return refused
 }
 
-// askOthers is what the other nodes say at a path that only nodes call, and the names of those that do not answer in
-// time.
+// askOthers are the answers of the other nodes at a path that only nodes call, and the names of those that do not
+// answer in time.
 func askOthers[T any](ctx context.Context, f *forwarding, method, path string) (said []T, silent []string) {
 	ctx, done := context.WithTimeout(ctx, askMost)
 	defer done()
@@ -226,8 +225,8 @@ func (f *forwarding) everywhere(c echo.Context) (parts []*part) {
 	return parts
 }
 
-// sharedOut are the parts of a call about some queues, each with what it is to be about; nil: one node answers for
-// all, or refuses the call. It waits for queues that just move. of says where a thing is.
+// sharedOut are the parts of a call about some queues, each with its things; nil: one node answers for all, or refuses
+// the call. It waits for queues that just move. of says where a thing is.
 func sharedOut(c echo.Context, things []string, of func(string) *engine.Elsewhere) (
 	map[string][]string, map[string]*part, error) {
 	if len(things) < 2 {
@@ -281,9 +280,9 @@ func placesOf(c echo.Context, things []string, of func(string) *engine.Elsewhere
 	}
 }
 
-// noteServed tells the node that asks for a part which queues this one served before its handler ran, and serves still.
-// A queue counts only if it was there before and after. One that moved away in between may be missing in this part,
-// and one that arrived may be in two.
+// noteServed tells the node that asks for a part which queues this one has served since before its handler ran. A queue
+// counts only if it was there before and after. One that moved away in between may be missing in this part, and one
+// that arrived may be in two.
 func (f *forwarding) noteServed(c echo.Context) {
 	before := f.nodes.Served()
 	c.Response().Before(func() {
@@ -319,8 +318,8 @@ func (f *forwarding) missing(ctx context.Context, parts []*part) []api.MissingNo
 	return list
 }
 
-// joinPages joins the pages of nodes into one. at says where an item stands: the places of a list ascend. A page
-// that was cut hides what comes behind its end, so the joined one ends there too.
+// joinPages joins the pages of nodes into one. at says where an item stands: the places of a list ascend. A page that
+// was cut hides the items behind its end, so the joined one ends there too.
 //
 //	node A:  1  4  6 │ next 6         joined:  1 2 4 5 6 │ next 6
 //	node B:  2  5  9   (last page)    9 stays behind: A may have a 7
@@ -348,9 +347,9 @@ func joinPages[T any](parts []*part, at placing[T]) (items []T, next string, err
 	return pageOf(items, end, at, func(one *T) T { return *one })
 }
 
-// inProcess has a handler answer requests without a connection.
-// It saves a connection to itself, which could run out of ports or need a certificate, and it keeps the path the
-// same: the own part goes through the same checks as another node's.
+// inProcess lets a handler answer requests without a connection. It saves a connection to itself, which could run out
+// of ports or need a certificate, and it keeps the path the same: the own part goes through the same checks as another
+// node's.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip returns when the handler begins to answer.

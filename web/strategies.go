@@ -6,8 +6,8 @@ package web
 //	PUT name ─► version 3, in the journal            a reserve with {"name": "fair"}
 //	                  └ the next reserve uses it ◄──── resolves the name to the newest version
 //
-// Older versions are kept for reading and for going back; a reserve cannot ask for one. So that all consumers of a
-// name follow a change at once, none can pin what it had.
+// Older versions are kept for reading and for going back; a reserve cannot ask for one. No consumer can pin a
+// version, so that all consumers of a name follow a change at once.
 
 import (
 	"context"
@@ -101,8 +101,7 @@ func (x strategies) put(ctx context.Context, q *engine.Queue,
 	return answeredTaggedCreation(put, put.ETag, created, "/v1/queues/"+in.Queue+"/strategies/"+put.Name, err)
 }
 
-// operationName says whether the path of a strategy of this name is that of an operation,
-// there now or to come.
+// operationName says whether the path of a strategy of this name is that of a present or future operation.
 func operationName(name string) bool {
 	return name == "validate" || name == "explain" || name == "preview" || name == "compare" || name == "in-use"
 }
@@ -147,7 +146,7 @@ func (x strategies) validate(ctx context.Context, q *engine.Queue,
 	return out, nil
 }
 
-// strategyGuard is what the engine asks before it changes a strategy.
+// strategyGuard is the engine's question before it changes a strategy.
 func (c *Conditions) strategyGuard(now api.NamedStrategy, _ bool) error {
 	return c.hold("strategy of this name", now.Version, now.ETag)
 }

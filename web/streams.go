@@ -27,7 +27,7 @@ const (
 	maxSubscribers = 1000
 	maxOwnStreams  = maxSubscribers / 4 * 3 // of one access token, so that others can look too
 
-	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
+	// heartbeat is how often a stream without news says that it lives, for proxies that cut silent connections.
 	heartbeat = 15 * time.Second
 )
 
@@ -128,7 +128,7 @@ func (s *streams) send(c echo.Context, event []byte) error {
 	return control.Flush()
 }
 
-// fail tells the client what ended its stream. The status went out long before, so the problem is an event.
+// fail tells the client why its stream ends. The status went out long before, so the problem is an event.
 func (s *streams) fail(c echo.Context, err error) {
 	p := s.answers.problemOf(err)
 	p.RequestID = c.Response().Header().Get(headerRequestID)

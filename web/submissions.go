@@ -122,8 +122,8 @@ type submissionOutput struct {
 	Body       api.Submission
 }
 
-// tagged is the output with an ETag. Only what shows or changes what the ETag is about sends one: on the answer to a
-// cancel it would name nothing that the caller could change.
+// tagged is the output with an ETag. Only calls that show or change the tagged field (a priority, a content) send one:
+// after a cancel it would name nothing that the caller could change.
 func (o *submissionOutput) tagged(etag string) *submissionOutput {
 	if o != nil {
 		o.ETag = etag
@@ -297,8 +297,8 @@ func (x submissions) failing(ctx context.Context, q *engine.Queue, in *queueQuer
 	return answered(groups, err, asIs)
 }
 
-// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends; states
-// are those there are. One table for both, so that a filter that works in a list works in the stream, too.
+// submissionFilter are the parameters that select submissions, for a list and for a stream of ends; states are the
+// allowed ones. Both have one table, so that a filter that works in a list works in the stream, too.
 func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	return parameters[engine.ListRequest]{
 		stateParameter(queue.ParseSubmissionState,
@@ -309,7 +309,7 @@ func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	}
 }
 
-// createdParameters say when the submissions that are meant were inserted.
+// createdParameters select submissions by the time of their insert.
 func createdParameters() parameters[engine.ListRequest] {
 	at := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	return parameters[engine.ListRequest]{
@@ -366,10 +366,9 @@ func metaKeyOf(name string) (key string, is bool) {
 	return strings.CutPrefix(name, "meta.")
 }
 
-// queryValue reads a meta value: a bare whole number is the integer, what follows "s:" is
-// a string, and so is anything else.
-// A text that looks like a number but is not the shortest form of an int64, such as 007, is refused. As a string it
-// would find nothing, and its sender would believe that there is nothing.
+// queryValue reads a meta value: a bare whole number is the integer, the text behind "s:" is a string, and so is
+// anything else. A text that looks like a number but is not the shortest form of an int64, such as 007, is refused. As
+// a string it would find nothing, and its sender would believe that there is nothing.
 func queryValue(pointer, text string) (queue.MetaValue, error) {
 	if rest, ok := strings.CutPrefix(text, "s:"); ok {
 		return queue.StringValue(rest), nil

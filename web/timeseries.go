@@ -32,7 +32,7 @@ func durationsQuery() parameters[queue.Meta] {
 	return parameters[queue.Meta]{metaParameter(func(m *queue.Meta) *queue.Meta { return m })}
 }
 
-// A second value would ask for those that have both, which no counter is kept of.
+// A second value would ask for submissions that have both, and there is no counter for that.
 func (x queues) durations(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Durations], error) {
 	var meta queue.Meta
 	if err := durationsQuery().read(in.raw, &meta); err != nil {

@@ -90,8 +90,8 @@ func (t *tokens) create(ctx context.Context, in *newTokenInput) (*creation[api.T
 	return answeredCreation(out, true, "/v1/tokens/"+out.ID, err)
 }
 
-// tokenRequest refuses an empty list of queues: it would bind the token to nothing, which is never meant, and one
-// that forgot to fill a list would get a token that does not work. nil is "all queues".
+// tokenRequest refuses an empty list of queues: it would bind the token to nothing, which is never meant: a client
+// that forgot to fill the list would get a token that does not work. nil is "all queues".
 func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
 	r = engine.TokenRequest{Name: in.Name, Subject: in.Subject, Expires: queue.At(in.ExpiresAt.Time)}
 	if r.Scopes, err = scopesOf(in.Scopes); err != nil {
@@ -183,7 +183,7 @@ func (t *tokens) whoami(ctx context.Context, _ *struct{}) (*output[api.Whoami], 
 	return &output[api.Whoami]{Body: whoamiOf(access.Of(ctx).Token, by.session)}, nil
 }
 
-// openWhoami is who everybody is while no token is needed.
+// openWhoami is the answer for everybody while no token is needed.
 func openWhoami() api.Whoami { return api.Whoami{Scopes: access.Names()} }
 
 func whoamiOf(token *access.Token, by *session) api.Whoami {

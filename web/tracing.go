@@ -49,8 +49,7 @@ const (
 const spanKey = "quern.span"
 
 // tracedAs are the operations that have spans, with the type that OpenTelemetry gives to
-// each. Of extending, which consumers do all the time, there is one only where the caller
-// has a trace that it is a part of.
+// each. Consumers extend all the time, so an extend has a span only if its caller has a trace.
 func tracedAs(id string) string {
 	switch id {
 	case "insert", "insert-batch":
@@ -90,8 +89,8 @@ func (t *tracing) start(c echo.Context, op *operation) *trace.Span {
 	return span
 }
 
-// endSpan ends it, or drops it if it is about nothing: a call that found no work, from a
-// consumer without a trace.
+// endSpan ends the span of a request. It drops the span of a call that found no work, from a consumer without a
+// trace.
 func endSpan(span *trace.Span, c echo.Context, status int, failure *problem) {
 	if span == nil {
 		return
@@ -146,7 +145,7 @@ func (t *tracing) untraced(c echo.Context) {
 	}
 }
 
-// inserted says what an insert made.
+// inserted adds the inserted submission to the span.
 func (t *tracing) inserted(c echo.Context, inserted *queue.Submission, replayed bool) {
 	span := t.spanOf(c)
 	if span == nil {
@@ -156,11 +155,11 @@ func (t *tracing) inserted(c echo.Context, inserted *queue.Submission, replayed 
 	if replayed {
 		span.Set(trace.Text(attrReplayed, "true"))
 	}
-	span.Link(inserted.Trace) // of a replay, the first one's; of one whose body names a trace, that
+	span.Link(inserted.Trace) // for a replay, that of the first insert; if the body names a trace, that one
 }
 
-// reserved says what a reserve found, and links the span to those of the producers. Chunks of one submission come
-// together, so comparing with the one before leaves out most repeated links.
+// reserved adds the result of a reserve to the span, and links it to the producers' spans. Chunks of one submission
+// come together, so comparing with the one before leaves out most repeated links.
 func (t *tracing) reserved(c echo.Context, asked *engine.ReserveRequest, found *engine.ReserveResult, settled bool) {
 	span := t.spanOf(c)
 	if span == nil {
@@ -208,8 +207,8 @@ func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Tok
 	}
 }
 
-// traceSettled says how many were settled, and of how many that did not count. `already` counts as well done: it is
-// the answer to a repeated call.
+// traceSettled adds to the span how many chunks were settled, and how many of these results did not count. `already`
+// counts as well done: it is the answer to a repeated call.
 func traceSettled(span *trace.Span, results ...[]queue.Result) {
 	if span == nil {
 		return
@@ -226,7 +225,7 @@ func traceSettled(span *trace.Span, results ...[]queue.Result) {
 	span.Set(trace.Int(attrSettled, int64(all)), trace.Int(attrNotOK, int64(wrong)))
 }
 
-// ownSpans makes spans of what the server does by itself.
+// ownSpans makes spans of the work that the server does by itself.
 type ownSpans struct{ tracer *trace.Tracer }
 
 // OwnSpans returns the tracer for the engine's own work, for engine.Options; nil if there is no
@@ -249,8 +248,8 @@ func (o ownSpans) Bulk(b *queue.Bulk) engine.Span {
 	return o.begin("bulk "+b.Queue, trace.Internal, b.Queue, b.Action.String(), trace.Text(attrBulk, b.ID.String()))
 }
 
-// begin starts a span without a parent: no request asked for this work. It is nil if the share of traces that the
-// server begins leaves this one out.
+// begin starts a span without a parent: no request asked for this work. It is nil if this trace is outside of the
+// share that the server records.
 func (o ownSpans) begin(name string, kind trace.Kind, queueName, verb string, more ...trace.Attribute) engine.Span {
 	span := o.tracer.Start(name, kind, trace.Context{})
 	if span == nil {

@@ -50,7 +50,7 @@ const (
 		"If-None-Match work as for a value. The first default answers 201."
 )
 
-// metaValues are the handlers of values of meta keys, and of what is set for them.
+// metaValues are the handlers of values of meta keys, and of their settings.
 type metaValues struct{}
 
 // routes are the part of the table about values of meta keys.
@@ -113,8 +113,8 @@ func (x metaValues) routes(r *router) {
 		x.delete)
 }
 
-// keys lists what open submissions have, and what has a setting: a limit for a value that no submission has now is
-// still in effect.
+// keys lists the keys of open submissions, and those with a setting: a limit for a value that no submission has now
+// is still in effect.
 func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.MetaKey]], error) {
 	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)
@@ -134,14 +134,14 @@ type KeyPath struct {
 	Key string `path:"key" maxLength:"64" doc:"The meta key"`
 }
 
-// A key with a default is known, also when no open submission has it: else no one would find the default again.
+// A key with a default is known, also when no open submission has it: otherwise nobody would find the default again.
 func (x metaValues) getKey(ctx context.Context, q *engine.Queue,
 	in *KeyPath) (*tagged[api.MetaKey], error) {
 	k, err := q.Values.Key(ctx, in.Key)
 	return answeredTagged(k, k.ETag, err)
 }
 
-// putKeyInput has the body of a value, as a default says the same of all values.
+// putKeyInput has the same body as a value, as a default has the same fields.
 type putKeyInput struct {
 	KeyPath
 	Conditions
@@ -236,9 +236,8 @@ func (p *ValuePath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 	return p.QueuePath.locate(e)
 }
 
-// location is the path of a value.
-// location writes what queryValue reads: the text gets its "s:" exactly when it would otherwise be read as
-// something else.
+// location is the path of a value, in the form that queryValue reads: the text gets its "s:" exactly when it would
+// otherwise be read as something else.
 func (p *ValuePath) location(entry queue.MetaEntry) string {
 	text := entry.Value.Text()
 	if entry.Value.IsInt() {
@@ -324,13 +323,13 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 	return out, nil
 }
 
-// valueGuard is what the engine asks before it changes what is set.
+// valueGuard is the engine's question before it changes the settings of a value.
 func (c *Conditions) valueGuard(now engine.ValueSettings) error {
 	return c.hold("setting for this value", now.Version, now.ETag)
 }
 
-// keyGuard is valueGuard for a default, which its sentences name. It runs while nothing else can change the
-// default, so what it compares is what the change replaces.
+// keyGuard is valueGuard for a default, which its sentences name. It runs while nothing else can change the default,
+// so it compares exactly the default that the change replaces.
 func (c *Conditions) keyGuard(now engine.ValueSettings) error {
 	return c.hold("default for this key", now.Version, now.ETag)
 }

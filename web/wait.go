@@ -72,9 +72,9 @@ func (w waiting) routes(r *router) {
 		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, w.many)
 }
 
-// many is POST /v1/submissions:wait. The wait is skipped if something unknown was asked for and one end suffices: it
-// counts as ended, so the answer is due. Ids that do not exist are sorted out first: waiting for them would never
-// end, and a tenant must not learn by the time that an answer takes which of them others have.
+// many is POST /v1/submissions:wait. An unknown id counts as ended. So if one end suffices, a request with an unknown
+// id does not wait. Ids that do not exist are sorted out first: waiting for them would never end, and the time that
+// an answer takes must not tell a tenant which ids others have.
 func (w waiting) many(c echo.Context) error {
 	ids, in, err := w.read(c)
 	if err != nil {
@@ -178,9 +178,9 @@ func (w waiting) spread(c echo.Context) (bool, error) {
 	return true, c.JSON(http.StatusOK, out)
 }
 
-// partsOf has each node wait for its own submissions. When one of them has something that ends the wait of all, the
-// others are asked how theirs stand. The first round ends with the first end (enough), which cancels the other nodes'
-// waits. Those have said nothing by then, so the second round asks them once more, without waiting.
+// partsOf lets each node wait for its own submissions. The first round ends with the first answer that ends the whole
+// wait (enough), which cancels the other nodes' waits. They have not answered by then, so the second round asks them
+// once more, without waiting.
 func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all bool) error {
 	caller := c.Request().Context()
 	ctx, enough := context.WithTimeout(caller, wait+askMost)
@@ -200,7 +200,7 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 		if !w.waits.stopped() {
 			return noLonger(w.auth, c)
 		}
-		caller = context.WithoutCancel(caller) // what is known then is a better answer than an error
+		caller = context.WithoutCancel(caller) // the known state is a better answer than an error
 	}
 	ctx, done := context.WithTimeout(caller, askMost)
 	defer done()
@@ -219,8 +219,8 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 	return nil
 }
 
-// The rest of this file runs in a cluster only, but for report, read and ends: a wait over several nodes is as many
-// waits, and the first end ends them all.
+// The rest of this file runs in a cluster only, except report, read and ends. A wait over several nodes consists of a
+// wait at each, and the first end ends them all.
 
 // hasEnded says that an answer to a wait has something that ends it.
 func hasEnded(text []byte) bool {
@@ -231,9 +231,9 @@ func hasEnded(text []byte) bool {
 	return json.Unmarshal(text, &said) == nil && len(said.Ended)+len(said.Unknown) > 0
 }
 
-// joinWaits is what the nodes said, in the order of the request, as far as it fits into an answer. An id is at one
-// node only, so the answers cannot contradict each other. Those that do not fit count as open: the caller asks again
-// without the ones that it got.
+// joinWaits joins the answers of the nodes, in the order of the request, as far as they fit into an answer. An id is
+// at one node only, so the answers cannot contradict each other. Those that do not fit count as open: the caller asks
+// again without the ones that it got.
 func joinWaits(c echo.Context, ids []string, parts map[string]*part) (out api.WaitResponse, err error) {
 	answer := access.Gather(c.Request().Context())
 	ended, unknown := map[string]json.RawMessage{}, map[string]bool{}
@@ -291,7 +291,7 @@ func noLonger(a *auth, c echo.Context) error {
 func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown map[queue.SubmissionID]bool,
 	out *api.WaitResponse) error {
 	answer, full := access.Gather(ctx), false
-	for _, id := range ids { // in one order, which does not tell what is unknown from what is another's
+	for _, id := range ids { // in one order, which does not tell unknown ids from those of others
 		sub, err := queue.Submission{}, error(nil)
 		if !unknown[id] {
 			sub, err = w.engine.Submission(ctx, id)
@@ -357,8 +357,8 @@ func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Durati
 	return ctx, err
 }
 
-// ends waits for the ends of submissions. The context that it returns is for reading how
-// they stand: when the server stops, what is known then is a better answer than an error.
+// ends waits for the ends of submissions. The context that it returns is for reading how they stand: when the server
+// stops, the state that is known then is a better answer than an error.
 func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.Duration,
 	all bool) (context.Context, error) {
 	if w.waits.stopped() {
@@ -390,10 +390,9 @@ type waits struct {
 	over bool
 }
 
-// enter adds a request before it waits. It says no when the server stops: then there is no
-// waiting any more. Before that the deadlines of the request are moved, as stopping sets
-// one too: reading only serves to notice that the client went away, so it has no limit,
-// and the time for the answer starts when the wait ends.
+// enter adds a request before it waits. It says no when the server stops: then no request may wait any more. Before
+// that the deadlines of the request are moved, as stopping sets one too: reading only serves to notice that the
+// client went away, so it has no limit, and the time for the answer starts when the wait ends.
 func (w *waits) enter(writer http.ResponseWriter, by *credential, wait time.Duration) bool {
 	control := http.NewResponseController(writer)
 	// A writer that knows no deadlines (a test's recorder) has none to move.
@@ -424,9 +423,9 @@ func (w *waits) stopped() bool {
 	return w.over
 }
 
-// stop ends all waits: while a handler runs, net/http reads ahead to notice that the client went away, and takes a
-// read that fails for that, which ends the request's context. Writing is not touched, so the answer still goes out.
-// over is set under the lock that enter takes, so no request begins to wait after the loop.
+// stop ends all waits. While a handler runs, net/http reads ahead to notice that the client went away. It takes a
+// read that fails for such a departure, and ends the request's context. Writing is not touched, so the answer still
+// goes out. over is set under the lock that enter takes, so no request begins to wait after the loop.
 func (w *waits) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -459,8 +458,8 @@ func (w *waits) each(fn func(*credential)) {
 	}
 }
 
-// forgetHeaders drops what a waiting request holds for nothing: its headers, but the one
-// that its answer repeats. net/http reads none once a handler runs.
+// forgetHeaders drops the headers that a waiting request no longer needs: all but the one that its answer repeats.
+// net/http reads none once a handler runs.
 func forgetHeaders(r *http.Request) {
 	id := r.Header[headerRequestID]
 	r.Header = nil
@@ -474,9 +473,8 @@ var longAgo = time.Unix(1, 0)
 
 // multiplexed makes waits end over HTTP/2 as they do over HTTP/1.1. There a read deadline
 // that has passed ends the request's context, because the server reads ahead to notice
-// that the client went away. Over HTTP/2 many requests share a connection and nothing is
-// read ahead for one of them: its context has to be ended by itself. HTTP/1.1, which has
-// the long polls by the ten thousand, pays nothing.
+// that the client went away. Over HTTP/2 many requests share a connection and nothing is read ahead for one of them:
+// so its context has to be ended directly. HTTP/1.1, which has the long polls by the ten thousand, pays nothing.
 func multiplexed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {

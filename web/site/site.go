@@ -32,22 +32,20 @@ const (
 	first     = "START.md"   // the page that a reader sees first
 )
 
-// source is where links go to what is no page: the code.
-// The pages of a release link to the newest code, because a binary does not know whether its commit was published.
+// source is where links to files that are no pages go: the code. The pages of a release link to the newest code,
+// because a binary does not know whether its commit was published.
 const source = "https://github.com/quern-queue/quern/blob/main/"
 
 //	docs/*.md ─ render ─► html ────────────► page.html with the list of all pages ─► pages, by name
 //	              └ split ─► parts: a heading and what follows ─► search (below)
 //
-// section is a part of the list of pages. A pattern of files stands for all that match and
-// stand nowhere else.
+// section is a part of the list of pages. A pattern of files stands for all that match.
 type section struct {
 	title string
 	files []string
 }
 
-// A document that is in no section fails the start of a test (inOrder): a page that no list names is a page that no
-// one finds.
+// A document that is in no section fails the start of a test (inOrder): nobody finds a page that no list names.
 var sections = []section{
 	{"Start", []string{first, "CONCEPTS.md", "GLOSSARY.md"}},
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
@@ -81,7 +79,7 @@ type group struct {
 
 type link struct{ URL, Title string }
 
-// shown is what the template shows.
+// shown is the contents of the template.
 type shown struct {
 	Title, Query string
 	Style        template.CSS
@@ -157,7 +155,7 @@ func inOrder(files fs.FS) (map[string][]string, error) {
 	})
 }
 
-// name is what a file is called in a URL.
+// name is the name of a file in a URL.
 func name(file string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "/", "-"))
 }
@@ -338,12 +336,12 @@ const (
 	maxFound   = 40  // parts that a search shows
 	maxQuery   = 200 // bytes of a query that are looked at
 	excerptHas = 240 // bytes of a part that are shown
-	// what a part gains that has the query's words side by side, as single words in a title count 20 each
+	// for a part that has the query's words side by side; single words in a title count 20 each
 	phraseRank = 100
 )
 
-// Search is the page of what is found: parts that have all words of the query, those that
-// have them together or in their titles first.
+// Search is the page of results: parts that have all words of the query, those that have them together or in their
+// titles first.
 func (s *Site) Search(query string) ([]byte, error) {
 	// A query is cut before it is shown again: it is in the page's field, and a long one would make a long page.
 	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
@@ -390,8 +388,8 @@ func (s *Site) find(query string) (found []Part) {
 	return found
 }
 
-// excerpt is what stands around a place of a text, in whole characters. A third of the room goes before the place, so
-// that a reader sees how the sentence begins.
+// excerpt is the text around a place, in whole characters. A third of the room goes before the place, so that a
+// reader sees how the sentence begins.
 func excerpt(text string, at int) string {
 	from := max(min(at, len(text))-excerptHas/3, 0)
 	for from > 0 && !utf8.RuneStart(text[from]) {

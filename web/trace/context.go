@@ -53,7 +53,8 @@ func FromHeaders(parents, states []string) (c Context, ok bool) {
 	return parse(parents[0], strings.Join(states, ","))
 }
 
-// parse reads version 00. Of a later version, which may have more at the end, what version 00 has is read.
+// parse reads version 00. Of a later version, which may have more at the end, it reads the fields of
+// version 00.
 func parse(parent, state string) (c Context, ok bool) {
 	if len(parent) < parentBytes || parent[2] != '-' || parent[35] != '-' || parent[52] != '-' {
 		return c, false

@@ -18,9 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// How much waits to be sent, at most, and how it is sent.
-// The limits are on what waits. A collector that is slow makes spans wait, one that is gone makes them drop;
-// neither may make a request wait or the memory grow.
+// Limits of waiting spans, and the pace of sending. A slow collector makes spans wait, and one that is gone makes
+// them drop. Neither may make a request wait or the memory grow.
 const (
 	maxQueued      = 8192
 	maxQueuedBytes = 16 << 20
@@ -34,11 +33,11 @@ const (
 	longest  = 30 * time.Second // that a collector may make us wait for the next try
 )
 
-// Options are what a Tracer is made of. Version, Instance and Registerer may be left out.
+// Options has the parts of a Tracer. Version, Instance and Registerer may be left out.
 type Options struct {
 	Endpoint   string           // of the collector: http or https, /v1/traces is added if it has no path
 	Headers    []Header         // of every request to the collector, such as an Authorization; never logged
-	Ratio      float64          // of the traces that begin here, how many are wanted: 0 to 1
+	Ratio      float64          // share of the traces that begin here to record: 0 to 1
 	Now        func() time.Time // the wall clock
 	Seed       func() uint64    // chance
 	Logger     *slog.Logger
@@ -52,8 +51,8 @@ type Options struct {
 //	Span.End ─► pending: at most maxQueued spans ─► Run: batches of mostSpans ─► collector
 //	              └ full: dropped, counted            └ maxTries, then failed, counted
 //
-// No request ever waits for a collector. When the collector is slow or gone, spans are lost, which
-// the metric says; nothing else is.
+// No request ever waits for a collector. When the collector is slow or gone, only spans are lost, and the metric
+// counts them.
 type Tracer struct {
 	options  Options
 	endpoint string
@@ -67,7 +66,7 @@ type Tracer struct {
 	sent, dropped, failed prometheus.Counter
 }
 
-// New makes a tracer. Run sends what it gathers. It fails on an endpoint that is no address.
+// New makes a tracer. Run sends its spans. New fails on an endpoint that is no address.
 func New(o Options) (*Tracer, error) {
 	endpoint, err := CheckEndpoint(o.Endpoint)
 	if err != nil {
@@ -77,7 +76,7 @@ func New(o Options) (*Tracer, error) {
 		options: o, endpoint: endpoint, wake: make(chan struct{}, 1), backoff: time.Second, head: appendHead(nil, &o),
 		client: &http.Client{
 			Timeout: patience,
-			// it is not what was configured
+			// a redirect leads to an address that was not configured
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -111,10 +110,9 @@ func CheckEndpoint(text string) (string, error) {
 	return u.String(), nil
 }
 
-// Run sends what has ended, batch by batch, until ctx ends; then what is under way and
-// what is left has a few seconds more. It never fails.
-// The context for sending outlives ctx by `farewell`: the spans of the last requests end when the server stops, and
-// are those that explain why.
+// Run sends spans that have ended, batch by batch, until ctx ends. It never fails. The context for sending outlives
+// ctx by `farewell`, for the batch under way and the spans that are left: those of the last requests end when the
+// server stops, and explain why.
 func (t *Tracer) Run(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -134,7 +132,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 		for t.once(sending) {
 		}
 	}
-	for t.once(sending) { // what ended while the last batch was sent
+	for t.once(sending) { // spans that ended while the last batch was sent
 	}
 	return nil
 }
@@ -192,8 +190,8 @@ func (t *Tracer) send(ctx context.Context, body []byte) (refused int64, err erro
 	}
 }
 
-// post is one try. again says that another one may go better, after that long if that is not 0. Only the statuses
-// that OTLP names are tried again; any other one would be the same the next time.
+// post is one try. again says that another try may succeed, after that long if it is not 0. Only the statuses that
+// OTLP names are tried again; any other one would be the same the next time.
 func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after time.Duration, again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -230,8 +228,8 @@ func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after ti
 		t.hide(strings.TrimSpace(string(answer[:min(len(answer), 200)]))))
 }
 
-// hide takes the values of headers out of what a collector says, which may repeat them.
-// Parts of fewer than four characters stay: hiding each "a" would make the message unreadable and hide no secret.
+// hide takes the values of headers out of a collector's answer, which may repeat them. Parts of fewer than four
+// characters stay: hiding each "a" would make the message unreadable and hide no secret.
 func (t *Tracer) hide(text string) string {
 	for _, h := range t.options.Headers {
 		for _, part := range append(strings.Fields(h.Value), h.Value) {

@@ -17,7 +17,7 @@ const (
 	Producer Kind = 4
 )
 
-// Bounds of one span, so that the memory of all that wait to be sent has one.
+// Bounds of one span, so that the memory of all waiting spans is bounded.
 const (
 	maxAttributes = 24
 	maxLinks      = 32
@@ -65,7 +65,7 @@ func (s *Span) Context() (c Context) {
 // Parented reports whether the span is part of a trace that the caller began.
 func (s *Span) Parented() bool { return s != nil && s.parent != [8]byte{} }
 
-// Set adds attributes. Beyond what a span may have they are left out.
+// Set adds attributes. Those beyond the most that a span may have are left out.
 func (s *Span) Set(attributes ...Attribute) {
 	if s == nil || s.ended {
 		return
@@ -112,8 +112,8 @@ func (s *Span) End() {
 	s.tracer.enqueue(s)
 }
 
-// size is about how much memory the span takes. By capacity, not length: slices that grew hold more than is in them.
-// Set and Link change nothing once the span has ended, so enqueue and take add and subtract the same.
+// size is about how much memory the span takes. It goes by capacity, not length: slices that grew hold more than they
+// contain. Set and Link change nothing once the span has ended, so enqueue and take add and subtract the same.
 func (s *Span) size() int {
 	n := 256 + len(s.name) + len(s.detail) + 64*cap(s.attributes) + 64*cap(s.links) + len(s.own.State)
 	for i := range s.attributes {
@@ -151,14 +151,14 @@ func (t *Tracer) Start(name string, kind Kind, parent Context) *Span {
 	return s
 }
 
-// chosen decides by the trace's random part whether a trace that begins here is one of those that are wanted. 53 bits
-// are what a float64 holds exactly.
+// chosen decides by the trace's random part whether a trace that begins here is one of those that are wanted. A
+// float64 holds 53 bits exactly.
 func (t *Tracer) chosen(c *Context) bool {
 	const bits = 53
 	return float64(binary.BigEndian.Uint64(c.Trace[:8])>>(64-bits)) < t.options.Ratio*(1<<bits)
 }
 
-// pending is what has ended and was not sent yet.
+// pending has the spans that have ended and were not sent yet.
 type pending struct {
 	mu    sync.Mutex
 	spans []*Span
@@ -200,7 +200,7 @@ func (t *Tracer) take() []*Span {
 		q.bytes -= s.size()
 	}
 	if len(q.spans) == 0 {
-		q.spans = nil // the room before it too
+		q.spans = nil // this frees the room before it, too
 	}
 	return batch
 }
