@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// forgeries are what is no good token, made from one that is.
+// forgeries are bad tokens, made from a good one.
 func forgeries(good string) []string {
 	list := []string{
 		"", "Bearer", "Bearer ", "Bearer  " + good, good, "Basic " + good, "Bearer " + good + ",Bearer " + good, "Bearer\t" + good, "Token " + good,
@@ -37,7 +37,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	f := newFixtureSeeded(t, 1, func(s *Server) {
 		var asked atomic.Int64
 		start := time.Now()
-		s.clock.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Hour) } // no one is told to wait
+		s.clock.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Hour) } // nobody waits
 	})
 	_, good := f.token(engine.TokenRequest{Name: "good", Scopes: access.All})
 	refused := func(what, head string) {

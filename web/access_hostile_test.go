@@ -17,14 +17,15 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// attempt is what goes over the wire, and the status of the first answer. No answer on the connection may be a success.
+// attempt has the bytes that go over the wire, and the status of the first answer. No answer on the connection may be a
+// success.
 type attempt struct {
 	name, request string
 	status        int
 }
 
-// hostiles are what requests are made of: a token that is good for all, one that may only read, the tokens and cookies of an open session and
-// of what is none.
+// hostiles are the parts of requests: a token that is good for all, one that may only read, and tokens and cookies of
+// open sessions and of none.
 type hostiles struct {
 	good, reader, foreign string // tokens
 	cookie, foreignCookie string // session=value
@@ -161,8 +162,8 @@ func (h *hostiles) methods() []attempt {
 	}
 }
 
-// smuggled are lengths that do not agree, with another request behind what one reader takes for the body. The first has a good token: it is
-// refused for what it is.
+// smuggled requests have lengths that do not agree, with another request behind the body that one reader sees. The
+// first has a good token, and is refused for its lengths.
 func (h *hostiles) smuggled() (list []attempt) {
 	authorized := "Authorization: Bearer " + h.good
 	inner := raw("DELETE /v1/queues/precious", authorized)

@@ -65,8 +65,8 @@ func (f *fixture) code(a answer) string {
 	return a.problem(f).Code
 }
 
-// Every operation asks for its scope: without a token it answers 401, with one that has another scope 403 and names what is missing, and
-// it lets in each scope that it declares, and admin. Refusals come before anything else is looked at.
+// Every operation asks for its scope: without a token it answers 401, and with another scope 403 and names the missing
+// scope. It lets in each scope that it declares, and admin. It refuses before it looks at anything else.
 func TestEveryOperationTakesItsScope(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -382,7 +382,7 @@ func misspelt(token string) string {
 	return string(text)
 }
 
-// Wrong tokens from one address are told to wait after a while; good ones from there are let in.
+// Senders of wrong tokens from one address have to wait after a while; good tokens from there are let in.
 func TestWrongTokensAreSlow(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) {

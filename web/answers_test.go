@@ -16,7 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// mostEncoded is the longest answer that these tests expect: text of at most queue.MaxAnswerBytes, with what stands around it.
+// mostEncoded is the longest answer that these tests expect: text of at most queue.MaxAnswerBytes, with the JSON around
+// it.
 const mostEncoded = queue.MaxAnswerBytes + 1<<20
 
 // large inserts a submission of n chunks with a megabyte of text each.
@@ -184,7 +185,7 @@ func (r *rivals) settled() {
 }
 
 // A token whose clients ask for pages, outputs and chunks and do not read them is refused in time, while another one's calls are answered.
-// When the clients are gone nothing is counted any more, and what was handed out to them waits for its deadline.
+// When the clients are gone nothing is counted any more, and the chunks that they got wait for their deadlines.
 func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
@@ -201,7 +202,7 @@ func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	chunks := "/v1/submissions/" + id + "/chunks?limit=1000"
 	for what, ask := range map[string]call{
 		"outputs": {method: "GET", path: chunks},
-		"reserve": {method: "POST", path: reservePath, body: `{"max":1,"strategy":"OldestFirst"}`}, // not what is inserted below
+		"reserve": {method: "POST", path: reservePath, body: `{"max":1,"strategy":"OldestFirst"}`}, // not those below
 	} {
 		var conns []net.Conn
 		refused := false

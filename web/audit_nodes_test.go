@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Every node of a cluster shows what was changed in the queues of all nodes, in each form of the log, although nothing of that is in the log
-// yet: it is in the journals of the queues.
+// Every node of a cluster shows the changes in the queues of all nodes, in each form of the log, although they are not
+// in the log yet, but only in the journals of the queues.
 func TestCrewAuditHasAllNodes(t *testing.T) {
 	t.Parallel()
 	if *nodeCount == 0 {
@@ -78,7 +78,8 @@ func TestCrewAuditHasAllNodes(t *testing.T) {
 	}
 }
 
-// wholeAudit is what a node answers about new rules when it lacks nothing. A node that was slow to say that it lives makes it lack some.
+// wholeAudit is a node's answer about new rules once it lacks nothing. It may lack some while another node is slow to
+// say that it lives.
 func (f *fixture) wholeAudit(node int, accept, query string) answer {
 	f.Helper()
 	for {
@@ -95,7 +96,7 @@ func (f *fixture) wholeAudit(node int, accept, query string) answer {
 	}
 }
 
-// streamedAudit is what a node's stream of new rules has.
+// streamedAudit has the entries of a node's stream of new rules.
 func (f *fixture) streamedAudit(node, most int, shown func(*api.AuditEntry) string) (got []string) {
 	f.Helper()
 	request, err := http.NewRequestWithContext(f.Context(), "GET", f.crew.list[node].url+"/v1/audit?action=rule.create&since=2026-01-01T00:00:00Z", nil)

@@ -26,8 +26,8 @@ var silent = map[string]string{
 	"dry-run-plugin": "nothing of it stays",
 }
 
-// Every operation that changes something for others leaves an entry in the audit log, with the name of the token, the request's id and
-// what it was done to; the test fails for an operation that it does not know.
+// Every operation that changes something for others leaves an entry in the audit log, with the name of the token, the
+// request's id and the target. The test fails for an operation that it does not know.
 func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -234,7 +234,8 @@ func TestReadingTheAuditLog(t *testing.T) {
 	}
 }
 
-// followAudit opens the stream of what happens to rules. The function that it returns reads events, and returns their targets and ids.
+// followAudit opens the stream of acts on rules. The function that it returns reads events, and returns their targets
+// and ids.
 func (f *fixture) followAudit(token, last string) func(n int) (targets, ids []string) {
 	f.Helper()
 	request, err := http.NewRequestWithContext(f.Context(), "GET", "http://"+f.address+"/v1/audit?action=rule", nil)
@@ -292,7 +293,7 @@ func TestAuditStreamEndsWithTheProblem(t *testing.T) {
 	if _, err := catalogue.Exec("UPDATE audit SET crc = crc + 1 WHERE number = (SELECT max(number) - 10 FROM audit)"); err != nil {
 		t.Fatal(err)
 	}
-	for round := range 2 { // the second goes on where the first ended, as a client does that did not hear why
+	for round := range 2 { // the second goes on where the first ended, as a client does that did not get the problem
 		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+f.address+"/v1/audit?since=2026-01-01T00:00:00Z", nil)
 		if err != nil {
 			t.Fatal(err)

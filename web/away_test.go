@@ -10,8 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine"
 )
 
-// While the database is away and calls wait for it, everything else is answered at all nodes: probes, metrics, lists, reads, and what the
-// owner of a queue decides in its memory. No one waits behind those who create, change and delete queues and tokens.
+// While the database is away and calls wait for it, everything else is answered at all nodes: probes, metrics, lists,
+// reads, and the calls that the owner of a queue answers from memory. They do not wait behind calls that create, change
+// and delete queues and tokens.
 func TestCrewAnswersWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	if *nodeCount == 0 {

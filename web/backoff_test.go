@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Each kind of back-off is taken as it is meant, of a queue, of a submission in each of the forms of an insert and of a schedule, and
-// shown as it was given; a repeated insert has to say the same.
+// Each kind of back-off is read correctly, of a queue, of a submission in each of the forms of an insert and of a
+// schedule, and shown as it was given. A repeated insert has to have the same one.
 func TestBackoffOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -48,7 +48,7 @@ func TestBackoffOverHTTP(t *testing.T) {
 	}
 }
 
-// A back-off that is wrong is refused at its field, with what is allowed, wherever it is given.
+// A wrong back-off is refused at its field, with the allowed values, wherever it is given.
 func TestBackoffRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

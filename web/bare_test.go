@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// bareServer is a server whose engine is not open: enough for what answers before any use case is called.
+// bareServer is a server whose engine is not open: enough for answers that need no use case.
 func bareServer(t testing.TB) *Server {
 	t.Helper()
 	return serverOf(t, new(engine.Engine))

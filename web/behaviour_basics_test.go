@@ -32,7 +32,7 @@ func TestBehaviour001WaitingReserveIsAnsweredByAnInsert(t *testing.T) {
 	}
 }
 
-// A wait that ends is no error, and what comes later goes to others.
+// A wait that ends is no error, and later chunks go to others.
 //
 //quern:overlapping
 func TestBehaviour002WaitEndsWithNothing(t *testing.T) {
@@ -179,7 +179,7 @@ func TestBehaviour035CompletingTwiceCountsOnce(t *testing.T) {
 	s.wantCounts("", "ready 2, done 1")
 }
 
-// Streams are bounded: one too many is told so at once, and one that ends makes room.
+// Streams are bounded: one too many is refused at once, and one that ends makes room.
 func TestBehaviour046OneTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -455,7 +455,7 @@ func TestBehaviour092NothingComesBeforeItsTime(t *testing.T) {
 	}
 }
 
-// Bytes come back as they were given: quotes, zeros, what is not UTF-8, nothing at all.
+// Bytes come back as they were given: quotes, zeros, bytes that are not UTF-8, none at all.
 func TestBehaviour100BytesComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -126,8 +126,8 @@ func TestBehaviour107RedriveResetsAttempts(t *testing.T) {
 	}
 }
 
-// 108. Given trace(id), then all life-cycle events with reasons in order: of a dead letter the tries, with who had it, for how long, and why
-// each ended, over redrives and restarts.
+// 108. Given trace(id), then all life-cycle events with reasons in order: a dead letter has its attempts, each with the
+// consumer, the time that it held the chunk, and the reason of its end, over redrives and restarts.
 func TestBehaviour108TriesInOrder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -160,7 +160,8 @@ func TestBehaviour108TriesInOrder(t *testing.T) {
 	}
 }
 
-// 109. Given logs retention 24 h, then older go, dead letters stay, and so does what they are of. They go only by a retention of their own.
+// 109. Given logs retention 24 h, then older go, dead letters stay, and so do their submissions. They go only by a
+// retention of their own.
 func TestBehaviour109RetentionAndDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -181,8 +182,9 @@ func TestBehaviour109RetentionAndDeadLetters(t *testing.T) {
 	}
 }
 
-// A dead letter goes when it is older than the queue's dead_retention_seconds, not a second before: its chunk is skipped then, and what has
-// no dead letter any more goes by the retention of submissions. Setting it again to 0 keeps those that are left.
+// A dead letter goes when it is older than the queue's dead_retention_seconds, not a second before: its chunk is
+// skipped then, and a submission without further dead letters goes by the retention of submissions. Setting it again to
+// 0 keeps those that are left.
 func TestDeadRetention(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -16,7 +16,7 @@ func (s *scene) bulkNow(id string) (got api.BulkOperation) {
 	return got
 }
 
-// walked is what an operation tells of its progress, in one line.
+// walked is the progress of an operation, in one line.
 func walked(b api.BulkOperation) string {
 	if b.Examined == nil || b.ToExamine == nil || b.Percent == nil {
 		return b.State + ", unknown"
@@ -88,7 +88,8 @@ func TestBulkTellsItsPartOfTheWhole(t *testing.T) {
 	}
 }
 
-// Given others go away behind the walk, then the whole falls as soon as less is there than was to be walked over.
+// Given that items disappear during the walk, then the total falls as soon as fewer items are left than there were to
+// walk over.
 func TestBulkWholeFallsWithWhatGoes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -130,7 +131,7 @@ func TestBulkWholeOfOneSubmissionAndOfNothing(t *testing.T) {
 	}
 }
 
-// The operator who cancels a bulk operation stays recorded in it, also after a restart; a later cancel changes nothing.
+// A bulk operation names the operator who cancelled it, also after a restart. A later cancel changes nothing.
 func TestBulkTellsWhoCancelled(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

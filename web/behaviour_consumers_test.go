@@ -359,7 +359,7 @@ func TestOrdersForConsumers(t *testing.T) {
 	}
 }
 
-// 47: a draining queue refuses inserts, lets what is there be done, and says when it is empty.
+// 47: a draining queue refuses inserts, lets its chunks be done, and says when it is empty.
 func TestBehaviour047DrainingQueue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// deadLetters has a queue whose chunks are dead letters after so many tries, and one for what goes on.
+// deadLetters makes a queue whose chunks are dead letters after so many attempts, and one to forward them to.
 func (s *scene) deadLetters(attempts uint16, to string) {
 	s.Helper()
 	if to != "" {
@@ -29,7 +29,7 @@ func (s *scene) dying(n int, why string) api.Submission {
 	return s.submission(sub.ID)
 }
 
-// copies are the submissions of a queue by what they were forwarded from.
+// copies are the submissions of a queue by the chunks that they were forwarded from.
 func (s *scene) copies(queue string) map[string]int {
 	s.Helper()
 	var page api.Page[api.Submission]

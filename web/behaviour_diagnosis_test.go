@@ -36,8 +36,8 @@ func by(consumer, strategy string, most int) api.ReserveRequest {
 	return r
 }
 
-// A diagnosis follows a value from its first submission to its last chunk: every open chunk counts for what really keeps it, and what it
-// says can be handed out is what the next reserve gets.
+// A diagnosis follows a value from its first submission to its last chunk: every open chunk counts for its real cause,
+// and the next reserve gets exactly the chunks that the diagnosis says can be handed out.
 func TestDiagnosisOfAValue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -103,8 +103,8 @@ func TestDiagnosisOfAValue(t *testing.T) {
 	s.wantDiagnosis(sub.ID, "Empty: the submission has ended, 1 chunk is dead.")
 }
 
-// The tenant's own token is told why its work waits, without the numbers of values that it shares, without rules about more than its own,
-// and without strategies.
+// The diagnosis for a tenant's token says why its work waits, without the numbers of values that it shares, without
+// rules about more than its own, and without strategies.
 func TestDiagnosisKeepsToTheTenant(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

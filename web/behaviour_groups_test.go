@@ -22,7 +22,8 @@ func inGroup(group string, chunks int) string {
 	return fmt.Sprintf(`{"group":%q,"chunks":{"count":%d,"prefix":"x/"}}`, group, chunks)
 }
 
-// together inserts the same many times at once, and counts what is taken. Each of the others has to be refused by the limit.
+// together inserts the same many times at once, and counts the inserts that are taken. The limit has to refuse each of
+// the others.
 func (s *scene) together(queue, body string, times, most int) (taken int) {
 	s.Helper()
 	answers := make([]answer, times)

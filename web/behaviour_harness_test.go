@@ -67,7 +67,7 @@ func (s *scene) killed(down time.Duration) {
 	s.settle()
 }
 
-// queuePath is /v1/queues/{queue} and what follows below it.
+// queuePath is /v1/queues/{queue} with a path below it.
 func queuePath(queue, below string) string {
 	if queue == "" {
 		queue = engine.DefaultQueue
@@ -102,7 +102,7 @@ func (s *scene) do(method, path string, body any, status int, into any) answer {
 	return got
 }
 
-// refused sends a request that must be refused with this status, and returns the problem that it was told.
+// refused sends a request that must be refused with this status, and returns the problem.
 func (s *scene) refused(method, path string, body any, status int) api.Problem {
 	s.Helper()
 	return s.do(method, path, body, status, nil).problem(s)
@@ -191,7 +191,7 @@ func (s *scene) reserving(ctx context.Context, queue string, r api.ReserveReques
 			s.Fatal("the test ended before the consumer waited")
 		case got, is := <-answers:
 			s.Fatalf("the consumer did not wait: %+v (%v)", got, is)
-		default: // the requests of this loop are what is waited with
+		default: // the test waits by the requests of this loop
 		}
 	}
 	return answers
@@ -265,8 +265,8 @@ func (s *scene) statsOf(queue string) (got api.Stats) {
 	return got
 }
 
-// wantCounts compares what a queue's open submissions have in each state: "ready 3, waiting 1", in this order and without zeros, of
-// ready, waiting, reserved, paused, blocked, done, skipped, dead.
+// wantCounts compares the chunks of a queue's open submissions in each state: "ready 3, waiting 1", in this order and
+// without zeros, of ready, waiting, reserved, paused, blocked, done, skipped, dead.
 func (s *scene) wantCounts(queue, want string) {
 	s.Helper()
 	got := s.statsOf(queue)

@@ -51,8 +51,8 @@ func TestPastRulesAreKept(t *testing.T) {
 	}
 }
 
-// One dead letter goes on to another queue: there it is a submission that tells where it came from, here it counts as forwarded. A queue
-// that does not exist and the letter's own are refused, and a second time finds nothing.
+// One dead letter goes on to another queue: there it is a submission with its origin, and here it counts as forwarded.
+// A queue that does not exist and the letter's own queue are refused, and a second forward finds nothing.
 func TestForwardOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -146,8 +146,8 @@ func TestOperationsTellWhoAndUntilWhen(t *testing.T) {
 	}
 }
 
-// The list of submissions can be narrowed by when they were inserted, open or ended, over pages and restarts; a bound is part of
-// neither more nor less than it says.
+// The list of submissions can be narrowed by the time of their insert, open or ended, over pages and restarts.
+// created_after includes its moment, and created_before does not.
 func TestSubmissionsByAge(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

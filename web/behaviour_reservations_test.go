@@ -36,7 +36,7 @@ func TestBehaviour016DeadlinePassed(t *testing.T) {
 	s.wantStatuses(s.completing("q", now), 1, api.StatusOK)
 }
 
-// 29: another reservation timeout is for new reservations; deadlines that are given stay.
+// 29: another reservation timeout is for new reservations; present deadlines stay.
 func TestBehaviour029TimeoutChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -174,8 +174,8 @@ func TestBehaviour072HandingOutCountsNothing(t *testing.T) {
 	s.wantOne("", 1)
 }
 
-// 95: of a batch that one consumer works through, each extend keeps its own chunk only, and what was not begun can be given back
-// without a try.
+// 95: of a batch that one consumer works through, each extend keeps its own chunk only, and chunks that were not begun
+// can be given back without counting an attempt.
 func TestBehaviour095BatchOfASequentialConsumer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

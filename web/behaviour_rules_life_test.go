@@ -70,8 +70,8 @@ func TestBehaviour074UnservedWorkIsSeen(t *testing.T) {
 	}
 }
 
-// 76. 91 % of the backlog is paused, at the head: a reserve looks at as little as if it were not there. How long it takes is measured by
-// BenchmarkRule of engine/backlog and BenchmarkPausedHead here.
+// 76. 91 % of the backlog is paused, at the head: a reserve looks at as little as if it were not there. BenchmarkRule
+// of engine/backlog and BenchmarkPausedHead here measure how long it takes.
 func TestBehaviour076PausedHeadIsNotScanned(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -165,7 +165,8 @@ func TestBehaviour077PauseOutlastsTheDeadDeadline(t *testing.T) {
 	}
 }
 
-// Without an end in sight the grace survives a restart, too, and a second rule that covers it goes on sparing.
+// Without an end in sight the grace survives a restart, too, and a second rule that covers the submission keeps it
+// alive.
 func TestGraceAfterAPauseIsDurable(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -233,7 +234,7 @@ func TestBehaviour105InactiveQueue(t *testing.T) {
 	before := s.statsOf("").ReservedTotal
 	s.insert("", submission(3, "t", "b"))
 	s.wantStatuses(s.releasing("", held[0]), 1, api.StatusOK)
-	s.advance(time.Hour) // what expires comes back, and stays here
+	s.advance(time.Hour) // expired chunks come back, and stay here
 	s.wantCounts("", "reserved 1, paused 8")
 	if got := s.statsOf(""); got.ReservedTotal != before || got.ConsumersWaiting != 1 || got.OldestReadySeconds != 0 {
 		t.Errorf("while it is inactive: got %+v, want nothing handed out, one who waits, and nothing ready", got)
@@ -248,7 +249,7 @@ func TestBehaviour105InactiveQueue(t *testing.T) {
 	s.wantCounts("", "ready 6, reserved 3")
 }
 
-// The dashboard's stream says which rules there are, those of the whole queue first, and the metrics how much they cover.
+// The dashboard's stream lists the rules, those of the whole queue first, and the metrics say how much they cover.
 func TestRulesAreShown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

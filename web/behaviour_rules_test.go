@@ -42,7 +42,7 @@ func (s *scene) liftRule(queue string, r api.Rule) {
 	s.do("DELETE", queuePath(queue, "/rules/"+r.ID), nil, http.StatusNoContent, nil)
 }
 
-// rules lists what there is, as "action match".
+// rules lists the rules, as "action match".
 func (s *scene) rules(queue string) (got []string) {
 	s.Helper()
 	var page api.Page[api.Rule]
@@ -90,7 +90,7 @@ func TestBehaviour050PauseStopsHandingOut(t *testing.T) {
 	s.wantCounts("", "paused 7, done 3")
 }
 
-// 51. Inserts into what is paused succeed, and the count rises.
+// 51. Inserts of paused work succeed, and the count rises.
 func TestBehaviour051InsertsGoOn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -299,7 +299,7 @@ func TestBehaviour061LiftWithoutWork(t *testing.T) {
 	s.wantNone("", "Random", api.ReasonNothing)
 }
 
-// 62. After a restart a rule holds at the first reserve, whether the journal or the store tells of it.
+// 62. After a restart a rule holds at the first reserve, whether it comes from the journal or from the store.
 func TestBehaviour062RulesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// cron is a definition with what most tests do not care about.
+// cron is a definition, with values for the fields that most tests do not care about.
 func cron(spec string) api.ScheduleDefinition {
 	return api.ScheduleDefinition{Spec: spec, Template: api.ScheduleTemplate{Chunks: api.Chunks{Count: 1, Prefix: "p/"}}}
 }
@@ -69,7 +69,7 @@ func (s *scene) wantRuns(name string, want ...string) {
 	}
 }
 
-// wantSkipped compares the counters of what was dropped.
+// wantSkipped compares the counters of dropped ticks.
 func (s *scene) wantSkipped(name string, missed, late, overlap uint64) {
 	s.Helper()
 	got := s.scheduleNow(name)
@@ -106,7 +106,7 @@ func TestBehaviour079ScheduledTimesDoNotDrift(t *testing.T) {
 	s.schedule("every", cron("@every 7s"))
 	begin := s.now()
 	for i := range 1000 {
-		late := time.Duration(1+i%3) * 900 * time.Millisecond // less than what counts as missed
+		late := time.Duration(1+i%3) * 900 * time.Millisecond // too little to count as missed
 		next := begin.Add(time.Duration(i+1)*7*time.Second + late)
 		s.advance(next.Sub(s.now()))
 	}
@@ -151,8 +151,8 @@ func TestBehaviour081ManyLookersOneSubmission(t *testing.T) {
 	}
 }
 
-// Given five hours down and an hourly schedule: once emits one late run, all emits five, skip none; the next run is on the grid and
-// what was dropped is counted.
+// Given five hours down and an hourly schedule: once emits one late run, all emits five, skip none; the next run is on
+// the grid, and dropped ticks are counted.
 func TestBehaviour082MissedRuns(t *testing.T) {
 	t.Parallel()
 	s := newSceneAt(t, time.Date(2026, 1, 5, 8, 30, 0, 0, time.UTC))
@@ -201,8 +201,8 @@ func TestBehaviour083CatchingUpIsBounded(t *testing.T) {
 	}
 }
 
-// Given a rule on the queue or on what a schedule inserts, it emits nothing; when the rule is lifted, or ends by itself, the policy for
-// missed ticks applies. A pause of the schedule itself and a draining queue do the same.
+// Given a rule on the queue or on the submissions of a schedule, it emits nothing; when the rule is lifted, or ends by
+// itself, the policy for missed ticks applies. A pause of the schedule itself and a draining queue do the same.
 func TestBehaviour084RulesKeepSchedulesFromEmitting(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]func(*scene) (lift func()){
@@ -408,7 +408,7 @@ func failingRuns(t *testing.T, policy string) {
 	s.wantRuns("careful", "09:00:00", fmt.Sprintf("%02d:00:00", (8+21)%24))
 }
 
-// A schedule's pause, its delay by jitter, its end, and what its submissions carry, over restarts.
+// A schedule's pause, its delay by jitter, its end, and the fields of its submissions, over restarts.
 func TestSchedulesOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

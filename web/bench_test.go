@@ -93,7 +93,7 @@ func spread(b *testing.B, address, unit string, each int, work func(c *leanClien
 // quiet lets a benchmark's server log nothing, as a production server at its default level does.
 func quiet(s *Server) { s.log = slog.New(slog.DiscardHandler) }
 
-// BenchmarkExchange is the cycle of a consumer: finish what it holds, reserve as much again, in one durable call.
+// BenchmarkExchange is the cycle of a consumer: finish its chunks and reserve as many again, in one durable call.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {

@@ -52,7 +52,8 @@ func TestClientsBooks(t *testing.T) {
 	}
 }
 
-// A client that is gone before the first byte of its answer gets nothing, and what was reserved for it is ready at once.
+// A client that is gone before the first byte of its answer gets nothing, and the chunks that were reserved for it are
+// ready at once.
 func TestGoneBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	for below, body := range map[string]string{"": `{"max":3}`, "/exchange": `{"reserve":{"max":3}}`} {
@@ -123,7 +124,7 @@ func TestFreshServers(t *testing.T) {
 	}
 }
 
-// freshBooks are what the clients of one server hold.
+// freshBooks are the chunks that the clients of one server hold.
 type freshBooks struct {
 	mu     sync.Mutex
 	held   map[string]int // by value
@@ -190,7 +191,7 @@ const booksLimit = 2
 
 var booksStrategy = fmt.Sprintf(`MaxSimultaneous("t", %d, Random)`, booksLimit)
 
-// books are what the clients of a server know that they hold.
+// books are the chunks that the clients of a server know that they hold.
 type books struct {
 	*fixture
 	url    string

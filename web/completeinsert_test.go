@@ -22,7 +22,7 @@ func bringable(meta ...string) api.BatchSubmission {
 	return api.BatchSubmission{NewSubmission: submission(1, meta...)}
 }
 
-// completeWith completes a chunk with what it brings.
+// completeWith completes a chunk, and inserts submissions with it.
 func (s *scene) completeWith(token string, insert ...api.BatchSubmission) api.Result {
 	s.Helper()
 	return s.results("", "complete", api.CompleteRequest{Items: []api.CompleteItem{{Token: token, Insert: insert}}})[0]
@@ -113,8 +113,8 @@ func TestCompletionsInsertNothing(t *testing.T) {
 	s.wantCounts("", "ready 1")
 }
 
-// A token needs the scope produce to insert by a completion, and what it is bound to and how much it may have hold, too. It does not learn
-// of rules about others.
+// A token needs the scope produce to insert by a completion, and its restriction and its quotas hold, too. It does not
+// learn of rules about others.
 func TestCompletionsInsertWithinTheToken(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) { s.auth.limits = access.Limits{Submissions: 2} })

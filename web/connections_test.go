@@ -53,8 +53,9 @@ func (a *asked) get(t *testing.T, path, token string) (status int) {
 	return response.StatusCode
 }
 
-// Clients without a token cannot keep others out, whether they send nothing, half a request, what is for all, or what is refused: new clients
-// get an answer, with a token and without, and the connections of those that have shown one stay open.
+// Clients without a token cannot keep others out, whether they send nothing, half a request, a public request, or one
+// that is refused. New clients get an answer, with a token and without, and connections on which a token was shown stay
+// open.
 func TestConnectionsWithoutATokenKeepNoOneOut(t *testing.T) {
 	t.Parallel()
 	const most = 16

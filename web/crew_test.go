@@ -239,7 +239,7 @@ func (c *crew) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// spread has each shard of a queue be served by another node than the shard before it.
+// spread moves each shard of a queue to another node than the shard before it.
 func (c *crew) spread(ctx context.Context, name string) error {
 	engines := c.engines()
 	work, err := engines[0].Work(name)
@@ -274,8 +274,8 @@ func (c *crew) spread(ctx context.Context, name string) error {
 	return nil
 }
 
-// follow returns when all nodes have followed a change, and what is in use of plugins scores on all of them: each node does so within a
-// second by itself.
+// follow returns when all nodes have followed a change, and all plugins in use score on all of them. Each node follows
+// within a second by itself.
 func (c *crew) follow(r *http.Request) error {
 	for _, e := range c.engines() {
 		if err := e.Nodes().CatchUp(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// mostFirstLoad is what a browser may have to fetch before the dashboard shows, compressed.
+// mostFirstLoad is how many bytes a browser may have to fetch before the dashboard shows, compressed.
 const mostFirstLoad = 150_000
 
 // The dashboard is served with a policy that allows nothing inline and nothing from elsewhere. It loads only embedded

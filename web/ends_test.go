@@ -51,7 +51,8 @@ func (s *scene) endsOf(query, last string) (next func() (name, id, data string),
 	}, func() { response.Body.Close() }
 }
 
-// The stream tells each end once, goes on behind the last id, begins with all or with now, and says what retention has removed.
+// The stream sends each end once, goes on behind the last id, begins with all or with now, and reports ends that
+// retention has removed.
 //
 //quern:overlapping
 func TestEndsAreStreamed(t *testing.T) {
@@ -121,7 +122,8 @@ func TestEndsOfADeletedQueue(t *testing.T) {
 	}
 }
 
-// A tenant's stream tells of the tenant's ends and of no others: each next event is of its own, although the other's came before it.
+// A tenant's stream has the tenant's ends and no others: each next event is of its own, although another tenant's end
+// came before it.
 func TestTenantsSeeTheirEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

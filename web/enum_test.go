@@ -112,7 +112,7 @@ func enumSources(t *testing.T) map[string][]string {
 		"cost":                        named[strategy.Cost](),
 		"missing":                     named[strategy.Missing](),
 		"Tenant.state":                named[fair.State](),
-		"LedgerTenant.state":          without(named[fair.State](), fair.Idle.String()), // what has nothing and owes nothing is no tenant
+		"LedgerTenant.state":          without(named[fair.State](), fair.Idle.String()), // an idle one is no tenant
 		"PluginBreaker.state":         breaker,
 		"Plugin.state":                append(without(slices.Clone(breaker), "closed"), "active", "inactive"), // closed: it is active
 		"PluginVersion.state":         {api("PluginReady")[0], api("PluginQuarantined")[0]},

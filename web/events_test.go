@@ -144,7 +144,7 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-// All subscribers are sent the same bytes, and the one that is too slow is told so and gets the newest.
+// All subscribers get the same bytes. A subscriber that is too slow hears of it, and gets the newest.
 //
 //quern:overlapping
 func TestEventsAreShared(t *testing.T) {

@@ -38,7 +38,8 @@ func TestEventsTellOfConsumers(t *testing.T) {
 	}
 }
 
-// The topic schedules speaks up only when something changed: the bytes of frames between are those that the subscriber has.
+// The topic schedules sends an event only when something changed: between changes, the subscriber has the same bytes
+// already.
 func TestEventsTellOfSchedulesWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

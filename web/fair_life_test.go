@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// 10. A restart forgets who was ahead: all start even. After a kill what was held is handed out again, and a completion with the token of
-// before counts, once.
+// 10. A restart forgets which tenants were ahead: all start even. After a kill the held chunks are handed out again,
+// and a completion with an old token counts, once.
 func TestFairRestart(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

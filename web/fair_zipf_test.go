@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// served is one chunk handed out: the server numbers them in the order in which it did, and the token tells the number.
+// served is one chunk that was handed out. Its number is in the token: the server numbers reservations in their order.
 type served struct {
 	sequence uint64
 	tenant   int
@@ -110,12 +110,12 @@ func (s *shop) drain(ctx context.Context, strategy string, batch int) (list []se
 	}
 }
 
-// checkShares holds what was handed out against the ideal of equal weights that all began at once: by the k-th chunk each has
-// its backlog or the level, whichever is less, where the level is such that these are k in all.
+// checkShares compares the chunks that were handed out with the ideal of equal weights that all began at once: by the
+// k-th chunk each has its backlog or the level, whichever is less, where the level is such that these are k in all.
 func checkShares(t *testing.T, all []served, backlogs []int) {
 	t.Helper()
 	sorted := slices.Sorted(slices.Values(backlogs))
-	gone, drained := 0, 0 // tenants whose backlog is below the level, and what they had
+	gone, drained := 0, 0 // tenants whose backlog is below the level, and their chunks
 	received := make([]float64, len(backlogs))
 	least, worst := 1.0, 0.0
 	for k, one := range all {

@@ -45,7 +45,8 @@ func withCookie(c call, cookie string) call {
 }
 
 // A session that one node opened is good at all nodes, and streams go on for as long as it does. Whichever node ends it, it is over at all
-// of them, with its streams; so it is when its token is revoked, or when the node that opened it is gone, which the answer then says.
+// of them, with its streams; so it is when its token is revoked, or when the node that opened it is gone, as the answer
+// then says.
 func TestCrewSessionIsGoodAtAllNodes(t *testing.T) {
 	t.Parallel()
 	f := newCrewed(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Every field of these structs of package api has a declaration, save those that are named here, and what is read from a request is shown
-// in the answer.
+// Every field of these structs of package api has a declaration, except those that are named here, and a value that is
+// read from a request is shown in the answer.
 func TestEveryFieldIsDeclared(t *testing.T) {
 	t.Parallel()
 	holdsDeclared(t, queue.ScheduleFields(), new(api.ScheduleDefinition), "template")

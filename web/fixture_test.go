@@ -36,7 +36,7 @@ type fixture struct {
 // newFixture opens the engine in a fresh directory. The seed of its draws is printed when the test fails.
 func newFixture(t testing.TB) *fixture { return newFixtureSeeded(t, rand.Uint64()) }
 
-// newFixtureSeeded takes what is to be changed about the server before it serves.
+// newFixtureSeeded takes changes to make to the server before it serves.
 func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixture {
 	t.Helper()
 	var crew *crew

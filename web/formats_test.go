@@ -52,7 +52,7 @@ func TestDirectoriesOfReleases(t *testing.T) {
 	}
 }
 
-// released is what the server of a release answered, by path, to requests with a header Authorization.
+// released has the answers of a release's server, by path, to requests with a header Authorization.
 type released struct {
 	Authorization string         `json:"authorization"`
 	Answers       map[string]any `json:"answers"`
@@ -60,7 +60,7 @@ type released struct {
 
 // answersAsBefore starts a server on a directory and holds its answers against those of the release.
 func answersAsBefore(t *testing.T, dir string, asked released) {
-	began, then := time.Now(), newest(asked.Answers).Add(time.Minute) // else what had ended would be retired by now
+	began, then := time.Now(), newest(asked.Answers).Add(time.Minute) // else retention removes the ended ones now
 	e, err := engine.Open(t.Context(), engine.Options{
 		Dir: dir, Now: func() time.Time { return then.Add(time.Since(began)) }, Seed: rand.Uint64, BallastBytes: -1,
 	})
@@ -84,7 +84,7 @@ func answersAsBefore(t *testing.T, dir string, asked released) {
 		t.Fatal(err)
 	}
 	address := serve(t, s)
-	for starting, _ := held.Starting(); len(starting) > 0; starting, _ = held.Starting() { // they are opened beside what serves
+	for starting, _ := held.Starting(); len(starting) > 0; starting, _ = held.Starting() { // opened while others serve
 		runtime.Gosched()
 	}
 	for path, want := range asked.Answers {
@@ -129,7 +129,7 @@ func newest(answer any) (last time.Time) {
 // notCompared are fields that need not be as they were: a token is used by the asking, and a plugin is started again.
 var notCompared = []string{"etag", "next", "last_used_at", "breaker"}
 
-// lacks says what of `want` is not in `got`, which may have more fields.
+// lacks names a part of `want` that is not in `got`, which may have more fields.
 func lacks(got, want any, at string) string {
 	switch want := want.(type) {
 	case map[string]any:

@@ -32,7 +32,7 @@ func serve(t testing.TB, s *Server) string {
 	return listener.Addr().String()
 }
 
-// call is one request of a test. Header values override what is set by default.
+// call is one request of a test. Header values override the defaults.
 type call struct {
 	method, path string
 	body         string
@@ -40,7 +40,7 @@ type call struct {
 	host         string
 }
 
-// answer is what came back, read to the end.
+// answer is the answer to a call, read to the end.
 type answer struct {
 	status int
 	header http.Header

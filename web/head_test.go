@@ -38,7 +38,7 @@ func TestHeadIsGetWithoutBody(t *testing.T) {
 	if asked < 40 {
 		t.Errorf("asked %d operations; there are more", asked)
 	}
-	for _, path := range []string{"/", "/readyz", "/docs", "/metrics"} { // what probes, proxies and crawlers ask for
+	for _, path := range []string{"/", "/readyz", "/docs", "/metrics"} { // probes, proxies and crawlers ask for these
 		if got := f.as(admin, call{method: http.MethodHead, path: path}); got.status != http.StatusOK {
 			t.Errorf("HEAD %s: got %d, want 200", path, got.status)
 		}

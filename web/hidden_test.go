@@ -21,7 +21,8 @@ import (
 // pair are two ways to name something: something that is there and hidden, and something that never was.
 type pair struct{ hidden, absent string }
 
-// hiding is a server with a visible queue, default, and one named hiddenq, and what a token may not see of both.
+// hiding is a server with a visible queue, default, and one named hiddenq, and the things in both that a token may not
+// see.
 type hiding struct {
 	*fixture
 	token                               string
@@ -116,7 +117,7 @@ func (h *hiding) seen(path, name string) string {
 	return "some"
 }
 
-// inBodies are the requests that name something elsewhere than in their path: %s is where.
+// inBodies are the requests that name something elsewhere than in their path, in the place of %s.
 func (h *hiding) inBodies() map[string][]struct {
 	c call
 	pair
@@ -150,7 +151,7 @@ func (h *hiding) inBodies() map[string][]struct {
 	return list
 }
 
-// made are the ids and times of what a request made.
+// made are the ids and times of things that a request made.
 var made = regexp.MustCompile(`b[0-9]{15,}|"[0-9-]{10}T[0-9:.]{12}Z"`)
 
 // same sends two requests that differ in what they name and reports answers that differ in more.
@@ -187,7 +188,7 @@ func TestWhatIsHiddenIsNotThere(t *testing.T) {
 	t.Parallel()
 	value := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}
 	for name, test := range map[string]struct {
-		hidden string // the queue that has what is hidden
+		hidden string // the queue that has the hidden things
 		bound  access.Restriction
 	}{
 		"tenant": {"default", access.Restriction{Entry: value}},
@@ -253,8 +254,9 @@ func TestWhatIsHiddenIsNotThere(t *testing.T) {
 	}
 }
 
-// A tenant learns from the ids of its ends nothing of what others do: they say nothing, those without an end never look the same, and they
-// are good to come back with. An id of the form that says where an end stands begins with all that is kept, whatever it says.
+// A tenant learns nothing about others from the ids of its ends: they reveal nothing, those without an end never look
+// the same, and a client can come back with them. An id in the open form, which names a place, begins with all ends
+// that are kept, whatever the place.
 func TestIDsOfEndsTellNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -270,7 +272,7 @@ func TestIDsOfEndsTellNothingOfOthers(t *testing.T) {
 		}
 		return made.ID
 	}
-	// read gives the id of the first line and those of the next n ends, with what they are of.
+	// read gives the id of the first line and those of the next n ends, with their submissions.
 	read := func(token, after string, n int) (first string, ids, of []string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+f.address+"/v1/queues/default/ends?after="+after, nil)
@@ -338,8 +340,8 @@ func TestIDsOfEndsTellNothingOfOthers(t *testing.T) {
 	}
 }
 
-// A tenant whose insert is refused by a rule about more than its value learns that, and nothing of the rule; of one about its value it
-// learns all. Its diagnosis does not say until when such a rule holds either.
+// If a rule about more than its value refuses a tenant's insert, the tenant learns that, and nothing of the rule. Of a
+// rule about its value it learns all. Its diagnosis does not say until when such a rule holds either.
 func TestRefusalsTellNothingOfSharedRules(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -374,8 +376,8 @@ func TestRefusalsTellNothingOfSharedRules(t *testing.T) {
 	}
 }
 
-// A token that is bound to a queue is not told the names of others: neither where a dead letter came from, nor where one went, nor where a
-// bulk operation forwards to.
+// A token that is bound to a queue does not get the names of others: neither where a dead letter came from, nor where
+// one went, nor where a bulk operation forwards to.
 func TestHiddenQueuesAreNotNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -43,7 +43,7 @@ func park(t testing.TB, f *fixture, n int) {
 	f.waiters(before.ConsumersWaiting + uint64(n))
 }
 
-// inUse is what the process holds in heap and stacks after a collection.
+// inUse is the memory of the process in heap and stacks after a collection.
 func inUse() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -60,7 +60,7 @@ func TestIdleWaitersAreCheap(t *testing.T) {
 		t.Skip("the race detector's memory would be counted")
 	}
 	f := newFixture(t)
-	park(t, f, 10) // what the first ones build once is not counted
+	park(t, f, 10) // memory that only the first ones take is not counted
 	before := inUse()
 	park(t, f, n)
 	if each := (int64(inUse()) - int64(before)) / n; each > most {

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// An insert of many has the memory of the one before, and nothing of what was in it: no result, no key and no field.
+// An insert of many reuses the memory of the one before, and none of its contents: no result, no key and no field.
 func TestInsertManyForgetsTheCallBefore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

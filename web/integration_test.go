@@ -148,7 +148,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Of many inserts with one key at the same time, one makes the submission and all tell the same id.
+// Of many inserts with one key at the same time, one makes the submission and all answer with the same id.
 //
 //quern:overlapping
 func TestConcurrentReplays(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A client that is refused again and again writes ten lines to the log, then one a second, of each kind of refusal; the lines and the numbers
-// in them add up to all refusals, but for those since the last line, and a metric counts what was left out.
+// in them add up to all refusals, but for those since the last line, and a metric counts the lines that were left out.
 func TestRefusedCallsAreLoggedAtAPace(t *testing.T) {
 	t.Parallel()
 	log := new(lockedBuffer)

@@ -21,7 +21,7 @@ import (
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
-// mostBounded is how long an answer may become that its bytes do not end: for a longer one there would never be room.
+// mostBounded is the most bytes of an answer that is not cut by its bytes: for a longer one there would never be room.
 const mostBounded = maxAnswers
 
 // cutInBytes are the operations whose answer ends when it has enough bytes. The rest comes with the next call.

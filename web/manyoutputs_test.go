@@ -15,7 +15,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A token that is bound to a value of meta lists the outputs of its own submissions, whatever it asks for and with whatever cursor.
+// A token that is bound to a value of meta lists only the outputs of its own submissions, for every filter and every
+// cursor.
 func TestManyOutputsOfATenant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

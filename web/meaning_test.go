@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A key compares what a request means: however the same request is written, it is answered with the first one's submission, and any other
-// is refused.
+// A key compares the meaning of requests: however the same request is written, it is answered with the first one's
+// submission, and any other is refused.
 func TestKeyComparesWhatARequestMeans(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

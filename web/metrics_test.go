@@ -27,8 +27,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// measured is a fixture whose clock stands still until the test moves it, so that what it measures can be foretold, and whose
-// metrics the test reads at their source.
+// measured is a fixture whose clock stands still until the test moves it, so that its measurements are known in
+// advance. The test reads its metrics at their source.
 type measured struct {
 	*fixture
 	ahead    atomic.Int64
@@ -132,13 +132,13 @@ func (m *measured) one(name, labels string) float64 {
 	return 0
 }
 
-// changing are the metrics whose values are not the same in every run: sizes of files, connections of the tests, and what the plugins measure by a clock that
-// runs.
+// changing are the metrics whose values are not the same in every run: sizes of files, connections of the tests, and
+// times that the plugins measure by a running clock.
 var changing = []string{"quern_view_bytes", "quern_journal_bytes", "quern_shard_bytes", "quern_plugin_cpu_share", "quern_plugin_memory_pages", "quern_plugin_instances", "quern_plugins_memory_bytes", "quern_plugins_code_bytes",
 	"quern_http_connections", "quern_http_connections_unproven"}
 
-// exposition writes all that a scrape shows, in order: names, types, help, labels, the classic bounds and the native resolution
-// of histograms, and the values but for those that change.
+// exposition writes the whole scrape, in order: names, types, help, labels, the classic bounds and the native
+// resolution of histograms, and the values but for those that change.
 func exposition(families map[string]*dto.MetricFamily) []byte {
 	var out bytes.Buffer
 	sorted := make([]*dto.MetricFamily, 0, len(families))
@@ -189,7 +189,7 @@ func (m *measured) golden(name string) {
 	}
 }
 
-// Everything that a scrape of a fresh server shows, and of one that did a little of everything.
+// The whole scrape of a fresh server, and of one that did a little of everything, is golden.
 func TestGoldenMetrics(t *testing.T) {
 	t.Parallel()
 	t.Run("fresh", func(t *testing.T) {

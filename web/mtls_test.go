@@ -88,7 +88,7 @@ type mutual struct {
 	*fixture
 	trusted *authority
 	address string
-	later   atomic.Int64 // what the clock of the certificates has gone on
+	later   atomic.Int64 // by how much the clock of the certificates has gone on
 }
 
 func newMutual(t *testing.T) *mutual {
@@ -113,7 +113,8 @@ func newMutual(t *testing.T) *mutual {
 	return m
 }
 
-// ask says who a client with these certificates and this header is taken for; the status is 0 where the handshake fails.
+// ask says as which token the server sees a client with these certificates and this header; the status is 0 if the
+// handshake fails.
 func (m *mutual) ask(certs []tls.Certificate, header string) (status int, who string) {
 	m.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}, ForceAttemptHTTP2: true}

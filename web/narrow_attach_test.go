@@ -19,7 +19,7 @@ import (
 // heard is a stream that is read to its end while the test goes on.
 type heard struct {
 	begun   chan struct{} // closed when the first event is there
-	resumed chan struct{} // closed when it tells of a resume, or ends
+	resumed chan struct{} // closed when it has a resume, or ends
 	text    chan string   // all of it, at the end
 }
 
@@ -68,8 +68,9 @@ func (h *heard) events() (list []string) {
 	return list
 }
 
-// The stream of a tenant's attached consumer tells of what is ordered of this consumer and taken from it, and of nothing else: not of another
-// tenant's consumer of the same name, which is given the same orders and loses chunks in every way, and not by asking for that one's name.
+// The stream of a tenant's attached consumer has the orders to this consumer and the chunks that are taken from it, and
+// nothing else: nothing of another tenant's consumer of the same name, which gets the same orders and loses chunks in
+// every way, not even if the tenant asks for that one's full name.
 func TestTenantsHearNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -121,7 +122,7 @@ func TestTenantsHearNothingOfOthers(t *testing.T) {
 	lose(8)
 	lose(7)
 	for _, company := range []int64{7, 8} {
-		<-streams[company].resumed // an order that is not told yet when the consumer leaves is not told
+		<-streams[company].resumed // an order that was not sent when the consumer leaves is not sent
 		must(tenants[company], "POST", consumers+"c/detach", "")
 	}
 	must(tenants[7], "POST", consumers+"company=8%2Fc/detach", "")
@@ -151,7 +152,8 @@ func TestTenantsHearNothingOfOthers(t *testing.T) {
 	}
 }
 
-// The streams that tell of a whole queue, or of the server, do not begin for a tenant, whatever topics it names and wherever it goes on.
+// The streams about a whole queue, or about the server, do not begin for a tenant, whatever topics it names and
+// wherever it goes on.
 func TestTenantsFollowNoQueue(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

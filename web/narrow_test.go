@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// neighbours are two tenants of one queue, and what the other one has there: all of it says OTHER.
+// neighbours are two tenants of one queue, and the things of the other one: all of them contain OTHER.
 type neighbours struct {
 	*fixture
 	mine, queueBound string // tokens
@@ -56,7 +56,7 @@ func newNeighbours(t *testing.T) *neighbours {
 
 const restrictableScopes = access.Produce | access.Consume | access.Read | access.Operate
 
-// calls are all operations, spoken to about what belongs to the other tenant of the queue default.
+// calls are calls of all operations, about things of the other tenant of the queue default.
 func (n *neighbours) calls() map[string]call {
 	calls := map[string]call{}
 	bodies := map[string]string{
@@ -119,7 +119,7 @@ func (n *neighbours) calls() map[string]call {
 	return calls
 }
 
-// state is what an admin sees of the other tenant, to compare.
+// state is an admin's view of the other tenant, to compare.
 func (n *neighbours) state(admin string) string {
 	var all strings.Builder
 	for _, path := range []string{
@@ -132,8 +132,8 @@ func (n *neighbours) state(admin string) string {
 	return all.String()
 }
 
-// A tenant's token neither sees nor changes what another tenant of the same queue has, by any operation: each is refused, or answers with
-// nothing of the other's, and the other's state stays as it was.
+// A tenant's token neither sees nor changes the things of another tenant of the same queue, by any operation: each is
+// refused, or answers with nothing of the other's, and the other's state stays as it was.
 func TestTenantsSeeNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)
@@ -153,8 +153,8 @@ func TestTenantsSeeNothingOfOthers(t *testing.T) {
 	}
 }
 
-// An operation that does not say how it keeps to a restriction is refused to every token that has one; one that does not say it for a
-// value is refused to those that are bound to one.
+// An operation that does not say how it keeps within a restriction is refused to every token that has one. One that
+// does not say it for a value is refused to tokens that are bound to a value.
 func TestWhatIsNotNarrowedIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)
@@ -241,8 +241,8 @@ func TestTenantsWorkWithTheirOwn(t *testing.T) {
 	ok("POST", "/v1/submissions/"+n.own+"/cancel", "", 200, "cancelled")
 }
 
-// A tenant's idempotency keys and those of a schedule that is triggered are apart from those that clients send, whatever a client sends:
-// also what they are made of.
+// A tenant's idempotency keys, and those of triggered schedules, never equal keys that clients send, even if a client
+// sends the text that they are made of.
 func TestMadeKeysAreApart(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

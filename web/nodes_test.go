@@ -32,7 +32,8 @@ func TestNodesOfOneServer(t *testing.T) {
 	}
 }
 
-// A cluster answers with all its nodes and what each owns. A token that is bound to queues sees all nodes, and of the queues its own.
+// A cluster answers with all its nodes and their queues. A token that is bound to queues sees all nodes, but only its
+// own queues.
 func TestNodesOfACluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -62,7 +62,7 @@ func loadDocument(t testing.TB, text []byte) *openapi3.T {
 	return doc
 }
 
-// The document is valid OpenAPI 3.1, and every operation says who may do it and what it is.
+// The document is valid OpenAPI 3.1, and every operation has its scope and its description.
 func TestDocumentIsComplete(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)

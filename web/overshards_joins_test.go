@@ -209,7 +209,7 @@ func TestShardsETagsOfAll(t *testing.T) {
 	}
 }
 
-// A request that is refused, whatever there is, leaves no group behind.
+// A request that is invalid in itself leaves no group behind.
 func TestShardsWrongRequestCreatesNoGroup(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})

@@ -112,8 +112,7 @@ func TestShardsRuleOfSubmission(t *testing.T) {
 	s.refused("POST", queuePath("orders", "/rules"), `{"action":"pause","match":{"submission":"1"}}`, http.StatusNotFound)
 }
 
-// A queue that gets more shards has its rules in them, and what is set for values of groups, before any work comes
-// there.
+// A queue that gets more shards has its rules and its settings of values in them, before any work comes there.
 func TestShardsNewOnesInheritRules(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

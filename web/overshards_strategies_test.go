@@ -129,7 +129,7 @@ func TestShardsDrawForThemselves(t *testing.T) {
 	}
 }
 
-// An explanation adds up what the blocks refuse in all shards, and says which shard has a value.
+// An explanation adds up the chunks that the blocks refuse in all shards, and names the shard of each value.
 func TestShardsExplain(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})
@@ -288,7 +288,7 @@ func TestShardsPreviewOfATenant(t *testing.T) {
 		t.Errorf("%d %s, want 422", got.status, got.body)
 	}
 	shown := 0
-	for shard := range 4 { // what others have in flight of a group is not shown
+	for shard := range 4 { // the chunks of others in flight are not shown
 		distinct.path = fmt.Sprintf("/v1/queues/orders~%d/strategies/preview", shard+1)
 		got := f.as(mine, distinct)
 		shown += strings.Count(string(got.body), `"submission"`)

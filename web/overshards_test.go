@@ -148,8 +148,8 @@ func TestShardsLargestOfAll(t *testing.T) {
 	}
 }
 
-// Dead letters, retries, reservations and outputs are lists of the whole queue, and what is done with one dead letter
-// reaches its shard.
+// Dead letters, retries, reservations and outputs are lists of the whole queue, and an act on one dead letter reaches
+// its shard.
 func TestShardsListsOfChunks(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{MaxAttempts: new(uint16(2)), RetryBackoff: &api.Backoff{BaseMS: 60_000, Factor: 1}})
@@ -217,7 +217,7 @@ func TestShardsListsOfChunks(t *testing.T) {
 
 func heldChunk(h *api.HeldReservation) (string, uint32) { return h.Submission, h.Index }
 
-// byChunk is what there is of each chunk.
+// byChunk has the items of a list by their chunks.
 func byChunk[T any](list []T, of func(*T) (string, uint32)) map[string]T {
 	all := map[string]T{}
 	for i := range list {

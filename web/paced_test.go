@@ -51,7 +51,7 @@ func TestIdleUploadsBlockNoInserts(t *testing.T) {
 	}
 }
 
-// A large body that does not go on ends its request, and what it held is free again.
+// A large body that does not go on ends its request, and its memory is free again.
 //
 //quern:overlapping
 func TestIdleBodiesAreCut(t *testing.T) {

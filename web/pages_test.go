@@ -27,7 +27,8 @@ func TestETagOfAPluginThatWasNeverChanged(t *testing.T) {
 	}
 }
 
-// A ledger tells of every tenant what it received and was entitled to, in the order that is asked for; the lags add up to nothing.
+// A ledger has for every tenant the amount that it received and its fair share, in the requested order. The lags add up
+// to 0.
 func TestLedgerTellsWhoReceivedWhat(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -211,7 +212,7 @@ func TestMapOfALargeSubmission(t *testing.T) {
 	}
 }
 
-// The tries of a chunk are told while it may be tried again, also when the submission has ended with it.
+// The attempts of a chunk are shown while it may be tried again, also when the submission has ended with it.
 func TestAttemptsOfAChunkAreReported(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -31,7 +31,8 @@ var pictured = []struct {
 	{name: "plugin", strategy: `Plugin("deadline-first", OldestFirst)`, due: true},
 }
 
-// pictureScene is what waits in the queue of the pictures, the oldest first. The first chunk of the first one is in flight.
+// pictureScene has the submissions in the queue of the pictures, the oldest first. The first chunk of the first one is
+// in flight.
 var pictureScene = []struct {
 	company  int64
 	mode     string
@@ -43,7 +44,7 @@ var pictureScene = []struct {
 // chunksOfPicture is how many chunks the consumer of a picture asks for.
 const chunksOfPicture = 7
 
-// The pictures of the blocks show what a server hands out.
+// The pictures of the blocks show the chunks that a server hands out.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	for _, p := range pictured {
@@ -73,7 +74,7 @@ type place struct {
 	index uint32
 }
 
-// handedOut is what one reserve gives of the scene, in its order.
+// handedOut are the chunks of the scene that one reserve gets, in its order.
 func handedOut(t *testing.T, strategy string, most int, due bool) (list []place) {
 	t.Helper()
 	s := newPluginScene(t, nil)
@@ -104,7 +105,7 @@ func handedOut(t *testing.T, strategy string, most int, due bool) (list []place)
 	return list[1:]
 }
 
-// deadlineFirst builds the example plugin, and has it say its manifest.
+// deadlineFirst builds the example plugin, and reads its manifest.
 func deadlineFirst(t *testing.T) (module []byte, manifest string) {
 	t.Helper()
 	const source = "../examples/plugins/deadline-first"

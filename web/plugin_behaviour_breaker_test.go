@@ -21,7 +21,7 @@ func moodyScene(t *testing.T, chunks uint32) (s *pluginScene, bad api.Submission
 	return s, bad
 }
 
-// fault has the plugin fail once; the same reserve is answered by the fallback.
+// fault makes the plugin fail once; the fallback answers the same reserve.
 func (s *pluginScene) fault() {
 	s.Helper()
 	before := s.pluginStats("moody").Faults["fuel"]
@@ -90,8 +90,8 @@ func TestPluginBehaviour13OneTrialClosesIt(t *testing.T) {
 	s.wantTexts(orElse("moody"), 3, "high", "high", "high")
 }
 
-// A trial that fails opens the breaker for twice as long. The fifth opening within an hour quarantines the version, also over a restart,
-// until another one is activated or this one by force.
+// A trial that fails opens the breaker for twice as long. The fifth opening within an hour quarantines the version,
+// also over a restart, until another one is activated, or this one by force.
 func TestPluginBehaviour14RepeatedOpeningsQuarantine(t *testing.T) {
 	t.Parallel()
 	s, _ := moodyScene(t, 100)

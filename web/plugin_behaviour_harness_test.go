@@ -73,7 +73,7 @@ func (s *pluginScene) upload(module []byte, text string) (v api.PluginVersion) {
 	return v
 }
 
-// refusal uploads a module that must be refused as it is, and lists what is said to be wrong: "pointer detail".
+// refusal uploads a module that must be refused as it is, and lists the errors: "pointer detail".
 func (s *pluginScene) refusal(module []byte, text string) (wrong []string) {
 	s.Helper()
 	got := s.post(module, text)
@@ -106,7 +106,8 @@ func (s *pluginScene) plugin(name string) (p api.Plugin) {
 	return p
 }
 
-// reopen starts the server again, and waits until what is in use of plugins is open: that is done beside what serves.
+// reopen starts the server again, and waits until the plugins in use are open: they open while the server serves
+// already.
 func (s *pluginScene) reopen(after time.Duration) {
 	s.Helper()
 	s.scene.reopen(after)
@@ -129,7 +130,7 @@ func (s *pluginScene) put(text string, chunks uint32, priority int64, meta api.M
 	return s.insert("", api.NewSubmission{Priority: priority, Meta: meta, Chunks: api.Chunks{Count: chunks, Template: text}})
 }
 
-// texts reserves up to so many chunks of the default queue and gives what they carry, in the order in which they came.
+// texts reserves up to so many chunks of the default queue and gives their texts, in the order in which they came.
 func (s *pluginScene) texts(strategy string, most int) (texts []string) {
 	s.Helper()
 	for _, r := range s.reserve("", request(strategy, most)).Reservations {

@@ -60,7 +60,8 @@ func TestPluginBehaviour25LoggingIsBounded(t *testing.T) {
 	}
 }
 
-// A configuration that the manifest's schema refuses is answered with every field that is wrong, and what runs stays as it is.
+// A configuration that the manifest's schema refuses is answered with every field that is wrong, and the running
+// version keeps its configuration.
 func TestPluginBehaviour27ConfigurationIsChecked(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

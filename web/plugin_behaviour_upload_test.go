@@ -121,8 +121,9 @@ func TestPluginBehaviour05LocalsBomb(t *testing.T) {
 	}
 }
 
-// A module that compiles in cubic time is refused by the estimate of what compiling it costs. Where a server is told to let it through, the
-// compiling child is killed at its limit of processor time, with the same answer. Chunks are handed out all the while.
+// A module that compiles in cubic time is refused by the estimate of its compile time. If a server is set to let it
+// through, the compiling child is killed at its limit of processor time, with the same answer. Chunks are handed out
+// all the while.
 //
 //quern:overlapping
 func TestPluginBehaviour06CompileBudget(t *testing.T) {
@@ -241,7 +242,7 @@ func TestPluginBehaviour08AllViolationsAtOnce(t *testing.T) {
 	}
 }
 
-// A module for an interface that this server does not speak is told which it speaks.
+// The refusal of a module for another interface says which interface this server speaks.
 func TestPluginBehaviour09OtherInterface(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)
@@ -254,7 +255,8 @@ func TestPluginBehaviour09OtherInterface(t *testing.T) {
 	}
 }
 
-// A module that passes is ready with a report of what it costs, whatever wrote it; those of every language are the next test.
+// A module that passes is ready with a report of its costs, whatever its language. The next test has modules of every
+// language.
 func TestPluginBehaviour01ReadyWithAReport(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

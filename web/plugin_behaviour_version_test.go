@@ -171,7 +171,7 @@ func TestPluginBehaviour23ReplayIsBitExact(t *testing.T) {
 			if got := s.texts(`Plugin("`+name+`", explore=0, OldestFirst)`, 2); len(got) != 2 {
 				t.Fatalf("%s: got %v, want two chunks", name, got)
 			}
-			s.advance(time.Second) // what is left of a window is not used any more
+			s.advance(time.Second) // the rest of a window is not used any more
 		}
 		var list api.Page[api.PluginRecording]
 		s.do("GET", "/v1/plugins/"+name+"/recordings", nil, 200, &list)

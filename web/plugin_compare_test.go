@@ -9,8 +9,9 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// A comparison goes by the scores that a reserve with the context would go by, and tells for each strategy what is not scored. It leaves
-// no trace in the plugin's statistics. why, which leaves scores out, tells of plugins that do not score.
+// A comparison goes by the scores that a reserve with the context would go by, and names for each strategy the blocks
+// that are not scored. It leaves no trace in the plugin's statistics. why, which leaves scores out, names plugins that
+// do not score.
 func TestCompareAsksThePlugin(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// A dry run against the candidates that a queue has at the moment says what would be taken and what that changes, against the order
-// without the plugin and against the active version; it takes nothing.
+// A dry run against the candidates that a queue has at the moment says which chunks would be taken, and how that
+// differs from the order without the plugin and from the active version. It takes nothing.
 //
 //quern:overlapping
 func TestDryRunOnLiveCandidates(t *testing.T) {

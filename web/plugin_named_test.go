@@ -9,7 +9,7 @@ import (
 )
 
 // A plugin that a stored strategy names is deleted only by force, and the refusal names the strategies. Deactivated or deleted, it does not break
-// them: their reservations go on with the next branch, which their answers, validate and the log tell of.
+// them: their reservations go on with the next branch, and their answers, validate and the log say so.
 func TestStoredStrategyOutlivesItsPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -61,7 +61,7 @@ func TestStoredStrategyOutlivesItsPlugin(t *testing.T) {
 	if len(valid.Warnings) != 1 || valid.Warnings[0].Kind != "plugin_unusable" || !strings.Contains(valid.Warnings[0].Detail, "p") {
 		t.Errorf("got %+v, want a warning of the plugin", valid.Warnings)
 	}
-	// Written out, it is a mistake of the one who asks.
+	// In a strategy that is written out, it is the caller's mistake.
 	f.do("POST", reservePath, `{"max":1,"strategy":"OrElse(Plugin(\"p\", OldestFirst), Random)"}`, 422, nil)
 	// Once no strategy names it, nothing needs force.
 	f.upload(wasmtest.Scorer(), declared("q", "1.0.0", "priority", "age_ms"), 201)

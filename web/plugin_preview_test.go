@@ -12,9 +12,9 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// A preview and an explanation of what a plugin or a formula scores foresee, for each context, what a reserve with it
-// then takes: in several windows, beside limits and other branches, spread over candidates. The plugin's statistics,
-// and what it is charged, are as before.
+// A preview and an explanation of a strategy with a plugin or a formula foresee, for each context, the chunks that a
+// reserve with it then takes: in several windows, beside limits and other branches, spread over candidates. The
+// plugin's statistics, and its charged time, are as before.
 func TestPreviewAsksThePlugin(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)
@@ -77,8 +77,9 @@ func TestPreviewAsksThePlugin(t *testing.T) {
 	}
 }
 
-// A plugin that fails on the candidates of a preview is gone on without, as by a reserve, with a warning. However often
-// that happens, its breaker stays closed; once reserves have opened it, the preview does not ask the plugin.
+// If a plugin fails on the candidates of a preview, the preview goes on without it, as a reserve does, with a warning.
+// However often that happens, its breaker stays closed; once reserves have opened it, the preview does not ask the
+// plugin.
 func TestPreviewLeavesTheBreakerAlone(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)

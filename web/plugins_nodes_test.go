@@ -122,8 +122,8 @@ func TestSeenPlugin(t *testing.T) {
 	}
 }
 
-// A list of plugins is within the bound of an answer also when many nodes are missing. Its pages have each plugin once, with what each node
-// says of it, also where the page of one node ended before that of another.
+// A list of plugins is within the bound of an answer also when many nodes are missing. Its pages have each plugin once,
+// with the numbers of each node, also where the page of one node ended before that of another.
 func TestJoinedPluginsHavePages(t *testing.T) {
 	t.Parallel()
 	const n = 900
@@ -215,7 +215,7 @@ func TestCrewPluginIsSeenByAllNodes(t *testing.T) {
 		if p := s.plugin("moody"); p.State != api.PluginActive {
 			t.Errorf("after an activation by force at %s: got %+v, want it active", n.url, p)
 		}
-		// The owner alone knows what consumers sent.
+		// Only the owner knows the strategies that consumers sent.
 		s.reserve("", request(`OrElse(Plugin("moody", window=512, OldestFirst), OldestFirst)`, 1))
 		if got := asks(n, "POST", "/activate", `{"version":"2.0.0"}`); got.status != 409 || !strings.Contains(string(got.body), "window") {
 			t.Errorf("activating at %s what refuses a window in use: %d %s, want 409", n.url, got.status, got.body)

@@ -34,8 +34,8 @@ func (f *fixture) upload(module []byte, text string, status int) answer {
 	return got
 }
 
-// A plugin is uploaded to a running server, activated, and decides the order of what is handed out; a second version takes over and
-// is rolled back.
+// A plugin is uploaded to a running server, activated, and decides the order in which chunks are handed out. A second
+// version takes over and is rolled back.
 func TestPluginDecidesTheOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -117,7 +117,7 @@ func TestPluginDecidesTheOrder(t *testing.T) {
 	}
 }
 
-// A manifest can stand beside its module, for languages that cannot embed one; parts that there are not are refused.
+// A manifest can stand beside its module, for languages that cannot embed one; unknown parts are refused.
 func TestPluginUploadForm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -160,7 +160,7 @@ func TestPluginUploadForm(t *testing.T) {
 	}
 }
 
-// Every hostile module is answered over HTTP with what is wrong with it, while the server hands out chunks; nothing of it is kept.
+// Every hostile module is refused over HTTP with its errors, while the server hands out chunks. Nothing of it is kept.
 //
 //quern:overlapping
 func TestHostilePluginsOverHTTP(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 const goldenSettings = "dashboard/src/settings.json"
 
-// dashboardSetting is what the dashboard knows of a setting.
+// dashboardSetting is the dashboard's knowledge of a setting.
 type dashboardSetting struct {
 	Name     string   `json:"name"`
 	Sentence string   `json:"sentence"`

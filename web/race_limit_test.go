@@ -11,9 +11,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A thousand consumers fight for values of which two chunks at a time may be in flight. No value ever has more: neither by what
-// consumers certainly hold, from the answer of the reserve until they send the complete, nor by what the server says at any moment.
-// And every chunk is done, once.
+// A thousand consumers fight for values of which two chunks at a time may be in flight. No value ever has more: neither
+// by the chunks that consumers certainly hold, from the answer of the reserve until they send the complete, nor by the
+// server's numbers at any moment. And every chunk is done, once.
 //
 //quern:overlapping
 func TestLimitRace(t *testing.T) {
@@ -62,10 +62,10 @@ func TestLimitRace(t *testing.T) {
 	}
 }
 
-// limitRace is what the consumers know together.
+// limitRace is the common knowledge of the consumers.
 type limitRace struct {
 	*shop
-	values map[string]*atomic.Int32 // what consumers certainly hold
+	values map[string]*atomic.Int32 // chunks that consumers certainly hold
 	most   atomic.Int32
 	mu     sync.Mutex
 	left   int

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Every number of queue settings, submissions and schedules that is outside of its documented range is refused with the field, what is
-// allowed there as docs/LIFECYCLE.md has it, and nothing about the type that the server keeps it in.
+// Every number of queue settings, submissions and schedules that is outside of its documented range is refused with the
+// field, the allowed range as docs/LIFECYCLE.md has it, and nothing about the server's type for it.
 func TestRefusedNumbersNameTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -117,7 +117,7 @@ type numberCall struct {
 	body         string // with %s for the number
 }
 
-// numberCalls have all such numbers of requests. Those of plugins are beside what a version of one takes, and tested with plugins.
+// numberCalls have all such numbers of requests. Those of plugins depend on the version, and are tested with plugins.
 func numberCalls(submission string) []numberCall {
 	bulk := func(of reflect.Type, field, body string) numberCall {
 		return numberCall{of, field, "POST", "/v1/bulk-operations", body}
@@ -153,7 +153,7 @@ func numberCalls(submission string) []numberCall {
 	}
 }
 
-// withoutCommas is a text for those who compare its numbers.
+// withoutCommas is a text without the commas in its numbers, to compare them.
 func withoutCommas(text string) string { return strings.ReplaceAll(text, ",", "") }
 
 // Each number of a request that a tag limits is refused beyond that limit, with its field and the limit.

@@ -38,8 +38,8 @@ func values(list []api.Reservation, key string) (got []string) {
 	return got
 }
 
-// Tenant limits for an external API: never more than four calls of one customer at a time, fewer when the operator says so, and who
-// is told that there is nothing hears of whom there is too much.
+// Tenant limits for an external API: never more than four calls of one customer at a time, fewer when the operator says
+// so. An empty answer names the customers that are at their limit.
 func TestRecipeTenantLimits(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -124,8 +124,9 @@ func TestRecipeDedicatedPools(t *testing.T) {
 	}
 }
 
-// Newest first without starvation: while more comes than is done, NewestFirst never comes to what is old. Fair shares between the
-// hours of insertion finish it, and serve what is new within a few rounds; so does a part of the consumers that takes OldestFirst.
+// Newest first without starvation: while more comes than is done, NewestFirst never comes to old work. Fair shares
+// between the hours of insertion finish old work, and serve new work within a few rounds. So does a part of the
+// consumers with OldestFirst.
 func TestRecipeNewestFirst(t *testing.T) {
 	t.Parallel()
 	hourly, oldest := recipe(t, `Fair("hour", NewestFirst)`), recipe(t, `OldestFirst`)

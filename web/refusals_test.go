@@ -16,7 +16,7 @@ import (
 // placeholder is a placeholder of a path as echo has it.
 var placeholder = regexp.MustCompile(`\\?:[a-z]+`)
 
-// filledIn is a path of the route table with its parameters replaced. A colon behind a backslash stands for itself.
+// filledIn is a path of the route table with its parameters replaced. A colon behind a backslash is literal.
 func filledIn(path string, value func(name string) string) string {
 	return placeholder.ReplaceAllStringFunc(path, func(found string) string {
 		if literal, ok := strings.CutPrefix(found, `\`); ok {

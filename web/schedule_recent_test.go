@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// wantRecent compares what a schedule is said to have inserted lately: the minute of each tick, and the state of its submission.
+// wantRecent compares the recent submissions of a schedule: the minute of each tick, and the state of its submission.
 func (s *scene) wantRecent(name string, want ...string) {
 	s.Helper()
 	var got []string
@@ -27,8 +27,8 @@ func (s *scene) wantRecent(name string, want ...string) {
 	}
 }
 
-// A schedule tells of its last submissions how they stand: of ticks, triggers and backfills, over a restart those that are open, and
-// never more than 24.
+// A schedule shows the states of its last submissions: of ticks, triggers and backfills, after a restart only the open
+// ones, and never more than 24.
 func TestScheduleSaysWhatBecameOfItsSubmissions(t *testing.T) {
 	t.Parallel()
 	s := newSceneAt(t, time.Date(2026, 1, 5, 16, 30, 0, 0, time.UTC))

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// A script is a conversation: lines with ">" are what is sent, lines with "<" what came back. Ids and tokens are named
-// in the order in which they appear (ID1, TOKEN1) and may be used in what is sent as $ID1 and $TOKEN1; times and sizes
-// are blotted out. go test ./web -run Scripts -rewrite rewrites the answers.
+// A script is a conversation: lines with ">" are sent, and lines with "<" are the answers. Ids and tokens are named in
+// the order in which they appear (ID1, TOKEN1), and may be sent as $ID1 and $TOKEN1. Times and sizes are blotted out.
+// go test ./web -run Scripts -rewrite rewrites the answers.
 //
 //quern:overlapping
 func TestScripts(t *testing.T) {
@@ -54,16 +54,16 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// drawn is a question whose answer depends on what was drawn before it.
+// drawn is a question whose answer depends on earlier random draws.
 var drawn = regexp.MustCompile(`(?m)^> .*\bRandom\b.*"seed"`)
 
-// inACluster is a script without what is different in a cluster: a default, and the last use of a token, which other nodes learn of within
-// a minute.
+// inACluster is a script without the parts that differ in a cluster: a default, and the last use of a token, of which
+// other nodes learn within a minute.
 func inACluster(script string) string {
 	return strings.NewReplacer(`"restart_grace_ms":30000`, `"restart_grace_ms":0`, `,"last_used_at":"TIME"`, ``).Replace(script)
 }
 
-// Every operation is spoken to by some script.
+// Some script calls every operation.
 func TestEveryOperationHasAScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")
@@ -154,7 +154,7 @@ func parseScriptCall(f *fixture, lines []string, names *scriptNames) call {
 	return c
 }
 
-// scriptNames replaces what differs from run to run by what does not.
+// scriptNames replaces texts that differ from run to run by fixed names.
 type scriptNames struct {
 	byText map[string]string
 	byName map[string]string

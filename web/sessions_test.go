@@ -41,7 +41,7 @@ func (f *fixture) holding(cookie, what string, c call, status int) {
 
 var whoami = call{method: "GET", path: "/v1/whoami"}
 
-// A session ends after an hour in which nothing was asked, and after twelve hours however much was.
+// A session ends after an hour without a request, and after twelve hours in any case.
 func TestSessionsAreOver(t *testing.T) {
 	t.Parallel()
 	f := newClocked(t)

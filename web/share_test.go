@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// broken is how long these tests wait for what a server that works does at once.
+// broken is how long these tests wait for something that a working server does at once.
 const broken = time.Minute
 
 // rivals are a token that takes all it can get, and one that wants to work beside it.
@@ -35,8 +35,8 @@ func newRivals(t *testing.T, limits access.Limits) *rivals {
 	return r
 }
 
-// exhaust has the greedy token send requests until one is refused, which must name the option and say when to come back, and says how many were
-// answered before.
+// exhaust sends requests with the greedy token until one is refused. The refusal must name the option and say when to
+// come back. exhaust returns how many were answered before.
 func (r *rivals) exhaust(option string, most int, request func(i int) call) (answered int) {
 	r.Helper()
 	for i := range most {
@@ -102,7 +102,7 @@ func (r *rivals) modestAdmin() string {
 	return text
 }
 
-// reserveAll reserves what there is and returns the tokens of the reservations.
+// reserveAll reserves all ready chunks and returns the tokens of the reservations.
 func (r *rivals) reserveAll(token string) (held []string) {
 	r.Helper()
 	var out api.ReserveResponse
@@ -281,8 +281,8 @@ func TestOneTokenCannotTakeAllSessions(t *testing.T) {
 	<-ended
 }
 
-// One token cannot set all rules that a queue keeps: another pauses beside it, and an admin blocks what it likes. One that is there may be
-// changed, and one that is lifted makes room.
+// One token cannot set all rules that a queue keeps: another pauses beside it, and an admin can still block. A present
+// rule may be changed, and a lifted one makes room.
 func TestOneTokenCannotTakeAllRules(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Rules: 3})

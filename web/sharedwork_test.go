@@ -182,7 +182,8 @@ func TestSharedLimits(t *testing.T) {
 	}
 }
 
-// A consumer of the whole queue is attached in all shards by one stream. When it is lost, what it holds in any of them goes back.
+// A consumer of the whole queue is attached in all shards by one stream. When it is lost, its chunks in all of them go
+// back.
 func TestSharedAttachment(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{ConsumerGraceMS: new(int64(5_000))})
@@ -311,8 +312,8 @@ func TestSharedCallThatFailedInPart(t *testing.T) {
 	}
 }
 
-// While no node serves a shard, the numbers of the queue have the last known ones of that shard, and say from when they are. Another node
-// kept them: the one that served the shard is gone.
+// While no node serves a shard, the numbers of the queue have the last known ones of that shard, and say from when they
+// are. Another node kept these numbers: the node that served the shard is gone.
 func TestCrewNumbersOfAShardWithoutANode(t *testing.T) {
 	t.Parallel()
 	f := newCrewed(t)

@@ -38,7 +38,7 @@ type shop struct {
 	crew    *crew                                                // the nodes that stand for the server; nil: it is alone
 }
 
-// now is what the server's clock says.
+// now is the time of the server's clock.
 func (s *shop) now() time.Time {
 	at := s.base
 	if at.IsZero() {
@@ -162,7 +162,7 @@ func (s *shop) alone() {
 	}
 }
 
-// restart ends the server and starts another one on the same data: ledgers are gone, and what is held stays so.
+// restart ends the server and starts another one on the same data: ledgers are gone, and reservations stay.
 func (s *shop) restart() {
 	s.Helper()
 	s.stop()
@@ -170,8 +170,8 @@ func (s *shop) restart() {
 	s.start()
 }
 
-// kill starts another server on the files as they are now, which is what kill -9 leaves behind: reservations are gone too. Nothing may be on its
-// way to the disk.
+// kill starts another server on the present files, as they would be after kill -9: reservations are gone too. Nothing
+// may be on its way to the disk.
 func (s *shop) kill() {
 	s.Helper()
 	if s.crew != nil {
@@ -243,7 +243,8 @@ func submission(chunks uint32, meta ...string) api.NewSubmission {
 	return n
 }
 
-// retryAtOnce has chunks that failed or expired offered again without a pause, and beside others without a quota.
+// retryAtOnce makes the queue offer failed or expired chunks again without a pause, and without a quota beside other
+// work.
 func (s *shop) retryAtOnce() {
 	s.Helper()
 	at := &api.Backoff{Factor: 1}

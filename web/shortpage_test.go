@@ -11,7 +11,8 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// A list whose filter means one of very many submissions answers with a page that is empty and has a next one. The Go client goes on from it.
+// A list whose filter matches one of very many submissions may answer with an empty page that has a next one. The Go
+// client goes on from it.
 func TestEmptyPageWithANextOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -47,7 +48,8 @@ func TestEmptyPageWithANextOne(t *testing.T) {
 	}
 }
 
-// A list of dead letters, too, looks at a part of them for one page, and page after page it has all that its filter means.
+// A list of dead letters, too, looks at a part of them for one page, and its pages together have all that match its
+// filter.
 func TestListOfDeadLettersLooksAtAPart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -26,7 +26,7 @@ const (
 	uninterested  = "00-3333333333333333aaaaaaaaaaaaaaaa-2222222222222222-00"
 )
 
-// traced is a fixture whose spans go to a collector. spans ends the tracer, and gives what arrived.
+// traced is a fixture whose spans go to a collector. spans ends the tracer, and gives the spans that arrived.
 func traced(t *testing.T) (f *fixture, spans func() map[string][]tracetest.Span) {
 	t.Helper()
 	c := tracetest.New(t.Errorf)
@@ -85,8 +85,9 @@ func only(t *testing.T, spans map[string][]tracetest.Span, name string) tracetes
 	return spans[name][0]
 }
 
-// An insert is part of the producer's trace. A reserve and what follows are part of the consumer's, or begin one, and are linked
-// to the producers' spans, of which they are no children. Consumers get the producers' contexts as they came.
+// An insert is part of the producer's trace. A reserve and the calls after it are part of the consumer's trace, or
+// begin one. They are linked to the producers' spans, and are not their children. Consumers get the producers' contexts
+// as they came.
 func TestSpansAcrossTheQueue(t *testing.T) {
 	t.Parallel()
 	f, spans := traced(t)
@@ -152,8 +153,8 @@ func TestSpansAcrossTheQueue(t *testing.T) {
 	}
 }
 
-// A call that finds no work, or only moves deadlines, leaves no span unless the caller has a trace, nor does a caller that asks for none to be recorded. A
-// submission whose producer has no trace carries that of its insert.
+// A call that finds no work, or only moves deadlines, leaves no span unless the caller has a trace. A call whose caller
+// asks not to record leaves none either. A submission whose producer has no trace carries that of its insert.
 func TestUnwantedSpans(t *testing.T) {
 	t.Parallel()
 	f, spans := traced(t)
@@ -187,7 +188,8 @@ func TestUnwantedSpans(t *testing.T) {
 	}
 }
 
-// An extend has a span where its caller has a trace, linked to the producer's; without one it has none, as consumers do little else.
+// An extend has a span if its caller has a trace, linked to the producer's. Without a trace it has none, as consumers
+// extend all the time.
 func TestExtendsAreTracedForThoseWhoTrace(t *testing.T) {
 	t.Parallel()
 	f, spans := traced(t)

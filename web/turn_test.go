@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// While as many reads of a token are worked on as may be at once, its other reads wait, the hundred-and-first is refused, and all else goes
-// on: its own consumers, and the reads of another token.
+// While the most reads of a token are running, its other reads wait, and the hundred-and-first is refused. Its own
+// consumers and the reads of another token go on.
 func TestReadsOfATokenTakeTurns(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{})

@@ -61,7 +61,8 @@ func TestUniqueKeyOverHTTP(t *testing.T) {
 	}
 }
 
-// A tenant meets only its own unique keys: it does not learn of submissions of others, cannot have them replaced, and takes no key from them.
+// A tenant meets only its own unique keys: it does not learn of submissions of others, cannot replace them, and takes
+// no key from them.
 func TestUniqueKeysOfTenants(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -109,7 +109,7 @@ func shorten(body []byte) string {
 	return string(body[:most]) + "..."
 }
 
-// The validator refuses what does not fit: a test that cannot fail would prove nothing.
+// The validator refuses answers that do not fit: a test that cannot fail would prove nothing.
 func TestValidatorRefuses(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)

@@ -79,7 +79,7 @@ func TestWaitForMany(t *testing.T) {
 	awaited(t, f.send(call{method: "POST", path: waitPath, body: waitBody(false, open, "7")}), nil, 1, "7")
 }
 
-// A client that leaves, and a server that stops, end a wait; the stopping server answers with what is known.
+// A client that leaves, and a server that stops, end a wait. The stopping server answers with the present state.
 func TestWaitForManyEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -98,7 +98,8 @@ func TestWaitForManyEnds(t *testing.T) {
 	awaited(t, f.send(call{method: "POST", path: waitPath, body: waitBody(true, a, b)}), []string{a}, 1)
 }
 
-// A queue that is deleted ends the waits for its submissions: those of other queues go on, and what was in it is unknown from then on.
+// A queue that is deleted ends the waits for its submissions: those of other queues go on, and its submissions are
+// unknown from then on.
 func TestWaitForManyOfADeletedQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -176,7 +177,7 @@ func TestWaitForManyRefuses(t *testing.T) {
 	}
 }
 
-// To a tenant's token the submission of another is one that is unknown, in the same place of the answer.
+// For a tenant's token, a submission of another tenant is unknown, in the same place of the answer.
 func TestTenantsWaitForTheirOwn(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

@@ -77,7 +77,7 @@ func TestReserveWaitEnds(t *testing.T) {
 	}
 }
 
-// A consumer that goes away while it waits waits no more, and what comes then is for others.
+// A consumer that goes away ends its wait, and later chunks are for others.
 func TestReserveWaitEndsWithTheClient(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -104,7 +104,8 @@ func (f *fixture) noWaiters() {
 	}
 }
 
-// When the server stops, those who wait get an answer that asks them to come back, and it is not ready any more.
+// When the server stops, waiting callers get an answer that asks them to come back, and the server is not ready any
+// more.
 func TestStopEndsWaits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

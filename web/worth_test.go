@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// How each call responds to a token is what the table of docs/GUARANTEES.md says.
+// Each call responds to a token as the table of docs/GUARANTEES.md says.
 func TestWhatATokenIsWorth(t *testing.T) {
 	t.Parallel()
 	minute := &api.Backoff{BaseMS: 60_000, Factor: 1, CapMS: 60_000}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// declared are the constants of limits.go with the text of what they are, and the keys of the table of them with the same.
+// declared are the constants of limits.go with the texts of their values, and the keys of their table with the same.
 func declared(t *testing.T) (constants, table map[string]string) {
 	t.Helper()
 	source, err := os.ReadFile("limits.go")
@@ -105,7 +105,7 @@ func TestLimitsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// A tag that names what does not exist stops the server's start, so it is noticed.
+// A tag that names an unknown limit or list stops the server's start, so it is noticed.
 func TestLimitsOfTags(t *testing.T) {
 	t.Parallel()
 	type fields struct {

@@ -14,8 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write web/sentences.txt")
 
-// The server's document says of each property what the comment of its field says: web/sentences.txt has them, as a program does not know
-// its comments.
+// The server's document describes each property by the comment of its field. A program does not know its comments, so
+// web/sentences.txt has them.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	const file = "../../web/sentences.txt"
@@ -69,7 +69,8 @@ func sentences(t *testing.T) (lines []string) {
 	return lines
 }
 
-// sentencesOf are lines "PROPERTY sentence" about the fields of a struct that have a comment, those of what it embeds included.
+// sentencesOf are lines "PROPERTY sentence" about the fields of a struct that have a comment, also those of structs
+// that it embeds.
 func sentencesOf(structs map[string]*ast.StructType, of *ast.StructType) (lines []string) {
 	for _, field := range of.Fields.List {
 		if name, is := field.Type.(*ast.Ident); is && field.Names == nil && structs[name.Name] != nil {

@@ -84,8 +84,8 @@ func TestSelfSignedIsKeptWhileItWillDo(t *testing.T) {
 	}
 }
 
-// New connections are shown what the files hold; a pair that does not belong together, or a file that is gone, changes nothing and
-// is logged once. No call fails meanwhile.
+// New connections get the certificate that the files hold. A pair that does not belong together, or a file that is
+// gone, changes nothing and is logged once. No call fails meanwhile.
 func TestFilesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	c, log := newClock(), new(bytes.Buffer)

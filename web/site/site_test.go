@@ -110,7 +110,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// An SVG file of a document stands in its page; another image, or one that is not there, is a mistake that is told.
+// An SVG file of a document is put into its page. Another image, or one that is not there, is an error.
 func TestPicturesStandInPages(t *testing.T) {
 	t.Parallel()
 	files := small("# Start\n\n![A <picture>](img/one.svg)\n").(fstest.MapFS)
@@ -133,7 +133,7 @@ func TestPicturesStandInPages(t *testing.T) {
 	}
 }
 
-// A document that no section lists, or a section whose document is gone, is a mistake that is told.
+// A document that no section lists, or a section whose document is gone, is an error.
 func TestEveryDocumentIsListed(t *testing.T) {
 	t.Parallel()
 	files := small("# Start\n").(fstest.MapFS)

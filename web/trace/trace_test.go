@@ -182,7 +182,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 }
 
 // Spans that the caller asked not to record are not made, nor are those of a tracer that is not there; of traces that
-// begin here about as many are made as were asked for.
+// begin here, about the configured share is made.
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	var none *Tracer
@@ -211,7 +211,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A collector that is busy is asked again, and what it refuses is counted; one that says no is not asked again.
+// A busy collector is asked again, and spans that it refuses are counted. A collector that says no is not asked again.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -247,7 +247,7 @@ func TestRetries(t *testing.T) {
 			for range test.tries {
 				<-c.Got
 			}
-			for ended := false; !ended; { // what became of the last try is counted right after it
+			for ended := false; !ended; { // the outcome of the last try is counted right after it
 				ended = outcomes(t, registry) == test.want
 				select {
 				case <-c.Got:
@@ -268,7 +268,7 @@ func TestNothingWaitsForTheCollector(t *testing.T) {
 	release := make(chan struct{})
 	c.Answer = func(int) (int, string, string) { <-release; return 200, "", "" }
 	tr, registry, end := tracerTo(t, c.URL, 1)
-	const most = maxQueued + mostSpans // what waits, and the batch that hangs
+	const most = maxQueued + mostSpans // the waiting spans, and the batch that hangs
 	for range most + 1000 {
 		tr.Start("x", Server, Context{}).End() // this test ends only if none of them waits
 	}
