@@ -1,21 +1,22 @@
 package web
 
-// Authentication and authorization. A request names its sender in one of four ways. The first of these that is
-// present counts:
+// Authentication and authorization. A request names its sender in one of four ways. The first
+// of these that is present counts:
 //
 //	a hop header    another node of the cluster forwarded the call, and vouches for its sender (forward.go)
 //	Authorization   Bearer qn_ID_SECRET: an access token
 //	certificate     of the TLS client, whose subject stands for a token
 //	cookie          a session of the dashboard, which stands for the token that opened it (sessions.go)
 //
-// All four end in an *access.Token, which has the scopes, the restriction and the use of the token. Without any token
-// the server is open.
+// All four end in an *access.Token, which has the scopes, the restriction and the use of the
+// token. Without any token the server is open.
 //
-// Hot calls (reserve, complete and the like) must not pay for a caller that they rarely need. For an unrestricted
-// token, admit looks the token up and forgets it again: no context value, no allocation. A hot call that turns out to
-// need its caller, because it waits or its answer is large, asks through the type asking, which looks the token up a
-// second time. The token can end between the two lookups: credentialOf then returns a credential that is good for
-// nothing, never nil, as nil means that no credential was needed.
+// Hot calls (reserve, complete and the like) must not pay for a caller that they rarely need. For
+// an unrestricted token, admit looks the token up and forgets it again: no context value, no
+// allocation. A hot call that turns out to need its caller, because it waits or its answer is
+// large, asks through the type asking, which looks the token up a second time. The token can end
+// between the two lookups: credentialOf then returns a credential that is good for nothing, never
+// nil, as nil means that no credential was needed.
 
 import (
 	"cmp"
@@ -87,9 +88,9 @@ func noLongerGood() *problem {
 	return newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
 }
 
-// admit finds the caller of a request and refuses a caller that may not make it. The refusal is recorded with the
-// caller. For allowed calls of producers and consumers, admit only looks the token up, without a lock and without an
-// allocation: nobody records who made them.
+// admit finds the caller of a request and refuses a caller that may not make it. The refusal is
+// recorded with the caller. For allowed calls of producers and consumers, admit only looks the token
+// up, without a lock and without an allocation: no entry says who made them.
 //
 // Three outcomes are easily confused. With err, the request is refused. With use and no err, it was
 // counted against the limits of its token, and the caller must call Leave exactly once. With
@@ -141,7 +142,8 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 	return use, err
 }
 
-// asking is the context of a hot call. It finds the caller only when something asks for it. The fast path never asks.
+// asking is the context of a hot call. It finds the caller only when something asks for
+// it. The fast path never asks.
 type asking struct {
 	context.Context
 	auth    *auth
@@ -284,8 +286,9 @@ func (a *auth) authenticate(table *access.Table, r *http.Request,
 	return by, token, nil
 }
 
-// certified is the subject of the client's certificate, if an authority that the server trusts for clients signed it,
-// and the token that the subject stands for, if there is one.
+// certified is the subject of the client's certificate, if an authority that the server
+// trusts for clients signed it, and the token that the subject stands for, if there is
+// one.
 func certified(table *access.Table, r *http.Request, now queue.Time) (subject string, token *access.Token) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return "", nil

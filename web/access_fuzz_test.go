@@ -37,7 +37,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	f := newFixtureSeeded(t, 1, func(s *Server) {
 		var asked atomic.Int64
 		start := time.Now()
-		s.clock.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Hour) } // nobody waits
+		s.clock.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Hour) } // no one waits
 	})
 	_, good := f.token(engine.TokenRequest{Name: "good", Scopes: access.All})
 	refused := func(what, head string) {

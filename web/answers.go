@@ -6,8 +6,8 @@ package web
 //	                                      │ no room
 //	                                      └► 429, and nothing of the answer was sent
 //
-// An answer is sent when all of it is made. So it can be refused until its last byte is made, compression sees all
-// of it, and the engine's data is free while a slow client reads.
+// An answer is sent when all of it is made. So it can be refused until its last byte is made,
+// compression sees all of it, and the engine's data is free while a slow client reads.
 
 import (
 	"cmp"
@@ -28,9 +28,11 @@ import (
 
 // Answers over access.SmallAnswer count for the memory that they take, from when the engine
 // gathers them until the client has taken them: a client that asks for much and reads nothing
-// must not fill the memory of all. An answer for which there is no room is refused before its first byte.
+// must not fill the memory of all. An answer for which there is no room is refused before its
+// first byte.
 
-// maxAnswers bounds the memory of all large answers together. Those of one access token may hold Limits.Answers.
+// maxAnswers bounds the memory of all large answers together. Those of one access token
+// may hold Limits.Answers.
 const maxAnswers = 128 << 20
 
 // answers writes answers that go out in one piece.
@@ -74,8 +76,8 @@ func (a *collected) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inTurn runs read when it is the turn of its token: lists of one token must not take the processor from the calls
-// of others.
+// inTurn runs read when it is the turn of its token: lists of one token must not take
+// the processor from the calls of others.
 func inTurn(clock *clock, c echo.Context, read func() error) error {
 	ctx := c.Request().Context()
 	use, _ := access.Of(ctx).Share()
@@ -173,8 +175,8 @@ func arrange[T any](list []T, at placing[T]) {
 	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(at(&a), at(&b)) })
 }
 
-// behind is the rest of a list behind a cursor. If the item at the cursor is still there, its place alone finds it.
-// So it does not matter if the clock was set back, from which the places have their times.
+// behind is the rest of a list behind a cursor. If the item at the cursor is still there, its place
+// alone finds it. Places contain times, so this still works after the clock was set back.
 func behind[T any](list []T, cursor string, at placing[T]) []T {
 	if cursor == "" {
 		return list
@@ -191,8 +193,8 @@ func behind[T any](list []T, cursor string, at placing[T]) []T {
 	return list[first:]
 }
 
-// pageOf shows the items of a list, at least one, until they have as many bytes as an answer may have. next is the
-// cursor of the rest. The list itself goes on at more; "": it does not.
+// pageOf shows the items of a list, at least one, until they have as many bytes as an answer may
+// have. next is the cursor of the rest. The list itself goes on at more; "": it does not.
 func pageOf[T, A any](list []T, more string, at placing[T], show func(*T) A) (items []A, next string, err error) {
 	items = []A{}
 	var encoded counter

@@ -1,7 +1,7 @@
 package web
 
-// The stream by which the server knows that a consumer lives. The way it ends decides what happens to the
-// consumer's chunks:
+// The stream by which the server knows that a consumer lives. The way it ends decides what happens
+// to the consumer's chunks:
 //
 //	the client closes it, or its connection breaks  ─► away; lost after the grace, unless it comes back
 //	POST .../detach came before                     ─► gone; its chunks are released

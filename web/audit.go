@@ -133,8 +133,9 @@ func (x auditing) getAudit(c echo.Context) error {
 	return x.answers.collect(c, func() error { return c.JSON(http.StatusOK, out) }, nil)
 }
 
-// page is a page of the log. In a cluster the other nodes add the entries that the log does not have yet. They are
-// asked again for each page, because their earlier entries may be in the log by now.
+// page is a page of the log. In a cluster the other nodes add the entries that the log does not
+// have yet. They are asked again for each page, because their earlier entries may be in the log
+// by now.
 func (x auditing) page(ctx context.Context, f engine.AuditFilter, cursor string, limit int) (engine.AuditPage, error) {
 	far, err := x.nodes.freshActs(ctx, f, cursor, limit)
 	if err != nil {
@@ -392,9 +393,10 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 	}
 }
 
-// newAuditStream begins at the time that the filter asks for, at the present time without one, or where the stream
-// with the last id `last` ended. That id does not tell which other entries of about its time the subscriber has, as
-// entries do not come in the order of their times. So all but that one are sent again, and none is missed.
+// newAuditStream begins at the time that the filter asks for, at the present time without
+// one, or where the stream with the last id `last` ended. That id does not tell which
+// other entries of about its time the subscriber has, as entries do not come in the order
+// of their times. So all but that one are sent again, and none is missed.
 func (x auditing) newAuditStream(ctx context.Context, in auditRequest, last string) (*auditStream, error) {
 	a := &auditStream{clock: x.clock, filter: in.filter, batch: auditBatch, settled: in.filter.Since,
 		known: map[string]bool{}}
@@ -418,8 +420,9 @@ func (x auditing) newAuditStream(ctx context.Context, in auditRequest, last stri
 	return a, nil
 }
 
-// place tells the client that the stream lives. When no pass is under way, it also gives the id from which a later
-// stream can go on: that of settled, even if no entry was sent yet.
+// place tells the client that the stream lives. When no pass is under way, it also gives
+// the id from which a later stream can go on: that of settled, even if no entry was sent
+// yet.
 func (a *auditStream) place() []byte {
 	if a.cursor != "" {
 		return []byte(": alive\n\n")
@@ -427,8 +430,8 @@ func (a *auditStream) place() []byte {
 	return []byte("id: " + engine.AuditCursor(a.settled.Add(auditOverlap)) + "\n: alive\n\n")
 }
 
-// next is a batch of the entries that the subscriber lacks, as events, the oldest first. It begins a pass when none
-// is under way.
+// next is a batch of the entries that the subscriber lacks, as events, the oldest first.
+// It begins a pass when none is under way.
 func (a *auditStream) next() (events []byte, err error) {
 	filter := a.filter
 	filter.OldestFirst = true

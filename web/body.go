@@ -6,9 +6,9 @@ package web
 //	larger                   ─► paced reader (paced.go) ─► buffer that doubles with what arrives
 //	                             each growth counts: in bodies.held for all, in Use.Bodies for the token
 //
-// A buffer grows with what has arrived and not with what Content-Length announces. Else a client
-// could take 64 MiB of memory with one header. The caller that takes a buffer gives it back with free,
-// which takes its count back too. Until then, decoded values may point into it.
+// A buffer grows with what has arrived and not with what Content-Length announces. Else a client could
+// take 64 MiB of memory with one header. The caller that takes a buffer gives it back with free, which
+// takes its count back too. Until then, decoded values may point into it.
 
 import (
 	"context"
@@ -130,8 +130,8 @@ func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 }
 
 // readBytes reads the whole body of at most limit bytes into a pooled buffer, which the caller
-// gives back with free. The buffer grows with the bytes that arrive, not with Content-Length, and its bytes beyond
-// an ordinary body count against maxHeldBytes.
+// gives back with free. The buffer grows with the bytes that arrive, not with Content-Length,
+// and its bytes beyond an ordinary body count against maxHeldBytes.
 func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 	r := c.Request()
 	if r.ContentLength > limit {
@@ -265,8 +265,8 @@ func (b *bodies) holdDecoded(r *http.Request, size int64) (done func(), err erro
 	return func() { b.drop(&decoded, heldBy(size)) }, nil
 }
 
-// chunkedBody is a body whose length is not announced. A fault in its chunks is the client's mistake, but net/http
-// has no type for it.
+// chunkedBody is a body whose length is not announced. A fault in its chunks is the
+// client's mistake, but net/http has no type for it.
 type chunkedBody struct {
 	io.ReadCloser
 	c echo.Context
@@ -286,9 +286,9 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	return n, broken
 }
 
-// receive prepares for a chunked body. The connection is closed behind it: net/http does not tell whether the
-// request also had a Content-Length, and the bytes behind such a request may be read in two ways (RFC 9112,
-// section 6.1).
+// receive prepares for a chunked body. The connection is closed behind it: net/http does
+// not tell whether the request also had a Content-Length, and the bytes behind such a
+// request may be read in two ways (RFC 9112, section 6.1).
 func receive(c echo.Context) {
 	if r := c.Request(); r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		r.Body = &chunkedBody{r.Body, c}
@@ -296,9 +296,9 @@ func receive(c echo.Context) {
 	}
 }
 
-// The hot calls share this code: it reads bodies, writes answers, and makes the problem of a body that the
-// hand-written decoders refused. Such a problem must read like those that huma's decoder finds for the other
-// calls: same code, same pointer, same words.
+// The hot calls share this code: it reads bodies, writes answers, and makes the problem of a body
+// that the hand-written decoders refused. Such a problem must read like those that huma's decoder
+// finds for the other calls: same code, same pointer, same words.
 
 // readJSON reads the body of a hot call, which is JSON.
 func (b *bodies) readJSON(c echo.Context, limit int64) (*buffer, error) {
@@ -338,8 +338,8 @@ func sayDurability(c echo.Context, q engine.Work) {
 	}
 }
 
-// wireProblem is the problem of a body that wire refused. It tells a body that is not JSON from one with a wrong
-// value. R is the request, of package api.
+// wireProblem is the problem of a body that wire refused. It tells a body that is not
+// JSON from one with a wrong value. R is the request, of package api.
 func wireProblem[R any](err error, body []byte, media string) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
@@ -378,8 +378,8 @@ func renamed(err error, from, to string) error {
 	})
 }
 
-// pool keeps memory that hot calls would otherwise allocate every time. It does not keep memory that grew beyond
-// the needs of an ordinary call.
+// pool keeps memory that hot calls would otherwise allocate every time. It does not
+// keep memory that grew beyond the needs of an ordinary call.
 type pool[T any] struct{ sync.Pool }
 
 func (p *pool[T]) take() *T {

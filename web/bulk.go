@@ -1,8 +1,8 @@
 package web
 
 // Bulk operations over HTTP. The request is checked here, field by field, as it will run for hours
-// without anyone to ask. A bound token must have its value in the filter. Else its operation would walk over items
-// that the token may not see, and its counts would reveal them.
+// without anyone to ask. A bound token must have its value in the filter. Else its operation would
+// walk over items that the token may not see, and its counts would reveal them.
 //
 // How a bulk operation goes on after the answer is in engine/shard/bulks:
 //

@@ -63,8 +63,9 @@ func (x submissions) cancelChunk(ctx context.Context, q *engine.Queue, in *Chunk
 	return answered(chunk, err, chunkFor(ctx))
 }
 
-// outputs is GET .../outputs. It writes while the engine reads, so the size of the outputs does not matter. It is
-// registered by hand and not with huma, which would collect the whole answer first.
+// outputs is GET .../outputs. It writes while the engine reads, so the size of the outputs
+// does not matter. It is registered by hand and not with huma, which would collect the
+// whole answer first.
 func (x submissions) outputs(c echo.Context) error {
 	if err := plainPath(c.Request()); err != nil {
 		return err

@@ -38,7 +38,8 @@ func (x *consuming) bring(c echo.Context, pointer string, in []wire.CompleteItem
 		return b, missingScope(token, scopeProduce)
 	}
 	b.items = items
-	// An insert call counts the memory of its submissions. Here they come in another call's body, and take as much.
+	// An insert call counts the memory of its submissions. Here they come in another call's body, and
+	// take as much.
 	if b.done, err = x.bodies.holdDecoded(c.Request(), int64(count)*insertionBytes); err != nil {
 		return bringing{}, err
 	}

@@ -33,9 +33,10 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// A connection is proven by its first request that is let in. The unproven connection that was
-// silent for longest makes room for a new one. A quarter of all connections is kept for proven
-// ones.
+// This file keeps clients without a token from holding all files that the server may open.
+// A connection is proven by its first request that is let in. The unproven connection that
+// was silent for longest makes room for a new one. A quarter of all connections is kept
+// for proven ones.
 
 // freshIdle is how long an unproven connection may be open without a request.
 const freshIdle = 15 * time.Second
@@ -200,8 +201,8 @@ func subjectOf(r *http.Request, certificate *x509.Certificate) string {
 
 // Reachable says whether other machines can reach a server that listens on address: then
 // it needs tokens and TLS. Only "localhost" and literal loopback addresses are this
-// machine's alone; any other name counts as reachable, because its addresses can change after the
-// check. An address without the form HOST:PORT is an error.
+// machine's alone; any other name counts as reachable, because its addresses can change
+// after the check. An address without the form HOST:PORT is an error.
 func Reachable(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -219,10 +220,10 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
 }
 
-// hosts is the set of names that requests may address the server by. A page that rebinds its own
-// name to this machine's address sends that name in Host, and so it is refused. A literal address
-// cannot be rebound, so all are allowed except those that mean "any address", which some browsers
-// connect to this machine.
+// hosts is the set of names that requests may address the server by. A page that rebinds
+// its own name to this machine's address sends that name in Host, and so it is refused. A
+// literal address cannot be rebound, so all are allowed except those that mean "any
+// address", which some browsers connect to this machine.
 type hosts map[string]struct{}
 
 func newHosts(names []string) (hosts, error) {

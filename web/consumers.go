@@ -187,8 +187,8 @@ func (x consumers) detach(ctx context.Context, in *ConsumerPath) (*output[api.Re
 	return &output[api.Released]{Body: api.Released{Released: n}}, err
 }
 
-// order makes the handler of one order.
-// The three orders differ in one value only. NoOrder takes the order before it back.
+// order makes the handler of one order. The three orders differ in one value only.
+// NoOrder takes the order before it back.
 func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engine.Queue,
 	*ConsumerPath) (*output[api.Consumer], error) {
 	return func(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Consumer], error) {

@@ -1,8 +1,8 @@
 package web
 
 // The dashboard's files, embedded in the binary and served with a policy that lets the page load
-// its own files and talk to this server only. They need no token, because they have no data: the page asks for its
-// data over the API like any client.
+// its own files and talk to this server only. They need no token, because they have no data: the
+// page asks for its data over the API like any client.
 
 import (
 	"crypto/sha256"

@@ -1,7 +1,7 @@
 package web
 
-// Dead letters over HTTP: lists, groups, and acts on single ones. An act on many is a bulk operation (bulk.go), which
-// continues after a crash.
+// Dead letters over HTTP: lists, groups, and acts on single ones. An act on many is a bulk
+// operation (bulk.go), which continues after a crash.
 //
 //	chunk fails for the last time ─► dead letter ─┬─ redrive ─► ready again
 //	                                              ├─ forward ─► a submission in another queue
@@ -251,8 +251,8 @@ func (x deadLetters) change(ctx context.Context, q *engine.Queue, in *changeDead
 	return out.tagged(queue.ETag(0, in.Body.value)), err
 }
 
-// contentGuard is the engine's question before it changes a content. It compares digests: so a client need not send
-// back the whole content that it saw.
+// contentGuard is the engine's question before it changes a content. It compares digests: after an operator has typed
+// the content for an hour, the client need not send back the whole content that it saw before.
 func (m *Match) contentGuard(before []byte) error { return m.hold(queue.ETag(0, before)) }
 
 func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) (*struct{}, error) {

@@ -4,8 +4,9 @@ package web
 // docs/ with their search (web/site).
 //
 // They are made when they are first asked for, because most servers are never asked. They need no
-// script, and their Content-Security-Policy allows none but the hashed style: a script that someone pasted into a
-// document must not run in the origin of the dashboard, where it would have the session of an operator.
+// script, and their Content-Security-Policy allows none but the hashed style: a script that
+// someone pasted into a document must not run in the origin of the dashboard, where it would have
+// the session of an operator.
 //
 //	web/testdata/openapi.json ◄─ huma.OpenAPI ─► docsPage ─► /docs/api      (docs.html)
 //	                                                └─ parts ─┐
@@ -42,8 +43,8 @@ var docsStyle string
 
 const contentOpenAPI = "application/openapi+json"
 
-// docsPages are the document, and the pages for people. Each is made when it is first asked for: most servers are
-// never asked, and making them takes longer than the rest of a start.
+// docsPages are the document, and the pages for people. Each is made when it is first asked
+// for: most servers are never asked, and making them takes longer than the rest of a start.
 type docsPages struct {
 	document  func() ([]byte, error)     // the OpenAPI document
 	home      func() ([]byte, error)     // the page Start, with the problems: their types are /docs#CODE
@@ -255,8 +256,8 @@ func (p *docsPages) send(c echo.Context, html []byte, err error) error {
 	return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)
 }
 
-// operationsOf lists the operations by path, then by method.
-// Go's maps have no order, so only the sorting makes the reference the same at each start.
+// operationsOf lists the operations by path, then by method. Go's maps have no order, so only
+// the sorting makes the reference the same at each start.
 func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	var all []*huma.Operation
 	for _, item := range from.Paths {
@@ -272,8 +273,8 @@ func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	return all
 }
 
-// docsOperationOf leaves out the parts that are the same for all operations. A reader of the whole page would
-// skip them anyway.
+// docsOperationOf leaves out the parts that are the same for all operations. A reader of the whole
+// page would skip them anyway.
 func docsOperationOf(op *huma.Operation) docsOperation {
 	scope, _ := op.Extensions["x-scope"].(string)
 	out := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Scope: scope, Summary: op.Summary,

@@ -212,8 +212,8 @@ func (f *endStream) id(place queue.EndPlace) string {
 	return f.sealer.Seal(place, 0)
 }
 
-// passing is the id of a place at which there may be no end for this follower. A tenant's looks
-// different each time: otherwise it would reveal that others commit.
+// passing is the id of a place at which there may be no end for this follower. A tenant's
+// looks different each time: otherwise it would reveal that others commit.
 func (f *endStream) passing(place queue.EndPlace) string {
 	if f.sealer == nil {
 		return place.String()

@@ -323,9 +323,9 @@ func (a *answers) refuse(c echo.Context, err error) *problem {
 	return p
 }
 
-// fromHuma turns huma's errors about a request into a problem of ours, with pointers instead of dotted paths. huma
-// puts the wrong value into its message. The value may be a secret in the wrong field, so only the sentence about it
-// is kept.
+// fromHuma turns huma's errors about a request into a problem of ours, with pointers instead of dotted paths, and
+// without the value that was sent. huma puts the wrong value into its message. The value may be a secret in the
+// wrong field, so only the sentence about it is kept.
 func fromHuma(model *huma.ErrorModel) *problem {
 	var found []queue.Problem
 	for _, detail := range model.Errors {

@@ -290,8 +290,9 @@ func eventsShape(d *document, op *huma.Operation) {
 }
 
 // The topics consumers and schedules are not in a queue's frame: they cost nothing while
-// no one watches them. The first stream that wants such a topic makes it for a frame, outside of the lock that the
-// streams share, and all other streams of the queue send the same bytes.
+// no one watches them. The first stream that wants such a topic makes it for a frame,
+// outside of the lock that the streams share, and all other streams of the queue send the
+// same bytes.
 
 // topicPatience bounds the reading of one topic for a frame. The frame is of use for one second only; more than a few
 // missed ones show an operator that something is wrong.
@@ -307,8 +308,9 @@ type lateTopic struct {
 	ready atomic.Bool // other goroutines may read the fields above
 }
 
-// made gives the topic's event, and makes it if needed. If the topic says the same as in the frame before, it is that
-// frame's event, and subscribers that had it do not get it again.
+// made gives the topic's event, and makes it if needed. If the topic says the same as
+// in the frame before, it is that frame's event, and subscribers that had it do not get
+// it again.
 func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTopic,
 	read func(context.Context) (any, error)) ([]byte, error) {
 	t.once.Do(func() {
@@ -333,7 +335,8 @@ func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTo
 	return t.event, t.err
 }
 
-// consumersFrame is the frame of the topic consumers: the consumers that an operator looks for come first.
+// consumersFrame is the frame of the topic consumers: the consumers that an operator
+// looks for come first.
 func (w watching) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
 	q, err := w.engine.Queue(queueName)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 )
 
 // readFields gives `to` the fields that a request has: in is a pointer to its struct. A
-// pointer that is nil and a value that is zero are not given. It checks that values can be represented. The engine
-// checks whether they make sense together.
+// pointer that is nil and a value that is zero are not given. It checks that values can be
+// represented. The engine checks whether they make sense together.
 func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
 	for _, d := range fields {
 		given, ok := d.In(in)
@@ -102,9 +102,10 @@ func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, us
 }
 
 // allowedAt says which numbers the field at a pointer of a request may have, as
-// docs/LIFECYCLE.md and the document do. It is "" where the type says it all. For numbers that fit the type, the
-// engine refuses with the same words. This is for numbers that do not fit: their refusal must name the limit of the
-// field too, not that of some type.
+// docs/LIFECYCLE.md and the document do. It is "" where the type says it all. For
+// numbers that fit the type, the engine refuses with the same words. This is for numbers
+// that do not fit: their refusal must name the limit of the field too, not that of some
+// type.
 func allowedAt(request reflect.Type, pointer string) string {
 	r, ok := queue.NumberRange(pointer)
 	if below, found := strings.CutPrefix(pointer, "/settings"); found {

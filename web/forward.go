@@ -151,9 +151,9 @@ func (f *forwarding) answers(c echo.Context, op *operation) (*engine.Elsewhere, 
 	}
 }
 
-// still fails if this node may not answer for a queue any more. A handler that reads for long, such as a list, may
-// begin while this node serves the queue and end when it no longer does. A node that lost a queue must not answer from
-// memory, as the new owner may know better.
+// still fails if this node may not answer for a queue any more: its answer may be old. A handler that reads for long,
+// such as a list, may begin while this node serves the queue and end when it no longer does. A node that lost a queue
+// must not answer from memory, as the new owner may know better.
 func (f *forwarding) still(c echo.Context, op *operation) error {
 	if op == nil || f.nodes == nil {
 		return nil

@@ -1,7 +1,7 @@
 package web
 
-// Groups and shards. A queue of several shards keeps each group in one of them. A group cannot be split, so its shard
-// counts everything about it exactly.
+// Groups and shards. A queue of several shards keeps each group in one of them. A group cannot be
+// split, so its shard counts everything about it exactly.
 //
 // One shard can be asked by itself wherever a path names a queue: orders~2 is the second shard of
 // orders. Calls that only one shard can answer are refused for the queue as a whole, and the refusal

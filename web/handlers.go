@@ -217,9 +217,9 @@ func chunkAt(pointer, id, index string) (chunk queue.ChunkID, err error) {
 	return chunk, nil
 }
 
-// If-Match and If-None-Match: a change depends on the version that the client saw. The engine checks the conditions
-// in the same hold of the lock in which it makes the change. If they were checked before it, two clients could both
-// pass.
+// If-Match and If-None-Match: a change depends on the version that the client saw. The engine
+// checks the conditions in the same hold of the lock in which it makes the change. If they were
+// checked before it, two clients could both pass.
 
 // Conditions has the headers that make a change depend on the current state. It is exported because
 // huma only looks into exported fields.
@@ -246,8 +246,8 @@ func (m *Match) hold(etag string) error {
 const changedSince = "It has changed: its ETag is not one that If-Match names. Read it again, then retry with its " +
 	"new ETag."
 
-// hold refuses a change if the conditions do not hold for the present state: a version from 1 on, with its ETag, or
-// 0 for nothing.
+// hold refuses a change if the conditions do not hold for the present state: a version
+// from 1 on, with its ETag, or 0 for nothing.
 func (c *Conditions) hold(what string, version uint32, etag string) error {
 	switch {
 	case c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*":

@@ -47,7 +47,8 @@ func (x health) routes(r *router) {
 		summary: "Prometheus metrics"}, textShape("text/plain"), x.metrics())
 }
 
-// livez says that the process serves requests, and nothing about its parts.
+// livez says that the process serves requests, and nothing about its parts: a probe that
+// fails restarts the process, which would not fix a full disk.
 func (x health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 // readyz fails while a part does not work or the server stops.

@@ -1,10 +1,11 @@
 package web
 
-// Insert of up to 10,000 submissions in one commit. An invalid submission gets a result of its own and does not touch
-// the others, unless the call is atomic.
+// Insert of up to 10,000 submissions in one commit. An invalid submission gets a result of
+// its own and does not touch the others, unless the call is atomic.
 //
-// Memory is counted twice, before anything is inserted: for the decoded submissions (insertionBytes each) and for the
-// answer to come (answerOf). If the call were refused afterwards, the client would not learn what was inserted.
+// Memory is counted twice, before anything is inserted: for the decoded submissions
+// (insertionBytes each) and for the answer to come (answerOf). If the call were refused
+// afterwards, the client would not learn what was inserted.
 //
 //	{"submissions": [ A, B, C ]} ─► list: A ok, B invalid, C ok ─► Queue.InsertMany ─► one commit: A, C
 //	                                                                └ atomic: nothing, and A, C are batch_refused
@@ -34,8 +35,9 @@ const insertManyAbout = "Up to 10,000 submissions, each as in a single insert an
 	"and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what " +
 	"happened; with keys you can safely send it again."
 
-// insertionBytes is about the memory that one submission of an insert of many takes until it is answered, beside its
-// content. It is a generous estimate: too much refuses a call now and then, too little ends the server.
+// insertionBytes is about the memory that one submission of an insert of many takes until it
+// is answered, beside its content. It is a generous estimate: too much refuses a call now and
+// then, too little ends the server.
 const insertionBytes = 1 << 10
 
 // resultBytes is about the size of one result in the answer, beside its metadata.

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// metrics has the measurements of the HTTP face. Routes are operation ids and codes are statuses, so both labels are
-// bounded.
+// metrics has the measurements of the HTTP face. Routes are operation ids and codes are
+// statuses, so both labels are bounded.
 //
 // A label with a queue, a consumer or a path in it would let clients make series without bound.
 type metrics struct {

@@ -51,8 +51,8 @@ const (
 )
 
 // observe is the outermost layer of every request: it names the request, sets the headers that
-// every answer carries, refuses requests that a browser should not be able to send, turns errors and
-// panics into problems, measures and logs.
+// every answer carries, refuses requests that a browser should not be able to send, turns errors
+// and panics into problems, measures and logs.
 //
 // It returns nil always: the answer is written by then. A failure after the first byte of an answer
 // cannot become a problem any more. observe then panics with http.ErrAbortHandler, which cuts the
@@ -144,8 +144,8 @@ func newConstant() constant {
 	}
 }
 
-// setHeaders sets the headers that every answer carries, problems included. Hot calls call it when
-// they answer, so that ten thousand waiting calls hold no headers.
+// setHeaders sets the headers that every answer carries, problems included. Hot calls
+// call it when they answer, so that ten thousand waiting calls hold no headers.
 func (a *answers) setHeaders(c echo.Context) {
 	id := c.Request().Header.Get(headerRequestID)
 	if !validRequestID(id) {
@@ -169,8 +169,8 @@ func (r *requestIDs) next() string {
 	return string(strconv.AppendUint([]byte(r.prefix), r.last.Add(1), 36))
 }
 
-// validRequestID accepts an id that a proxy in front of us may have chosen, and nothing that could
-// forge a log line.
+// validRequestID accepts an id that a proxy in front of us may have chosen, and
+// nothing that could forge a log line.
 func validRequestID(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false

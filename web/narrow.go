@@ -34,8 +34,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// narrow says how an operation keeps within a token's restriction: one or more of these. An operation that says
-// nothing is refused to restricted tokens.
+// narrow says how an operation keeps within a token's restriction: one or more of these.
+// An operation that says nothing is refused to restricted tokens.
 type narrow uint8
 
 const (
@@ -47,8 +47,8 @@ const (
 	inHandler // its handler does the rest of the check
 )
 
-// narrowed refuses requests beyond the token's restriction. A thing that the token does not cover gets the answer of
-// a thing that does not exist.
+// narrowed refuses requests beyond the token's restriction. A thing that the token does
+// not cover gets the answer of a thing that does not exist.
 func (a *auth) narrowed(c echo.Context, op *operation, token *access.Token) error {
 	bound := &token.Restriction
 	if op.narrow == 0 || op.narrow&noTenants != 0 && bound.Tenant() {
@@ -99,8 +99,9 @@ func unknownSubmission(id queue.SubmissionID) error {
 	return uncovered(queue.CodeUnknownSubmission, "submission "+id.String())
 }
 
-// errAside is the answer for a submission of a queue that does not serve, so that nobody knows its meta values. The
-// answer is not "unknown", after which a producer might insert it once more.
+// errAside is the answer for a submission of a queue that does not serve, so that its
+// meta values are unknown. The answer is not "unknown", after which a producer might
+// insert it once more.
 func errAside(err error) error {
 	if queue.CodeOf(err) == queue.CodeMoved {
 		return err
@@ -150,7 +151,8 @@ func ownMeta(ctx context.Context, asked queue.Meta) queue.Meta {
 	return asked
 }
 
-// mayFinish refuses tokens of reservations beyond the access token's restriction; none of the items is done then.
+// mayFinish refuses tokens of reservations beyond the access token's restriction; none of
+// the items is done then.
 func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at func(int) *queue.Token) error {
 	token := boundTo(ctx)
 	if token == nil {
@@ -174,7 +176,8 @@ func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at 
 	return nil
 }
 
-// narrowRefusal is why an insert was refused, without the text of a rule that is about more than the token covers.
+// narrowRefusal is why an insert was refused, without the text of a rule that is about
+// more than the token covers.
 func narrowRefusal(ctx context.Context, err error) error {
 	token := tenantOf(ctx)
 	if by, is := errors.AsType[*queue.RefusedBy](err); is && token != nil && !about(&by.Rule.Match, token.Entry) {
@@ -199,8 +202,9 @@ func narrowPlan(ctx context.Context, q engine.Work, plan *strategy.Plan) (*strat
 	return asked.Plan, err
 }
 
-// narrowConsumer is the name under which a consumer is known. A consumer hears of all reservations under its name.
-// So the names of a tenant begin with the tenant's entry, and no other tenant can take one.
+// narrowConsumer is the name under which a consumer is known. A consumer hears of all
+// reservations under its name. So the names of a tenant begin with the tenant's entry, and
+// no other tenant can take one.
 func narrowConsumer(ctx context.Context, name string) (string, error) {
 	token := tenantOf(ctx)
 	if token == nil || name == "" {
@@ -214,8 +218,8 @@ func narrowConsumer(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// narrowKey is an idempotency key that only requests within the same restriction can use: no client can send the
-// mark.
+// narrowKey is an idempotency key that only requests within the same restriction can use:
+// no client can send the mark.
 func narrowKey(ctx context.Context, key string) string {
 	token := tenantOf(ctx)
 	if token == nil {

@@ -2,8 +2,8 @@ package web
 
 // The OpenAPI document is made of the code at the start: huma derives it from the input and output
 // structs, and shapes below describe what handlers do by themselves. It is kept as a golden file,
-// testdata/openapi.json, from which the clients in Python and TypeScript are generated. A change of the document
-// therefore changes the clients.
+// testdata/openapi.json, from which the clients in Python and TypeScript are generated. A change of
+// the document therefore changes the clients.
 //
 // huma's own reading of JSON is not strict: it takes unknown fields and compares names without
 // case. So every body is `decoded`, which the strict reader of package wire reads. And huma's
@@ -93,8 +93,8 @@ func newDocument(e *echo.Echo) *document {
 	return &document{api: humaecho.New(e, config), schema: registry}
 }
 
-// schemaName names a component. Generators call the answer of an operation by its id and "Response", so no
-// component has such a name.
+// schemaName names a component. Generators call the answer of an operation by its id
+// and "Response", so no component has such a name.
 func schemaName(t reflect.Type, hint string) string {
 	return answerName(huma.DefaultSchemaNamer(t, hint))
 }
@@ -179,8 +179,8 @@ func transform(ctx huma.Context, _ string, v any) (any, error) {
 // unwrap is the only place that turns huma's context into echo's.
 func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 
-// describe starts the description of an operation with the parts that all operations have. Every refusal is a
-// Problem, so generated clients need one error type and not one for each operation.
+// describe starts the description of an operation with the parts that all operations have. Every
+// refusal is a Problem, so generated clients need one error type and not one for each operation.
 func (d *document) describe(op operation) huma.Operation {
 	problem := &huma.Response{
 		Description: "The problem, and what to do",
@@ -197,8 +197,8 @@ func (d *document) describe(op operation) huma.Operation {
 // anyRefusal stands for every status of a refusal, for generators that look for one.
 const anyRefusal = "4XX"
 
-// lines documents a text body, whose lines or events are each JSON of one of these types. In JSON Schema,
-// contentSchema is the schema of the JSON inside a string.
+// lines documents a text body, whose lines or events are each JSON of one of these
+// types. In JSON Schema, contentSchema is the schema of the JSON inside a string.
 func (d *document) lines(about string, types ...reflect.Type) *huma.MediaType {
 	refs := make([]*huma.Schema, len(types))
 	for i, t := range types {

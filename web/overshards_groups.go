@@ -77,8 +77,8 @@ func addQueueStats(sum, one *api.Stats) {
 // If a number fell because a shard moves, an autoscaler would stop workers that are needed a moment later. If a queue
 // looked empty, a script would go on too early.
 //
-// addLastKnown adds the last known numbers of the shards that do not serve. If nobody has numbers of a shard, the queue
-// may have work.
+// addLastKnown adds the last known numbers of the shards that do not serve. If no node has numbers of a shard, the
+// queue may have work.
 func addLastKnown(x *shardCall, sum *api.Stats, missing []api.MissingShard) {
 	var oldest api.Time
 	for i := range missing {

@@ -22,9 +22,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The least pace for the sender of a large body and for the reader of a long answer. Both hold
-// memory and a place. So a client that announces or asks for much and then does nothing would keep
-// others out.
+// The least pace for the sender of a large body and for the reader of a long answer. Both
+// hold memory and a place. So a client that announces or asks for much and then does
+// nothing would keep others out.
 const (
 	leastRate = 16 << 10         // bytes a second, on the whole
 	bodyGrace = 10 * time.Second // for the first packets of a slow line
@@ -52,8 +52,8 @@ func (b *bodies) paced(w http.ResponseWriter, body io.Reader) *paced {
 }
 
 // finish says that the body was read: the handler then has the time of an upload for its work. A
-// body that was not read to its end keeps its deadline, so that net/http does not wait for the rest
-// of it either.
+// body that was not read to its end keeps its deadline, so that net/http does not wait for the
+// rest of it either.
 func (p *paced) finish() {
 	if p != nil {
 		_ = p.control.SetReadDeadline(p.clock.wall().Add(p.clock.patience.upload))
@@ -81,8 +81,8 @@ func (p *paced) deadline(now time.Time) time.Time {
 	return earliest
 }
 
-// lines answers with the lines that write makes. They go out as fast as the client takes them,
-// through one buffer. When write fails the connection is cut.
+// lines answers with the lines that write makes. They go out as fast as the client takes
+// them, through one buffer. When write fails the connection is cut.
 func (s *streams) lines(c echo.Context, write func(*bufio.Writer) error) error {
 	return s.content(c, contentLines, write)
 }
@@ -105,8 +105,9 @@ func (s *streams) content(c echo.Context, media string, write func(*bufio.Writer
 
 // pacedAnswer is a long answer that its reader must keep taking: a pause of patience.write,
 // or less than leastRate on the whole, ends it, and so does the end of the token or session
-// that asked for it. Only the time for which the reader keeps the server waiting counts, and never
-// the time that the server needs to make the answer. Bytes count before compression.
+// that asked for it. Only the time for which the reader keeps the server waiting counts,
+// and never the time that the server needs to make the answer. Bytes count before
+// compression.
 type pacedAnswer struct {
 	io.Writer
 	control *http.ResponseController
@@ -117,7 +118,8 @@ type pacedAnswer struct {
 }
 
 // Write moves the deadline of the connection before it waits, and takes it away
-// afterwards: over HTTP/2 it would end the answer even while nothing is being written.
+// afterwards: over HTTP/2 it would end the answer even while nothing is being
+// written.
 func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	for piece := range slices.Chunk(b, answerPiece) {
 		if !p.mayGoOn() {
@@ -138,8 +140,8 @@ func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// mayGoOn says whether the server would still let the answered request in now. Taking an answer
-// counts as use of the session.
+// mayGoOn says whether the server would still let the answered request in now. Taking an
+// answer counts as use of the session.
 func (p *pacedAnswer) mayGoOn() bool {
 	if p.by == nil {
 		return true

@@ -1,8 +1,9 @@
 package web
 
-// Query parameters of lists, each declared once: the same value has the entry in the document and the function that
-// reads the parameter. huma could read them, but not repeated ones, not `meta.KEY=VALUE`, and not with errors that
-// name the parameter. A name that is not declared is refused: a misspelt filter must not silently list everything.
+// Query parameters of lists, each declared once: the same value has the entry in the document and
+// the function that reads the parameter. huma could read them, but not repeated ones, not
+// `meta.KEY=VALUE`, and not with errors that name the parameter. A name that is not declared is
+// refused: a misspelt filter must not silently list everything.
 
 import (
 	"net/url"
@@ -17,8 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// parameter is a parameter of the query of a list, declared once: its entry in the document, and how it is read into
-// T, the list's request. An empty value is none, as a form sends it.
+// parameter is a parameter of the query of a list, declared once: its entry in the document, and how it
+// is read into T, the list's request. An empty value is none, as a form sends it.
 type parameter[T any] struct {
 	*huma.Param
 	many bool // may be repeated

@@ -89,8 +89,9 @@ func (x pluginHandlers) upload(c echo.Context) error {
 	return c.JSON(status, v)
 }
 
-// holdUpload counts a body of this length, -1 for an unknown one, against the limit of all uploads, until release is
-// called. It adds before it compares, so two uploads that come together cannot both take the last room.
+// holdUpload counts a body of this length, -1 for an unknown one, against the limit of all
+// uploads, until release is called. It adds before it compares, so two uploads that come
+// together cannot both take the last room.
 func (b *bodies) holdUpload(length, most int64) (release func(), err error) {
 	holds := length
 	if holds < 0 {
@@ -104,8 +105,8 @@ func (b *bodies) holdUpload(length, most int64) (release func(), err error) {
 	return func() { b.uploads.Add(-holds) }, nil
 }
 
-// readUpload reads the body of an upload. It must keep coming (paced): a slow upload holds its share of the memory
-// for uploads.
+// readUpload reads the body of an upload. It must keep coming (paced): a slow upload holds
+// its share of the memory for uploads.
 func (x pluginHandlers) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
 	r := c.Request()
 	body := x.bodies.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
@@ -120,8 +121,8 @@ func (x pluginHandlers) readUpload(c echo.Context, media string) (upload plugins
 	return upload, err
 }
 
-// readWhole reads a body. If the sender announces the size, it takes that much memory at once: growing from nothing
-// leaves five times as much garbage behind.
+// readWhole reads a body. If the sender announces the size, it takes that much memory at
+// once: growing from nothing leaves five times as much garbage behind.
 func readWhole(body io.Reader, size, most int64) ([]byte, error) {
 	if size < 0 || size > most {
 		return io.ReadAll(body)

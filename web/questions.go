@@ -18,8 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// questions are the handlers of calls that change nothing, and ask what strategies would do or why work does not
-// move.
+// questions are the handlers of calls that change nothing, and ask what strategies would
+// do or why work does not move.
 type questions struct{ engine *engine.Engine }
 
 // routes are the part of the table about them.
@@ -184,9 +184,9 @@ func diagnosed(ctx context.Context, q *engine.Queue, d *engine.Diagnosis, err er
 	return &output[api.Diagnosis]{Body: d.API()}, nil
 }
 
-// The ledgers of Fair blocks: the share that each tenant got, and the share that it is owed. Read-only. A ledger has
-// no number to continue a list from. So the list is sorted by branch and depth first, and the cursor is a hash of
-// both.
+// The ledgers of Fair blocks: the share that each tenant got, and the share that it is owed.
+// Read-only. A ledger has no number to continue a list from. So the list is sorted by branch and
+// depth first, and the cursor is a hash of both.
 
 const ledgerAbout = "Shares per tenant. `sort` is received (the largest first), behind (furthest behind first) " +
 	"or ahead. No tenant is ever more than a few chunks from an ideal division: STRATEGIES.md has the numbers."

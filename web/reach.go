@@ -5,7 +5,8 @@ package web
 //
 // Every path has a reach, the first line of the table whose prefix fits. It looks at as little as
 // it can: the path, else the query, else a part of the body, which peek leaves to be read again.
-// If a path has no reach, the server does not start (router.add), so that no call in production finds out.
+// If a path has no reach, the server does not start (router.add), so that no call in production
+// finds out.
 
 import (
 	"bytes"
@@ -168,8 +169,8 @@ func createsGroup(c echo.Context, name string) (bool, error) {
 	return err == nil && given.hold("", 0, "") == nil, nil
 }
 
-// ofSubmission is the node that serves the queue of the submission that the path names. The handler refuses an invalid
-// id.
+// ofSubmission is the node that serves the queue of the submission that the path names.
+// The handler refuses an invalid id.
 func ofSubmission(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	id, err := queue.ParseSubmissionID(c.Param("id"))
 	if err != nil {

@@ -6,8 +6,9 @@ package web
 //
 //	pooled call ─► decode (points into the body) ─► engine ─► encode (points into call.scratch) ─► client ─► pool
 //
-// So three lifetimes matter. A decoded request is valid until the body is given back. An answer is valid until its
-// call is given back. And a call that waits gives both back first, and holds its request alone.
+// So three lifetimes matter. A decoded request is valid until the body is given back. An answer is
+// valid until its call is given back. And a call that waits gives both back first, and holds its
+// request alone.
 
 import (
 	"context"
@@ -175,8 +176,8 @@ func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q engi
 	return reserveRequest(ctx, &call.request, q, "")
 }
 
-// reserveRequest resolves the strategy and refuses values that the engine's types cannot hold. The engine checks the
-// rest. prefix is where the request stands in the body.
+// reserveRequest resolves the strategy and refuses values that the engine's types cannot
+// hold. The engine checks the rest. prefix is where the request stands in the body.
 func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q engine.Work,
 	prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
@@ -213,8 +214,9 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q engine.Work,
 	return out, err
 }
 
-// narrowReserve keeps a reserve within the restriction of a tenant's token, and the answer too: it does not count
-// chunks that others have in flight. The list of values at their limit would name other tenants, so it is left out.
+// narrowReserve keeps a reserve within the restriction of a tenant's token, and the answer too: it
+// does not count chunks that others have in flight. The list of values at their limit would name
+// other tenants, so it is left out.
 func narrowReserve(ctx context.Context, q engine.Work, prefix string, r *engine.ReserveRequest) (err error) {
 	r.Limited = 0
 	if r.Plan, err = narrowPlan(ctx, q, r.Plan); err == nil {
@@ -248,9 +250,10 @@ func (x *consuming) park(c echo.Context, q engine.Work, ask *asking,
 	return result, err
 }
 
-// handOver sends the answer with the reserved chunks. A client that is gone before the first byte gets nothing, and
-// its chunks go back. From the first byte on only the client knows what it has: a client that closes behind the answer
-// looks like one that never read it, also when the write fails. The chunks of a lost answer stay reserved until their
+// handOver sends the answer with the reserved chunks. A client that is gone before the
+// first byte gets nothing, and its chunks go back. From the first byte on only the client
+// knows what it has: a client that closes behind the answer looks like one that never read
+// it, also when the write fails. The chunks of a lost answer stay reserved until their
 // deadline. A large answer for which there is no room is not sent either.
 func (x *consuming) handOver(c echo.Context, q engine.Work, ask *asking, response *wire.ReserveResponse,
 	reserved []queue.Reservation, answer []byte) error {

@@ -36,8 +36,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Scopes. Every operation declares the scopes that its caller's token must have; of several any one
-// is enough.
+// Scopes. Every operation declares the scopes that its caller's token must have; of
+// several any one is enough.
 const (
 	scopeProduce = access.Produce
 	scopeConsume = access.Consume
@@ -95,8 +95,8 @@ type operation struct {
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
-// act names a refused call of an operation in the audit log. The engine, which knows what changed,
-// writes the entry of one that succeeds.
+// act names a refused call of an operation in the audit log. The engine, which
+// knows what changed, writes the entry of one that succeeds.
 type act struct {
 	action string // such as "rule.lift"; a PUT that creates or replaces is a "set"
 	target string // with parameters of the path: "rule {id}"; "": the queue, the server, or a name in the body

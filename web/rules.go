@@ -1,8 +1,8 @@
 package web
 
 // Pauses and blocks over HTTP. They take either of two scopes: consume, so that people who work
-// with a queue can stop it, and operate. Only admin may block. The action is in the body, so the handler checks
-// this, not the table.
+// with a queue can stop it, and operate. Only admin may block. The action is in the body, so the
+// handler checks this, not the table.
 //
 // Setting a rule again replaces its reason, end and effects, and lifting it again changes nothing. So two operators
 // who pause the same thing do not undo each other. An operator who does not want to replace the other's reason sends
@@ -225,8 +225,8 @@ func mayRule(ctx context.Context, action queue.RuleAction) error {
 	return missingScope(token, scopeAdmin)
 }
 
-// ruleOf reads a rule as JSON has it. Meta and any are one match, and both have to hold. Of the others exactly one
-// is given.
+// ruleOf reads a rule as JSON has it. Meta and any are one match, and both have to hold. Of
+// the others exactly one is given.
 func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	action, ok := queue.ParseRuleAction(in.Action)
 	if !ok {

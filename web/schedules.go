@@ -1,7 +1,7 @@
 package web
 
-// The HTTP face of schedules. It reads names, specs and conditions; engine/schedule and engine/shard/schedules decide
-// when a tick is due, and what it inserts.
+// The HTTP face of schedules. It reads names, specs and conditions; engine/schedule and
+// engine/shard/schedules decide when a tick is due, and what it inserts.
 //
 // A PUT is idempotent: the same definition changes nothing. With If-Match it replaces only the
 // version that the client saw, so that two operators do not overwrite each other unseen.
@@ -318,7 +318,8 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	return out
 }
 
-// scheduleOf turns a definition into the engine's words, with the defaults. The engine checks whether it makes sense.
+// scheduleOf turns a definition into the engine's words, with the defaults. The engine
+// checks whether it makes sense.
 func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
 	out = queue.DefaultSchedule()
 	if err := readFields(queue.ScheduleFields(), in, &out); err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// These are the schemas of the types of package api that write their own JSON. Each is a component with a name, so
-// that generated clients have one type for it.
+// These are the schemas of the types of package api that write their own JSON. Each is a
+// component with a name, so that generated clients have one type for it.
 type (
 	bytesSchema     struct{}
 	contentSchema   struct{}
@@ -75,8 +75,8 @@ func (*timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
 
-// ofBytes are the sentences about the forms of bytes and contents. The forms are components with names, so that
-// generators have a type for each.
+// ofBytes are the sentences about the forms of bytes and contents. The forms are
+// components with names, so that generators have a type for each.
 var ofBytes = map[string]string{
 	"Text":   "Bytes that are UTF-8",
 	"Base64": "Bytes in base64",
@@ -352,7 +352,8 @@ func noteOf(field reflect.StructField) note {
 //go:embed sentences.txt
 var comments string
 
-// sentences has the meaning of each property of each schema, which is the comment of its field in package api.
+// sentences has the meaning of each property of each schema, which is the comment of its
+// field in package api.
 func sentences() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(comments) {
@@ -364,8 +365,8 @@ func sentences() map[string]string {
 	return all
 }
 
-// propertyNotes has the notes that comments and tags of fields in package api lack: those of fields that the engine
-// declares, and of pages.
+// propertyNotes has the notes that comments and tags of fields in package api lack:
+// those of fields that the engine declares, and of pages.
 func propertyNotes() map[string]note {
 	all := map[string]note{}
 	for _, of := range []any{new(api.QueueSettings), new(api.QueueSettingsInput)} {
@@ -394,8 +395,8 @@ func propertyNotes() map[string]note {
 	return all
 }
 
-// pageItems says what a page lists, and pageNext what is special about its next page. api.Page is of any type, so its
-// comments cannot say that.
+// pageItems says what a page lists, and pageNext what is special about its next page.
+// api.Page is of any type, so its comments cannot say that.
 var (
 	pageItems = map[string]string{
 		"Attempt":          "The attempts, the oldest first",

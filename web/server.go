@@ -25,8 +25,9 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-// patience is how long the face waits for each phase of a request. A request that waits (long poll)
-// or streams moves its own deadlines; all others live within these.
+// patience is how long the face waits for each phase of a request. A request that
+// waits (long poll) or streams moves its own deadlines; all others live within
+// these.
 //
 // Without an end to each phase, a client could hold a connection, a buffer or a place for as long
 // as it likes by sending a byte now and then. OPERATIONS.md lists the limits for operators ("Slow
@@ -55,12 +56,12 @@ const (
 	maxBodyBytes   = 1 << 20
 	maxInsertBytes = queue.MaxInlineBytes
 
-	// maxHeldUploads bounds the memory of all modules that are being uploaded, apart from other
-	// bodies: uploads must not keep inserts out, nor the reverse.
+	// maxHeldUploads bounds the memory of all modules that are being uploaded, apart
+	// from other bodies: uploads must not keep inserts out, nor the reverse.
 	maxHeldUploads = 8 * maxUploadBytes
 
-	// maxHeldBytes bounds the memory of all bodies over maxBodyBytes that are being read or decoded.
-	// Eight of the largest fit; the next one is refused, and may come back.
+	// maxHeldBytes bounds the memory of all bodies over maxBodyBytes that are being read or
+	// decoded. Eight of the largest fit; the next one is refused, and may come back.
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
@@ -272,8 +273,8 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 // down. It may be called more than once.
 func (s *Server) Stop() { s.waits.stop() }
 
-// probes are the paths that ServeProbes answers, for a supervisor and Prometheus. None takes a body
-// or changes anything.
+// probes are the paths that ServeProbes answers, for a supervisor and Prometheus. None
+// takes a body or changes anything.
 var probes = []string{"/livez", "/readyz", "/metrics"}
 
 // probing is where the context of a request says that it came in by the listener for

@@ -40,7 +40,7 @@ import (
 )
 
 // sharedMost is how long another node may take for its part. It is more than for lists (askMost), as a part may wait
-// for a large commit, or for a database that has just lost its primary. If nobody knows whether a call was done, that
+// for a large commit, or for a database that has just lost its primary. If no one knows whether a call was done, that
 // costs the client more than waiting does.
 const sharedMost = 30 * time.Second
 

@@ -24,8 +24,8 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// noticeSilence makes the kernel end the connection of a request when the machine at its
-// other end does not answer any more.
+// noticeSilence makes the kernel end the connection of a request when the machine at
+// its other end does not answer any more.
 func noticeSilence(log *slog.Logger, r *http.Request) {
 	under := r.Context().Value(connKey{})
 	if secure, ok := under.(*tls.Conn); ok {

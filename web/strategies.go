@@ -101,7 +101,8 @@ func (x strategies) put(ctx context.Context, q *engine.Queue,
 	return answeredTaggedCreation(put, put.ETag, created, "/v1/queues/"+in.Queue+"/strategies/"+put.Name, err)
 }
 
-// operationName says whether the path of a strategy of this name is that of a present or future operation.
+// operationName says whether the path of a strategy of this name is that of a present or
+// future operation.
 func operationName(name string) bool {
 	return name == "validate" || name == "explain" || name == "preview" || name == "compare" || name == "in-use"
 }

@@ -1,7 +1,7 @@
 package web
 
-// Answers that go on for as long as the client stays share this code: for their room, their headers, their writes,
-// and their end.
+// Answers that go on for as long as the client stays share this code: for their room, their
+// headers, their writes, and their end.
 //
 // A stream ends for one of four reasons: its client leaves, its token or session ends (waits.end),
 // the server stops, or one write takes longer than patience.write. So begin counts it, and

@@ -49,7 +49,8 @@ const (
 const spanKey = "quern.span"
 
 // tracedAs are the operations that have spans, with the type that OpenTelemetry gives to
-// each. Consumers extend all the time, so an extend has a span only if its caller has a trace.
+// each. Consumers extend all the time, so an extend has a span only if its caller has a
+// trace.
 func tracedAs(id string) string {
 	switch id {
 	case "insert", "insert-batch":
@@ -89,8 +90,8 @@ func (t *tracing) start(c echo.Context, op *operation) *trace.Span {
 	return span
 }
 
-// endSpan ends the span of a request. It drops the span of a call that found no work, from a consumer without a
-// trace.
+// endSpan ends the span of a request. It drops the span of a call that found no work,
+// from a consumer without a trace.
 func endSpan(span *trace.Span, c echo.Context, status int, failure *problem) {
 	if span == nil {
 		return
@@ -117,8 +118,9 @@ func (t *tracing) spanOf(c echo.Context) *trace.Span {
 	return span
 }
 
-// contextFor is the trace context that a submission carries to its consumers. It comes from the body, or else from
-// the request's headers; if a trace begins with the request, it is the request's own span.
+// contextFor is the trace context that a submission carries to its consumers. It comes
+// from the body, or else from the request's headers; if a trace begins with the
+// request, it is the request's own span.
 func (t *tracing) contextFor(c echo.Context, body []byte) (string, error) {
 	if body != nil {
 		given := string(body)
@@ -185,8 +187,8 @@ func (t *tracing) reserved(c echo.Context, asked *engine.ReserveRequest, found *
 	}
 }
 
-// settling links the span to the producers' spans of the chunks of these tokens. It is called before the chunks are
-// settled, as their submissions may be over afterwards.
+// settling links the span to the producers' spans of the chunks of these tokens. It is
+// called before the chunks are settled, as their submissions may be over afterwards.
 func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Token) {
 	if span == nil {
 		return
@@ -237,7 +239,8 @@ func OwnSpans(t *trace.Tracer) engine.Spans {
 	return ownSpans{t}
 }
 
-// Emit implements engine.Spans. The emitted submission carries the span's context: consumers' spans are linked to it.
+// Emit implements engine.Spans. The emitted submission carries the span's context:
+// consumers' spans are linked to it.
 func (o ownSpans) Emit(queueName, schedule string) engine.Span {
 	return o.begin("emit "+queueName, trace.Producer, queueName, "emit", trace.Text(attrType, "send"),
 		trace.Text(attrSchedule, schedule))

@@ -134,7 +134,7 @@ type KeyPath struct {
 	Key string `path:"key" maxLength:"64" doc:"The meta key"`
 }
 
-// A key with a default is known, also when no open submission has it: otherwise nobody would find the default again.
+// A key with a default is known, also when no open submission has it: otherwise no one would find the default again.
 func (x metaValues) getKey(ctx context.Context, q *engine.Queue,
 	in *KeyPath) (*tagged[api.MetaKey], error) {
 	k, err := q.Values.Key(ctx, in.Key)

@@ -357,8 +357,9 @@ func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Durati
 	return ctx, err
 }
 
-// ends waits for the ends of submissions. The context that it returns is for reading how they stand: when the server
-// stops, the state that is known then is a better answer than an error.
+// ends waits for the ends of submissions. The context that it returns is for reading how
+// they stand: when the server stops, the state that is known then is a better answer than
+// an error.
 func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.Duration,
 	all bool) (context.Context, error) {
 	if w.waits.stopped() {
@@ -390,9 +391,10 @@ type waits struct {
 	over bool
 }
 
-// enter adds a request before it waits. It says no when the server stops: then no request may wait any more. Before
-// that the deadlines of the request are moved, as stopping sets one too: reading only serves to notice that the
-// client went away, so it has no limit, and the time for the answer starts when the wait ends.
+// enter adds a request before it waits. It says no when the server stops: then no request
+// may wait any more. Before that the deadlines of the request are moved, as stopping sets
+// one too: reading only serves to notice that the client went away, so it has no limit,
+// and the time for the answer starts when the wait ends.
 func (w *waits) enter(writer http.ResponseWriter, by *credential, wait time.Duration) bool {
 	control := http.NewResponseController(writer)
 	// A writer that knows no deadlines (a test's recorder) has none to move.
@@ -458,8 +460,8 @@ func (w *waits) each(fn func(*credential)) {
 	}
 }
 
-// forgetHeaders drops the headers that a waiting request no longer needs: all but the one that its answer repeats.
-// net/http reads none once a handler runs.
+// forgetHeaders drops the headers that a waiting request no longer needs: all but the
+// one that its answer repeats. net/http reads none once a handler runs.
 func forgetHeaders(r *http.Request) {
 	id := r.Header[headerRequestID]
 	r.Header = nil
@@ -473,8 +475,9 @@ var longAgo = time.Unix(1, 0)
 
 // multiplexed makes waits end over HTTP/2 as they do over HTTP/1.1. There a read deadline
 // that has passed ends the request's context, because the server reads ahead to notice
-// that the client went away. Over HTTP/2 many requests share a connection and nothing is read ahead for one of them:
-// so its context has to be ended directly. HTTP/1.1, which has the long polls by the ten thousand, pays nothing.
+// that the client went away. Over HTTP/2 many requests share a connection and nothing is
+// read ahead for one of them: so its context has to be ended directly. HTTP/1.1, which
+// has the long polls by the ten thousand, pays nothing.
 func multiplexed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {

@@ -45,7 +45,7 @@ type section struct {
 	files []string
 }
 
-// A document that is in no section fails the start of a test (inOrder): nobody finds a page that no list names.
+// A document that is in no section fails the start of a test (inOrder): no one finds a page that no list names.
 var sections = []section{
 	{"Start", []string{first, "CONCEPTS.md", "GLOSSARY.md"}},
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
@@ -340,8 +340,8 @@ const (
 	phraseRank = 100
 )
 
-// Search is the page of results: parts that have all words of the query, those that have them together or in their
-// titles first.
+// Search is the page of results: parts that have all words of the query, those that have
+// them together or in their titles first.
 func (s *Site) Search(query string) ([]byte, error) {
 	// A query is cut before it is shown again: it is in the page's field, and a long one would make a long page.
 	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")

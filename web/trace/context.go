@@ -37,15 +37,16 @@ func (c *Context) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]by
 // Sampled reports whether the caller asked for the trace to be recorded.
 func (c *Context) Sampled() bool { return c.Flags&1 != 0 }
 
-// Parse reads a traceparent, and behind a ';', if there is one, the tracestate. As the specification
-// asks for, a malformed traceparent is no context, and a malformed tracestate is left out.
+// Parse reads a traceparent, and behind a ';', if there is one, the tracestate. As the
+// specification asks for, a malformed traceparent is no context, and a malformed tracestate is
+// left out.
 func Parse(text string) (c Context, ok bool) {
 	parent, state, _ := strings.Cut(text, ";")
 	return parse(parent, state)
 }
 
-// FromHeaders reads the values of the headers traceparent and tracestate. More than one traceparent
-// counts as none.
+// FromHeaders reads the values of the headers traceparent and tracestate. More than one
+// traceparent counts as none.
 func FromHeaders(parents, states []string) (c Context, ok bool) {
 	if len(parents) != 1 {
 		return c, false
@@ -53,8 +54,8 @@ func FromHeaders(parents, states []string) (c Context, ok bool) {
 	return parse(parents[0], strings.Join(states, ","))
 }
 
-// parse reads version 00. Of a later version, which may have more at the end, it reads the fields of
-// version 00.
+// parse reads version 00. Of a later version, which may have more at the end, it reads the fields
+// of version 00.
 func parse(parent, state string) (c Context, ok bool) {
 	if len(parent) < parentBytes || parent[2] != '-' || parent[35] != '-' || parent[52] != '-' {
 		return c, false

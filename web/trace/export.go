@@ -51,8 +51,8 @@ type Options struct {
 //	Span.End ─► pending: at most maxQueued spans ─► Run: batches of mostSpans ─► collector
 //	              └ full: dropped, counted            └ maxTries, then failed, counted
 //
-// No request ever waits for a collector. When the collector is slow or gone, only spans are lost, and the metric
-// counts them.
+// No request ever waits for a collector. When the collector is slow or gone, only spans are lost,
+// and the metric counts them.
 type Tracer struct {
 	options  Options
 	endpoint string

@@ -74,8 +74,9 @@ func (s *Span) Set(attributes ...Attribute) {
 	s.attributes = append(s.attributes, attributes[:min(room, len(attributes))]...)
 }
 
-// Link says that the span has to do with another one, given as Context.String wrote it: once for each. A text that is
-// no context is ignored. Links beyond the most that a span may have are only counted.
+// Link says that the span has to do with another one, given as Context.String wrote it: once
+// for each. A text that is no context is ignored. Links beyond the most that a span may have
+// are only counted.
 func (s *Span) Link(text string) {
 	if s == nil || s.ended || text == "" {
 		return
