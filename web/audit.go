@@ -151,8 +151,9 @@ func noteLacks(c echo.Context, lacks []string) {
 	}
 }
 
-// holdPage counts the answer as a page of the log, as it is read and as it is encoded, until done is called. Entries
-// can be large (before and after of a change), and exist twice while they are encoded, hence the factor.
+// holdPage counts a page of the log for the memory of the answer, as it is read and as it is encoded, until done is
+// called. Entries can be large (before and after of a change), and exist twice while they are encoded, hence the
+// factor.
 func holdPage(c echo.Context) (done func(), err error) {
 	answer := access.Of(c.Request().Context()).Answer
 	err = answer.Hold(2 * queue.MaxAnswerBytes)

@@ -1,6 +1,6 @@
 package web
 
-// The engine of one node has errands to the engine of another, about shards of a queue:
+// The engine of one node sends errands about shards of a queue to the engine of another:
 //
 //	engine: errand ─► Carry ── POST /cluster/shards/orders/errand ──► Nodes.Answer of the other node
 //
