@@ -1,8 +1,8 @@
 package web
 
 // These rules decide which TCP connections may stay open when there are too many. The number of
-// files that the server may open is limited, and a connection takes one. Without rules, a client
-// without a token could open connections, say nothing, and shut all others out.
+// files that the server may open is limited, and a connection takes one. Without them, any client
+// could open connections, say nothing, and shut all others out, even if it has no token.
 //
 //	              enter                   first request that is let in
 //	new socket ─────────► unproven list ─────────────────────────────► proven: stays

@@ -100,7 +100,7 @@ type endStream struct {
 	filter engine.EndFilter
 	place  queue.EndPlace      // the follower has all ends up to here
 	all    bool                // it began with all ends that are kept: ends that are no longer kept are no gap
-	gone   queue.EndPlace      // up to which it heard of removed ends
+	gone   queue.EndPlace      // up to here it heard of removed ends
 	sealer *engine.PlaceSealer // of a tenant's stream; nil: the follower may know the places
 }
 

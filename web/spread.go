@@ -27,10 +27,10 @@ import (
 //	                  └─ node C  does not answer within askMost ─► `missing`, or 503
 //	          joined ◄┘
 //
-// A list can do without a node and says which is missing. A wait or a batch of changes cannot: there a missing part
-// fails the call. A call about queues of several nodes is answered by the node that it came to: it asks each of them
-// for its part, with the rights of the caller, and joins the parts. A node that is asked for a part looks only at its
-// own queues. This node's own part is made in the same way, without a connection.
+// The node that gets a call about queues of several nodes answers it: it asks each of them for its part, with the
+// rights of the caller, and joins the parts. A node that is asked for a part looks only at its own queues. This node's
+// own part is made in the same way, without a connection. A list can do without a node and says which is missing. A
+// wait or a batch of changes cannot: there a missing part fails the call.
 
 // askMost is how long a node may take for its part, beside the time that the call itself waits.
 const askMost = 2 * time.Second

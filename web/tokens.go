@@ -90,7 +90,7 @@ func (t *tokens) create(ctx context.Context, in *newTokenInput) (*creation[api.T
 	return answeredCreation(out, true, "/v1/tokens/"+out.ID, err)
 }
 
-// tokenRequest refuses an empty list of queues: it would bind the token to nothing, which is never meant: a client
+// tokenRequest refuses an empty list of queues: it would bind the token to nothing, which is never meant. A client
 // that forgot to fill the list would get a token that does not work. nil is "all queues".
 func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
 	r = engine.TokenRequest{Name: in.Name, Subject: in.Subject, Expires: queue.At(in.ExpiresAt.Time)}

@@ -426,8 +426,8 @@ func (w *waits) stopped() bool {
 }
 
 // stop ends all waits. While a handler runs, net/http reads ahead to notice that the client went away. It takes a
-// read that fails for such a departure, and ends the request's context. Writing is not touched, so the answer still
-// goes out. over is set under the lock that enter takes, so no request begins to wait after the loop.
+// failing read for that, and ends the request's context. Writing is not touched, so the answer still goes out. over
+// is set under the lock that enter takes, so no request begins to wait after the loop.
 func (w *waits) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
