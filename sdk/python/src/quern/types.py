@@ -276,9 +276,9 @@ class _AfterRequired(TypedDict):
 
 class After(_AfterRequired, total=False):
     """After: see the server's OpenAPI document."""
-    #: What happens if one of them ends without being completed. cancel (default): the server cancels this submission. run: it starts all
-    #: the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with
-    #: until "ended"
+    #: Action of the server if one of them ends without being completed. cancel (default): it cancels this submission. run: this one
+    #: starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended.
+    #: Refused with until "ended"
     on_unmet: str
     #: completed (default): wait until all of them are completed. ended: wait until they have ended in any way
     until: str
@@ -544,8 +544,8 @@ class _CauseRequired(TypedDict):
     #: Time when all chunks with this cause are done; their order is not known. null if they are stuck. For a tenant's token it follows
     #: from the pace of its own value at its limit; null if that is not known
     forecast: Optional[Forecast]
-    #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
-    #: no strategy in use selects them
+    #: Reason why the chunks are held back. none: nothing holds them back. limit includes the restart grace. not_due includes the wait
+    #: for a retry. unasked: no strategy in use selects them
     kind: Literal["limit", "rule", "not_due", "after", "dead", "empty", "unasked", "none", "rate"]
     #: Submissions of these chunks. In the diagnosis of a queue they are counted only for limits, and 0 for other causes
     submissions: int
@@ -1157,7 +1157,7 @@ class _ExtendItemRequired(TypedDict):
 
 class ExtendItem(_ExtendItemRequired, total=False):
     """ExtendItem: see the server's OpenAPI document."""
-    #: What the consumer is doing, as plain text for people to see; absent or empty: as it was
+    #: Current activity of the consumer, as plain text for people to see; absent or empty: as it was
     note: str
     #: How much of the work is done, for people to see; absent: as it was
     progress: float
@@ -4081,7 +4081,7 @@ _UniqueOdd = TypedDict("_UniqueOdd", {"while": "str"}, total=False)
 
 
 class _UniqueRequired(TypedDict):
-    #: Any text; what the submissions have in common, such as "invoice:7481"
+    #: Any text that the submissions have in common, such as "invoice:7481"
     key: str
 
 

@@ -3,7 +3,7 @@
 export type After = {
   /** Submissions of the same queue, each once; in a queue of several shards, of the same group */
   ids: string[]
-  /** What happens if one of them ends without being completed. cancel (default): the server cancels this submission. run: it starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until "ended" */
+  /** Action of the server if one of them ends without being completed. cancel (default): it cancels this submission. run: this one starts all the same when all have ended. dead_letter: its chunks become dead letters, whose error names the one that ended. Refused with until "ended" */
   on_unmet?: string
   /** completed (default): wait until all of them are completed. ended: wait until they have ended in any way */
   until?: string
@@ -239,7 +239,7 @@ export type Cause = {
   in_flight?: number
   /** For limit: the meta key */
   key?: string
-  /** What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked: no strategy in use selects them */
+  /** Reason why the chunks are held back. none: nothing holds them back. limit includes the restart grace. not_due includes the wait for a retry. unasked: no strategy in use selects them */
   kind: "limit" | "rule" | "not_due" | "after" | "dead" | "empty" | "unasked" | "none" | "rate"
   /** Time of the last reserve with that strategy */
   last_used?: string
@@ -755,7 +755,7 @@ export type ExplainPick = {
 }
 
 export type ExtendItem = {
-  /** What the consumer is doing, as plain text for people to see; absent or empty: as it was */
+  /** Current activity of the consumer, as plain text for people to see; absent or empty: as it was */
   note?: string
   /** How much of the work is done, for people to see; absent: as it was */
   progress?: number
@@ -3220,7 +3220,7 @@ export type Token = {
 }
 
 export type Unique = {
-  /** Any text; what the submissions have in common, such as "invoice:7481" */
+  /** Any text that the submissions have in common, such as "invoice:7481" */
   key: string
   /** keep (default): the submission that holds the key stays. replace: the server cancels it and inserts this one, unless one of its chunks is reserved, done, dead or skipped. Absent in answers */
   on_conflict?: string
