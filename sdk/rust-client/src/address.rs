@@ -78,8 +78,8 @@ impl Addresses {
         owner.map_or(&self.given[state.at], |(_, owner)| owner).clone()
     }
 
-    /// Sends the next calls elsewhere, if the error shows that this address does not serve. Whether they go elsewhere.
-    /// A server that is only busy (429) would be as busy by another way.
+    /// Sends the next calls elsewhere, if the error shows that this address does not serve; returns whether it does. A server that is only
+    /// busy (429) would be as busy by another way.
     pub(crate) fn leave(&self, path: &str, endpoint: &Endpoint, error: &Error) -> bool {
         let busy = error.refused().map_or(false, |refused| refused.status == 429);
         if !error.may_pass() || busy || matches!(error, Error::Stopped) {
@@ -96,8 +96,8 @@ impl Addresses {
         self.given.len() > 1
     }
 
-    /// Takes in which owner an answer names. Returns it if this call may go on there. A token never goes to an https address by
-    /// way of plain http: such an owner cannot be parsed.
+    /// Remembers the owner that an answer names, and returns it if this call may go on there. A token never goes to an https owner over
+    /// plain http, because such an owner cannot be parsed.
     pub(crate) fn heard(&self, path: &str, status: u16, owner: &str) -> Option<Endpoint> {
         if owner.is_empty() || owner.len() > MAX_URL || !self.direct && status != 421 {
             return None;

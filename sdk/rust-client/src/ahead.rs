@@ -4,7 +4,7 @@ use crate::exchange::Exchange;
 use std::time::Instant;
 
 const MAX_AHEAD: usize = 1000; // unless the program says how many
-const LARGE_ANSWER: usize = 1 << 20; // with this many bytes it is not the number of chunks in a call that makes it slow
+const LARGE_ANSWER: usize = 1 << 20; // a call this large is slow because of its bytes, and more chunks in it would not help
 
 /// How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and no
 /// more, because no one else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it

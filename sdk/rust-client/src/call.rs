@@ -16,7 +16,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60); // a server that asks
 const MAX_IDLE: usize = 64; // connections that are kept
 const IDLE: Duration = Duration::from_secs(60); // for how long
 
-/// What all calls of a client share.
+/// The state that all calls of a client share.
 pub(crate) struct Caller {
     pub(crate) addresses: Addresses,
     pub(crate) token: String,
@@ -64,7 +64,7 @@ impl Caller {
         Duration::from_micros(random::below((most * 1e6) as u64)) + asked.min(MAX_RETRY_AFTER)
     }
 
-    /// A node that does not own the queue any more has done nothing (421), so that the call goes on to the owner that it names.
+    /// A node that no longer owns the queue answers 421 and has done nothing, so the call goes on to the owner that the node names.
     fn repeat(&self, request: &Request, scope: &Arc<Scope>, stream: bool, mut pieces: Pieces<'_>) -> Result<Reply, Error> {
         let mut elsewhere = self.addresses.others();
         let mut tries = 0;
@@ -104,8 +104,8 @@ impl Caller {
         }
     }
 
-    /// One try. What was kept of an earlier call may be closed by now: such a try is made again on the next connection, at the latest on a
-    /// new one.
+    /// One try. A connection that an earlier call left open may be closed by now. The try then moves on to the next kept connection, and in
+    /// the end to a new one.
     fn attempt(
         &self,
         request: &Request,
@@ -167,8 +167,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// A server that answers as it is told: per connection, one answer to each request, in small pieces; then it closes the connection.
-    /// What it was asked comes back when all is said.
+    /// A server that sends the given answers: per connection, one answer to each request, in small pieces; then it closes the connection.
+    /// Its thread returns the requests that it received.
     fn scripted(connections: &[&[&str]]) -> (Client, std::thread::JoinHandle<Vec<String>>) {
         let connections: Vec<Vec<String>> =
             connections.iter().map(|answers| answers.iter().map(|answer| answer.to_string()).collect()).collect();

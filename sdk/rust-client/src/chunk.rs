@@ -1,4 +1,4 @@
-//! The chunk that a handler works on, and what the handler may say of it.
+//! The chunk that a handler works on, with its progress and the submissions that follow it.
 
 use crate::core::News;
 use crate::error::Error;
@@ -83,7 +83,7 @@ pub struct Chunk {
     pub content: Vec<u8>,
     /// the key of the content in object storage
     pub key: Option<String>,
-    /// all that the server said of the reservation, but for its content
+    /// the server's JSON for the reservation, without the content
     pub json: Json,
     pub(crate) token: String,
     inbox: Arc<Queue<News>>,
@@ -98,9 +98,9 @@ pub(crate) struct State {
     pub(crate) cancelled: bool,
     /// when the time of the handler's kind is over, and how long that time is
     pub(crate) until: Option<(Instant, Duration)>,
-    /// what the handler said last: how far it is, and a note
+    /// the progress that the handler reported last: how far it is, and a note
     pub(crate) says: Option<(f64, String)>,
-    /// the worker is to send that
+    /// the worker is going to send `says`
     pub(crate) listed: bool,
     /// submissions that are to be inserted with the completion, as JSON
     pub(crate) then: Vec<String>,
@@ -182,14 +182,14 @@ impl Chunk {
     }
 
     /// Says how far the handler is, from 0 to 1, with a note of at most 256 bytes. It can be called in a tight loop: the worker sends the
-    /// last of it, at most once a second.
+    /// latest report, at most once a second.
     pub fn progress(&self, part: f64, note: &str) {
         let part = if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) };
         let mut state = self.state.lock().unwrap();
         let before = state.says.take().map_or(String::new(), |(_, note)| note);
         state.says = Some((part, if note.is_empty() { before } else { cut(note, MAX_NOTE_BYTES).to_string() }));
         if !state.listed {
-            state.listed = true; // what is said before the worker sends it goes along
+            state.listed = true; // a later report replaces this one until the worker sends it
             self.inbox.push(News::Said(self.token.clone()));
         }
     }

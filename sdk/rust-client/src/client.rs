@@ -12,7 +12,7 @@ use crate::submission::{visible, NewSubmission, Output, Submission};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-// Bounds of one call of many. More than a thousand make no insert cheaper, and hold up those who share the commit.
+// Bounds of one call of many. A larger call makes no insert cheaper, and delays the other callers that share the commit.
 const CALL_COUNT: usize = 1000;
 const CALL_BYTES: usize = 8 << 20;
 const WAIT_SECONDS: u64 = 30; // that the server is asked to hold its answer
@@ -127,8 +127,8 @@ impl Client {
         Ok(answer)
     }
 
-    /// Inserts many submissions, up to 1,000 per call and commit. Each has its own result. The error of the whole is that of a call that
-    /// failed: what the calls before it inserted stays.
+    /// Inserts many submissions, up to 1,000 per call and commit. Each has its own result. If a call fails, its error is returned;
+    /// submissions that earlier calls inserted stay.
     pub fn insert_many(&self, queue: &str, list: &[NewSubmission]) -> Result<Vec<Result<Submission, Error>>, Error> {
         let texts = list.iter().map(NewSubmission::one_of_many).collect::<Result<Vec<_>, _>>()?;
         let (mut results, mut rest) = (Vec::with_capacity(list.len()), &texts[..]);
@@ -277,7 +277,7 @@ impl Iterator for Ended<'_> {
     }
 }
 
-/// What became of one submission of many: what was inserted, or an error as a call of its own would have had it.
+/// The result of one submission of many: the submission, or the error that a call of its own would have had.
 fn one_of_many(at: usize, result: &Json) -> Result<Submission, Error> {
     if let submission @ Json::Object(_) = result.get("submission") {
         return Submission::of(submission.clone());

@@ -1,6 +1,5 @@
-//! The worker's decisions, without a connection. It is told what happened (a handler ended, a call came back, the stream said something, a
-//! quarter of the timeout went by) and says what to do next: it reserves ahead, reports in batches, extends in time, and ends when all is
-//! settled.
+//! The worker's decisions, without a connection. It takes events (a handler ended, a call returned, the stream sent an event, a quarter of
+//! the timeout went by) and decides what to do next: it reserves ahead, reports in batches, extends in time, and ends when all is settled.
 
 mod answers;
 
@@ -21,7 +20,7 @@ const BATCH_INSERTS: usize = 10_000; // submissions that the completions of one 
 const MAX_RESERVE: usize = 1000;
 const PROGRESS: Duration = Duration::from_secs(1); // how often a worker makes a call because handlers say how far they are
 
-/// What happened.
+/// An event for the core.
 pub(crate) enum News {
     /// a handler ended
     Finished(Arc<Chunk>, Result<Returned, Failure>),
@@ -43,7 +42,7 @@ pub(crate) enum News {
     Stop,
 }
 
-/// What carries out the decisions.
+/// The queues through which threads carry out the decisions.
 #[derive(Clone, Default)]
 pub(crate) struct Hands {
     pub(crate) ready: Arc<Queue<Arc<Chunk>>>,
@@ -75,10 +74,10 @@ pub(crate) struct Core {
     reports: Vec<Report>,        // finished, to be reported
     extends: Vec<String>,
     releases: Vec<Release>,
-    unsent: Vec<String>, // whose handlers said how far they are
-    /// when that may be sent
+    unsent: Vec<String>, // tokens whose progress is to be sent
+    /// when the progress in `unsent` may be sent
     pub(crate) due: Option<Instant>,
-    sent: Option<Instant>,        // when it was sent last
+    sent: Option<Instant>,        // when progress was sent last
     early: HashMap<String, Lost>, // revoked before we knew that we have it
     calling: bool,
     asked: usize,   // chunks that the call under way may bring
@@ -87,21 +86,21 @@ pub(crate) struct Core {
     failures: u32, // calls in a row that failed
     poll_failures: u32,
     hellos: u64,
-    /// The worker reserves nothing before the first hello, or ten seconds: what its name holds until then was its predecessor's, and its
-    /// incarnation has the server end that.
+    /// The worker reserves nothing before the first hello, or ten seconds: reservations under its name belong to its predecessor until the
+    /// server sees the new incarnation and ends them.
     pub(crate) awaited: bool,
     /// the server refuses to know us
     pub(crate) unknown: bool,
     draining: bool,
     /// all is settled
     pub(crate) over: bool,
-    /// what the program is to hear of
+    /// errors to report to the program
     pub(crate) told: Vec<Error>,
     fatal: Option<Error>, // why the worker ends by itself
     undelivered: usize,
     reached: bool,       // a call succeeded
     away: Option<Error>, // the last failure to reach the server
-    warned: Vec<Json>,   // what of the strategy had no effect in the last answer
+    warned: Vec<Json>,   // the strategy's warnings in the last answer
 }
 
 /// Whether a worker goes on after an error. A wrong answer may come from something between us and the server.
@@ -115,7 +114,7 @@ impl Core {
         Core { concurrency, ahead, hands, budget: BATCH_BYTES, awaited: attach, ..Core::default() }
     }
 
-    // What happened.
+    // Events.
 
     pub(crate) fn take(&mut self, news: News) {
         match news {
@@ -124,9 +123,9 @@ impl Core {
             News::Called(call, result) => self.called(call, result),
             News::Polled(poll, result) => self.polled(poll, result),
             News::Hello => {
-                // After a restart the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it hears
-                // of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what we
-                // hold, before our stream stood.
+                // After a restart the server has forgotten what we hold, and after a gap we may have missed revocations. So we extend
+                // everything, and the answers say what is still ours. The first hello does the same: another server may have given us
+                // chunks before our stream was open.
                 self.awaited = false;
                 self.hellos += 1;
                 self.extend_all();
@@ -163,7 +162,7 @@ impl Core {
         self.told.push(Error::HandlerFailed { submission: chunk.submission.clone(), index: chunk.index, text });
     }
 
-    /// A quarter of the timeout went by. What has seen two is extended: at the latest when half of it is over.
+    /// A quarter of the timeout went by. A chunk is extended after two quarters, so at the latest when half of its timeout is over.
     pub(crate) fn tick(&mut self) {
         self.held.values_mut().for_each(|held| held.age += 1);
         self.extend_where(|held| held.age >= 2);
@@ -175,12 +174,12 @@ impl Core {
         self.due = self.due.or_else(|| Some(self.sent.map_or(now, |sent| (sent + PROGRESS).max(now))));
     }
 
-    /// Extends the chunks whose handlers said how far they are; it was due.
+    /// Sends progress that is due, by extending its chunks.
     pub(crate) fn send_progress(&mut self) {
         (self.due, self.sent) = (None, Some(Instant::now()));
         for token in std::mem::take(&mut self.unsent) {
             match self.held.get(&token) {
-                Some(held) if held.extending => self.said(token), // that may be without what was said since
+                Some(held) if held.extending => self.said(token), // the extension under way may lack this progress
                 Some(held) => {
                     held.chunk.state().listed = false;
                     self.extend(&token);
@@ -190,8 +189,8 @@ impl Core {
         }
     }
 
-    /// The worker is to end: it reserves no more, and gives back what no handler has begun. A poll that is under way goes on until nothing
-    /// else is left to wait for, and what it brings goes back: the server may just have answered it.
+    /// The worker is to end: it reserves no more, and gives back the chunks that no handler has begun. A poll that is under way goes on
+    /// until nothing else is left to wait for, because the server may just have answered it; the chunks that it brings go back.
     fn drain(&mut self) {
         if std::mem::replace(&mut self.draining, true) {
             return;
@@ -203,7 +202,7 @@ impl Core {
         }
     }
 
-    /// Handlers have had the time that they were given after the drain.
+    /// The grace period after the drain is over.
     pub(crate) fn grace_over(&mut self) {
         for held in self.held.values_mut().filter(|held| held.lost.is_none()) {
             held.back = true;
@@ -225,7 +224,7 @@ impl Core {
         self.drain();
     }
 
-    /// How a worker that is over has ended.
+    /// The result of a worker that has ended.
     pub(crate) fn outcome(&mut self) -> Result<(), Error> {
         match self.fatal.take() {
             Some(error) => Err(error),
@@ -235,7 +234,7 @@ impl Core {
         }
     }
 
-    // What to do next.
+    // Decisions.
 
     /// Starts what has become possible: a call when there is something to report, which brings new work in the same round trip, and
     /// otherwise, when there is room, a poll that waits for work. Both go on beside each other, so that results never wait for work; while
@@ -263,8 +262,7 @@ impl Core {
         }
     }
 
-    /// How many chunks may be asked for: what was not reported yet still counts, so that a server that takes no results gives no work
-    /// either.
+    /// How many chunks may be asked for. Unreported results still count, so that a server that takes no results gives no work either.
     fn room(&self, reported: usize) -> usize {
         if self.draining || self.awaited {
             return 0;
@@ -296,14 +294,14 @@ impl Core {
             began: Instant::now(),
             size: 0,
         };
-        // There may be nothing but extensions of what has ended since.
+        // The call may be empty: chunks to be extended may have ended since.
         if !(call.reports.is_empty() && call.extends.is_empty() && call.releases.is_empty()) {
             (self.calling, self.asked) = (true, asked);
             self.hands.calls.push(call);
         }
     }
 
-    // What both need.
+    // Helpers of both.
 
     fn extend_all(&mut self) {
         self.extend_where(|_| true);

@@ -1,10 +1,10 @@
-//! What can go wrong, as types.
+//! The errors of the client.
 
 use crate::json::Json;
 use std::fmt;
 use std::time::Duration;
 
-/// What went wrong with a call or a worker.
+/// An error of a call or of a worker.
 #[derive(Clone, Debug)]
 pub enum Error {
     /// The server answered with an error.
@@ -22,7 +22,7 @@ pub enum Error {
     /// A submission is still open after the time that [`crate::Client::wait`] was given.
     StillOpen(String),
     /// A handler failed, and the server was told. Workers call `on_error` with it.
-    #[allow(missing_docs)] // the fields name the chunk, and what went wrong
+    #[allow(missing_docs)] // the fields name the chunk and the error
     HandlerFailed { submission: String, index: u32, text: String },
     /// The result of a chunk does not count, or the server refused it (the status is then `invalid`). Workers call `on_error` with it.
     #[allow(missing_docs)]
@@ -45,7 +45,7 @@ pub struct Refused {
     pub code: String,
     /// the problem in words
     pub detail: String,
-    /// the faults of the request: a pointer to a field, and what is wrong with it
+    /// the faults of the request: a pointer to a field, and the fault
     pub problems: Vec<(String, String)>,
     /// the pause that the server asked for, or 0
     pub retry_after: Duration,
@@ -54,7 +54,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// The error of an answer. What does not come from a Quern server has its status, and the beginning of its text.
+    /// The error of an answer. An answer of another program, such as a proxy, keeps its status and the beginning of its text.
     pub(crate) fn of(status: u16, body: &[u8], retry_after: Duration) -> Refused {
         let problem = Json::parse(body).ok().filter(|value| matches!(value, Json::Object(_)));
         let problem = problem.unwrap_or_else(|| {
@@ -79,7 +79,7 @@ impl Refused {
 }
 
 impl Error {
-    /// What the server refused, if it did.
+    /// The server's refusal, if this is one.
     pub fn refused(&self) -> Option<&Refused> {
         match self {
             Error::Refused(refused) => Some(refused),
@@ -96,7 +96,7 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Error::NoAnswer(_) | Error::TimedOut(_) | Error::Stopped => true,
-            // Another 421 is of a host that is not served, and stays.
+            // Any other 421 is about a host that the server does not serve, and does not pass.
             Error::Refused(r) => matches!(r.status, 429 | 502..=504) || r.status == 421 && matches!(&*r.code, "moved" | "moving"),
             _ => false,
         }

@@ -1,4 +1,4 @@
-//! What a worker reports, and the calls in which it does.
+//! The results that a worker reports, and the calls that carry them.
 
 use crate::chunk::{cut, Chunk, Returned};
 use crate::error::Refused;
@@ -27,7 +27,7 @@ impl Lost {
         Lost { status: "invalid".to_string(), code: code.to_string(), detail }
     }
 
-    /// What became of a reservation that was taken for a reason.
+    /// The result of a reservation that the server took back for this reason.
     pub(crate) fn taken(reason: &str) -> Lost {
         let (status, code, detail) = match reason {
             "submission_ended" => {
@@ -87,7 +87,7 @@ impl Report {
         *self = Report { refused: true, ..Report::failure(self.chunk.clone(), &reason, true, None) };
     }
 
-    /// Turns a completion into a failure: the server has no room for what it brings.
+    /// Turns a completion into a failure, because the server has no room for the submissions that follow it.
     pub(crate) fn retry(&mut self, reason: &str) {
         *self = Report::failure(self.chunk.clone(), reason, false, None);
     }
@@ -120,7 +120,7 @@ pub(crate) struct Exchange {
     pub(crate) size: usize,
 }
 
-/// What a refusal points at in a call.
+/// An item of a call that a refusal points at, by its index.
 #[derive(PartialEq)]
 pub(crate) enum Item {
     Report(usize),
@@ -141,7 +141,7 @@ impl Exchange {
         Json::object([("items", self.releases.iter().map(item).collect::<Vec<_>>().into())]).to_string()
     }
 
-    /// The body of the exchange; `reserve` is what a reserve says behind `max`. `""`: there is nothing to exchange.
+    /// The body of the exchange; `reserve` has the fields of a reserve behind `max`. `""`: there is nothing to exchange.
     pub(crate) fn body(&self, timeout_ms: i64, consumer: &str, reserve: &str) -> String {
         let mut parts = vec![];
         for (name, failed) in [("complete", false), ("fail", true)] {
@@ -153,7 +153,7 @@ impl Exchange {
         if !self.extends.is_empty() {
             let extend = |chunk: &Arc<Chunk>| {
                 let mut item = Json::object([("token", (&*chunk.token).into()), ("timeout_ms", timeout_ms.into())]);
-                // Each says the progress again: a server that was started again does not know it.
+                // Each extension repeats the progress, because a restarted server does not know it.
                 if let Some((part, note)) = chunk.state().says.clone() {
                     item.set("progress", part);
                     if !note.is_empty() {
@@ -171,7 +171,7 @@ impl Exchange {
         Some(format!("{{{}}}", parts.join(","))).filter(|_| !parts.is_empty()).unwrap_or_default()
     }
 
-    /// What a refusal points at, with the field and what is wrong with it; nothing when it is about the call as a whole.
+    /// The items that a refusal points at, with the field and the fault; none if it is about the call as a whole.
     pub(crate) fn pointed_at(&self, refused: &Refused) -> Vec<(Item, String, String)> {
         let place = |failed, n| self.reports.iter().enumerate().filter(|(_, report)| report.failed == failed).nth(n).map(|(i, _)| i);
         let item = |list: &str, n: usize| match list {

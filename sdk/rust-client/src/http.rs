@@ -12,7 +12,7 @@ const MAX_HEAD: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 64 << 10;
 
-/// A call before it is known where it goes.
+/// A call whose address is not chosen yet.
 pub(crate) struct Request {
     /// for messages
     pub(crate) what: &'static str,
@@ -97,7 +97,7 @@ impl Connection {
         })
     }
 
-    /// Makes a call and reads the head of its answer. What goes out behind the head of a streamed request comes from `pieces`.
+    /// Makes a call and reads the head of its answer. `pieces` is the body of a streamed request.
     pub(crate) fn call(
         mut self,
         request: &Request,

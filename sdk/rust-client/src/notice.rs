@@ -1,4 +1,4 @@
-//! What is logged: trouble that a worker goes on after by itself, and that nothing else hears of.
+//! The log of errors after which a worker goes on by itself, and which nothing else reports.
 
 use crate::error::Error;
 use std::collections::HashMap;

@@ -23,8 +23,8 @@ pub(crate) fn catch<T>(handler: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Only a hook hears where a panic is. That of a handler is noted, and not printed: the worker tells it, in its own way. All others go to
-/// the hook that was there before.
+/// Only a hook learns where a panic happened. A handler's panic is noted and not printed, because the worker reports it. All other panics
+/// go to the hook that was there before.
 fn install() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

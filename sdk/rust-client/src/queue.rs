@@ -1,4 +1,5 @@
-//! A queue between threads. Unlike the channels of the standard library, both of its ends can be shared, and what waits can be taken back.
+//! A queue between threads. Unlike the channels of the standard library, both of its ends can be shared, and waiting items can be taken
+//! back.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
@@ -40,7 +41,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// All that waits; if nothing does, waits for it until a moment.
+    /// Takes all waiting items; if there are none, waits for the first one, at most until a moment.
     pub(crate) fn all(&self, until: Instant) -> Vec<T> {
         let mut state = self.state.lock().unwrap();
         loop {
@@ -52,12 +53,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes back what waits.
+    /// Takes back the waiting items.
     pub(crate) fn take_back(&self) -> Vec<T> {
         self.state.lock().unwrap().items.drain(..).collect()
     }
 
-    /// Says that nothing more comes.
+    /// Ends the queue: no more items come.
     pub(crate) fn close(&self) {
         self.state.lock().unwrap().closed = true;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What calls of one worker run in, so that the worker can break them off.
+//! Calls of one worker run in a scope, so that the worker can break them off.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};

@@ -6,7 +6,7 @@
 //! A's call ends ─► the thread of B makes one call for B, C and D, each with its own result
 //! ```
 //!
-//! So a lone caller waits for its own call only. No thread is started: the first of those that wait makes the next call.
+//! So a lone caller waits for its own call only. No thread is started: the first waiting insert makes the next call.
 
 use crate::error::Error;
 use crate::submission::Submission;
@@ -19,13 +19,13 @@ const COUNT: usize = 1000;
 const BYTES: usize = 8 << 20;
 pub(crate) const LARGE: usize = 64 << 10;
 
-/// What a waiting insert is told.
+/// A message to a waiting insert.
 pub(crate) enum Word {
-    /// It is to make the next call, for all of these, itself among them.
+    /// This insert makes the next call, for all of these and itself.
     Lead(Vec<Waiter>),
-    /// What became of it.
+    /// The result of the insert.
     Outcome(Box<Result<Submission, Error>>),
-    /// The call was refused: it is to ask alone, as the cause may be one of the others.
+    /// The call was refused, perhaps because of another insert: this one asks alone.
     Alone,
 }
 
@@ -46,11 +46,11 @@ impl Waiter {
 pub(crate) enum Turn<'a> {
     /// No call was under way: its own is, until the guard is dropped.
     Own(Under<'a>),
-    /// A call is under way: what becomes of this insert is told here.
+    /// A call is under way: the result of this insert comes from here.
     Wait(Receiver<Word>),
 }
 
-/// The inserts that share calls: those that wait, by queue. A queue is there while a call of it is under way.
+/// The inserts that wait to share a call, by queue. A queue has an entry while one of its calls is under way.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<HashMap<String, Vec<Waiter>>>);
 
@@ -76,7 +76,7 @@ impl Shared {
         Under { shared: self, queue: queue.to_string() }
     }
 
-    /// Has the first of those that wait make the next call. One whose thread is gone is passed over.
+    /// Hands the next call to the first waiting insert. An insert whose thread is gone is passed over.
     fn hand_over(&self, queue: &str) {
         let mut of = self.0.lock().unwrap();
         loop {

@@ -1,7 +1,6 @@
 //! SIGTERM and SIGINT, which ask a worker to end in order.
 
-/// Has the first signal call `stop`. A second one, more than a second later, does what it did before; so do all when what this returns is
-/// dropped.
+/// The first signal calls `stop`. One second later, signals have their earlier effect again; so they do when the returned value is dropped.
 #[cfg(unix)]
 pub(crate) use unix::listen;
 
@@ -17,7 +16,7 @@ mod unix {
     use std::sync::Mutex;
     use std::time::Duration;
 
-    // The standard library cannot handle signals. It is linked with the C library, which can: these two functions are all it takes.
+    // The standard library cannot handle signals. It is linked with the C library, and these two functions suffice.
     extern "C" {
         fn signal(number: i32, handler: usize) -> usize;
         fn write(file: i32, data: *const u8, size: usize) -> isize;
@@ -32,11 +31,11 @@ mod unix {
 
     struct Listeners {
         stops: Vec<(u64, Box<dyn Fn() + Send>)>,
-        /// what the signals did before the first of them listened
+        /// the actions of the signals before the first listener
         before: [usize; 2],
     }
 
-    /// What may happen in a signal handler is little: it writes a byte, and a thread that reads it does the rest.
+    /// A signal handler may do little: it writes a byte, and a thread that reads it does the rest.
     extern "C" fn heard(_: i32) {
         let file = WAKE.load(Ordering::Relaxed);
         // SAFETY: write may be called in signal handlers; the byte lives longer than the call.

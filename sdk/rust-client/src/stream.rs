@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 const SILENT_BEATS: u64 = 3; // how many heartbeats may stay out before a stream is taken for dead
 const MAX_EVENT: usize = 4 << 20; // bytes: 10,000 revoked tokens and room to spare
 
-/// Keeps a consumer known until the scope ends, and tells what its stream says; comes back whenever it ends, with growing pauses as long as
-/// that leads to nothing. A server that refuses it for good is left alone: work goes on, and only deadlines count. `path` says each time
-/// where the stream is.
+/// Keeps a consumer attached until the scope ends, and passes on the events of its stream. A stream that ends is opened again, with growing
+/// pauses while that fails. After a refusal for good the worker goes on without a stream, and only deadlines count. `path` returns the
+/// stream's path for each attempt.
 pub(crate) fn attach(caller: &Caller, scope: &Arc<Scope>, inbox: &Queue<News>, path: impl Fn() -> String) {
     let mut failures = 0;
     while !scope.ended() {
@@ -29,7 +29,7 @@ pub(crate) fn attach(caller: &Caller, scope: &Arc<Scope>, inbox: &Queue<News>, p
             inbox.push(News::Trouble(error));
         }
         if for_good {
-            inbox.push(News::NoStream); // the reserves will tell more
+            inbox.push(News::NoStream); // the reserves will return the error
             return;
         }
         scope.pause(pause);
@@ -42,7 +42,7 @@ fn follow(caller: &Caller, scope: &Arc<Scope>, inbox: &Queue<News>, path: String
     request.headers.push(("Accept", "text/event-stream".to_string()));
     request.safe = false; // this loop makes it again
     let mut answer = caller.open(&request, scope)?;
-    let mut patience = caller.timeout; // until the first hello says how often there is something
+    let mut patience = caller.timeout; // until the first hello says how often heartbeats come
     let mut events = Events::default();
     loop {
         let data = answer.read(Instant::now() + patience)?;
@@ -94,7 +94,7 @@ impl Events {
                 None if line.is_empty() && !self.name.is_empty() => {
                     found.push((std::mem::take(&mut self.name), std::mem::take(&mut self.data)));
                 }
-                _ => {} // a comment, or what does not concern us
+                _ => {} // a comment, or a field that is not used here
             }
         }
         if self.rest.len() > MAX_EVENT {

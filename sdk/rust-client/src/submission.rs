@@ -1,10 +1,10 @@
-//! What producers send and get back.
+//! The submissions and outputs that producers send and get back.
 
 use crate::error::Error;
 use crate::json::Json;
 use crate::random;
 
-/// A submission that is to be inserted: its chunks, and what else the server may know of it.
+/// A submission that is to be inserted: its chunks and its other fields.
 #[derive(Clone, Debug)]
 pub struct NewSubmission {
     fields: Json,
@@ -87,7 +87,7 @@ impl NewSubmission {
         body.to_string()
     }
 
-    /// The submission as what follows a chunk, which needs no key: it is inserted with the completion or not at all.
+    /// The submission for an insert with a completion. It needs no key: it is inserted with the completion or not at all.
     pub(crate) fn following(&self) -> String {
         let mut body = self.body();
         if let Some(key) = &self.key {
@@ -106,7 +106,7 @@ pub struct Submission {
     pub state: String,
     /// whether it was there before, under its unique key
     pub existing: bool,
-    /// all that the server said of it
+    /// the server's JSON for it
     pub json: Json,
 }
 
@@ -125,7 +125,7 @@ impl Submission {
 pub struct Output {
     /// the number of the chunk in its submission, from 0
     pub index: u32,
-    /// what the consumer returned
+    /// the bytes that the consumer returned
     pub data: Vec<u8>,
 }
 

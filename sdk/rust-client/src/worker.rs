@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const MAX_HELD: usize = 100_000; // chunks that one worker holds: a bound on memory, and on what a crash loses
-const DETACH: Duration = Duration::from_secs(2); // how long a worker that is done tries to say so
+const DETACH: Duration = Duration::from_secs(2); // how long a worker that is done tries to detach
 const HELLO: Duration = Duration::from_secs(10); // how long a worker waits for the first hello before it reserves
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -89,7 +89,7 @@ impl WorkOptions {
         Err(Error::Config(fault))
     }
 
-    /// What a reserve says behind `max`.
+    /// The fields of a reserve behind `max`.
     fn reserve(&self) -> String {
         let mut fields = format!("\"consumer\":{},\"timeout_ms\":{}", Json::from(&*self.consumer), self.timeout.as_millis());
         for (name, value) in [("strategy", &self.strategy), ("context", &self.context)] {
@@ -101,7 +101,7 @@ impl WorkOptions {
     }
 }
 
-/// Ends workers in order: handlers finish, what none has begun goes back, results are reported. Clones end the same workers.
+/// Ends workers in order: handlers finish, chunks that no handler has begun go back, results are reported. Clones end the same workers.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Mutex<Stops>>);
 
@@ -132,7 +132,7 @@ impl Stop {
     }
 }
 
-/// What the threads of one worker share.
+/// The state that the threads of one worker share.
 struct Shared<'a> {
     caller: &'a Caller,
     /// path of the queue
@@ -142,7 +142,7 @@ struct Shared<'a> {
     timeout_ms: i64,
     wait: Duration,
     reserve: String,
-    /// a worker that had to begin without a hello does not say any more which process it is
+    /// a worker that had to begin without a hello no longer sends its incarnation
     unheard: AtomicBool,
     hands: Hands,
     /// of calls and the stream
@@ -150,8 +150,8 @@ struct Shared<'a> {
 }
 
 impl Client {
-    /// Works until SIGTERM, SIGINT or [`Stop`], then ends in order. `handler` runs in `concurrency` threads at once. Servers that are away
-    /// are waited for. The result is an error when the worker ended by itself: because of a refusal for good, such as an unknown queue, or
+    /// Works until SIGTERM, SIGINT or [`Stop`], then ends in order. `handler` runs in `concurrency` threads at once. The worker waits for
+    /// servers that are away. The result is an error if the worker ended by itself: after a refusal for good, such as an unknown queue, or
     /// because no server ever answered.
     ///
     /// ```no_run
@@ -301,7 +301,7 @@ impl Shared<'_> {
         }
     }
 
-    /// The pause after a failed call, whose own tries are over. A refusal for good is not waited for.
+    /// The pause after a call that failed in all its attempts. There is none after a refusal for good.
     fn rest(&self, scope: &Arc<Scope>, failures: u32, result: &Result<Json, Error>) {
         if let Err(error) = result {
             if may_pass(error) {
@@ -314,7 +314,7 @@ impl Shared<'_> {
         let request = |what, body| Request::json(what, format!("{}/reservations/{what}", self.queue), body);
         if !call.releases.is_empty() {
             self.caller.call(&request("release", call.release_body()), &self.scope)?;
-            call.releases.clear(); // nothing depends on the results: what is not ours any more needs no giving back
+            call.releases.clear(); // the results do not matter: a chunk that is not ours any more need not go back
         }
         let body = call.body(self.timeout_ms, &self.consumer, &self.reserve);
         if body.is_empty() {
@@ -345,7 +345,7 @@ impl Shared<'_> {
         Ok(answer)
     }
 
-    /// The path of the stream, which says which process this is: it tells it from others that work under the same name.
+    /// The path of the stream. Its incarnation tells this process from others that work under the same name.
     fn incarnation(&self, path: &str) -> String {
         static DRAWN: Mutex<String> = Mutex::new(String::new());
         if self.unheard.load(Ordering::Relaxed) {
@@ -358,7 +358,7 @@ impl Shared<'_> {
         format!("{path}?incarnation={drawn}-{}", std::process::id())
     }
 
-    /// Says that we leave. When that fails the server misses us, and finds that we hold nothing.
+    /// Tells the server that we leave. If that fails, the server notices the lost stream, and we hold nothing by then.
     fn detach(&self) {
         if let Ok(consumer) = escape(&self.consumer) {
             let mut request = Request::json("detach", format!("{}/consumers/{consumer}/detach", self.queue), String::new());

@@ -128,7 +128,8 @@ fn a_server_that_is_killed() {
     assert_eq!(seen.lock().unwrap().len(), n as usize);
 }
 
-/// What a handler inserts with `then` is there when its chunk is done; a failure for good, a snooze and a panic do what they say.
+/// A submission that a handler inserts with `then` exists when its chunk is done; a failure for good, a snooze and a panic have their
+/// effects.
 #[test]
 fn what_handlers_return() {
     let server = Server::start("handlers");

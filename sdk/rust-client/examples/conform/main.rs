@@ -1,4 +1,4 @@
-//! What sdk/conformance judges of the Rust client: conform OPTIONS.
+//! The program with which sdk/conformance tests the Rust client: conform OPTIONS.
 
 mod crash;
 
@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// Writes one line at once, also when several handlers do.
+/// Writes one line at once, even when several handlers write.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).expect("the suite reads what it is told");

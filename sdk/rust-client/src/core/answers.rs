@@ -1,4 +1,4 @@
-//! What the answers to a worker's calls mean.
+//! Applies the answers to a worker's calls.
 
 use super::{may_pass, Core, Held};
 use crate::chunk::Chunk;
@@ -99,7 +99,7 @@ impl Core {
         self.extend_since(hellos);
     }
 
-    /// Tells what of the strategy has no effect: once, until it changes.
+    /// Reports each part of the strategy that has no effect: once, until the warnings change.
     fn warn(&mut self, answer: &Json) {
         let warnings = answer.get("warnings").items();
         for warning in warnings.iter().filter(|warning| !self.warned.contains(warning)) {
@@ -118,7 +118,7 @@ impl Core {
                 self.report_lost(&report.chunk, Lost::of(result));
             }
             if status == "refused" {
-                report.retry(result.get("detail").text()); // the chunk is still ours: what it brings may find room at another try
+                report.retry(result.get("detail").text()); // the chunk is still ours, and its submissions may find room at another attempt
                 self.reports.push(report);
             }
         }
@@ -183,8 +183,8 @@ impl Core {
         self.put_back(&mut call);
     }
 
-    /// Settles those items of a call that a refusal points at, each by itself, and has the others sent again: what is wrong with one chunk
-    /// costs no other its result.
+    /// Settles each item that a refusal points at by itself, and sends the others again: a fault of one chunk costs no other chunk its
+    /// result.
     fn set_aside(&mut self, mut call: Exchange, bad: Vec<(Item, String, String)>, refused: &Refused) {
         let about = |item: &Item| bad.iter().find(|(which, _, _)| which == item).map(|(_, field, detail)| (&**field, detail));
         let mut again = vec![];
