@@ -1,4 +1,4 @@
-// The guest SDK for AssemblyScript: what a scoring plugin for Quern is written with.
+// The guest SDK for AssemblyScript, for scoring plugins of Quern.
 //
 //     import { Batch, I64Column } from "quern-plugin/quern";
 //     export { quern_abi_1, quern_alloc } from "quern-plugin/quern";
@@ -167,7 +167,7 @@ export function log(level: Level, text: string): void {
   hostLog(level, changetype<usize>(bytes), bytes.byteLength);
 }
 
-/** Whether lines of that level are kept, so that one need not build them for nothing. */
+/** Whether the host keeps lines of that level; if not, there is no need to build them. */
 export function logEnabled(level: Level): bool {
   return hostLogEnabled(level) != 0;
 }
@@ -200,7 +200,7 @@ export class Value {
     return this.json.length > 0;
   }
 
-  /** The value under a key of an object; what is not there has `there` false. */
+  /** The value under a key of an object; if it is missing, `there` is false. */
   get(key: string): Value {
     const keys = this.keys();
     const i = keys.indexOf(key);
@@ -223,12 +223,12 @@ export class Value {
     return found;
   }
 
-  /** The number, or what is given for one that is not there. */
+  /** The number, or otherwise if it is missing. */
   number(otherwise: f64): f64 {
     return this.there ? F64.parseFloat(this.json) : otherwise;
   }
 
-  /** The truth value, or what is given for one that is not there. */
+  /** The truth value, or otherwise if it is missing. */
   truth(otherwise: bool): bool {
     return this.there ? this.json == "true" : otherwise;
   }

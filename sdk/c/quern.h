@@ -1,4 +1,4 @@
-/* The guest SDK for C: what a scoring plugin for Quern is written with. One header; clang and wasm-ld 14 or newer; no libc.
+/* The guest SDK for C, for scoring plugins of Quern. One header; clang and wasm-ld 14 or newer; no libc.
  *
  *     #define QUERN_MANIFEST "name": "deadline-first", "version": "1.0.0"
  *     #define QUERN_COLUMNS(X) \
@@ -21,7 +21,7 @@
  *
  *     clang --target=wasm32 -O3 -msimd128 -mbulk-memory -ffreestanding -nostdlib -Wl,--no-entry -Wl,-zstack-size=16384 -o x.wasm x.c
  *
- * it is the module, manifest included. What is declared before the include:
+ * it is the module, manifest included. Declare before the include:
  *
  *     QUERN_MANIFEST     the members of the manifest but for abi, columns, context and counters, as JSON without the braces
  *     QUERN_COLUMNS(X)   X(name, i64|u32|str, "column") for what is read of each candidate
@@ -55,7 +55,7 @@ typedef __UINT64_TYPE__ quern_u64;
 typedef double quern_f64;
 typedef __SIZE_TYPE__ quern_size;
 
-/* One call's candidates. It and all that is reached through it are valid during the call only. */
+/* One call's candidates. The batch, and all that it leads to, is valid during the call only. */
 typedef struct {
     quern_u8 *base;
     quern_u32 rows;  /* candidates */
@@ -77,8 +77,8 @@ typedef struct {
     quern_u32 size; /* 0: not there */
 } quern_value;
 
-/* The plugin's own two functions. plugin_init runs once per instance, before any batch; a text that it returns refuses the
- * configuration and is what people see. plugin_score writes one score per candidate: larger goes first. */
+/* The plugin's own two functions. plugin_init runs once per instance, before any batch; a text that it returns refuses the configuration,
+ * and people see it. plugin_score writes one score per candidate: larger goes first. */
 static const char *plugin_init(quern_value config);
 static void plugin_score(const quern_batch *b, quern_f64 *scores);
 
@@ -107,7 +107,7 @@ QUERN_UNUSED static void quern_log(int level, const char *text) {
     quern_host_log(level, text, n);
 }
 
-/* Whether lines of that level are kept, so that one need not build them for nothing. */
+/* Whether the host keeps lines of that level; if not, there is no need to build them. */
 QUERN_UNUSED static int quern_log_enabled(int level) { return quern_host_log_enabled(level) != 0; }
 
 /* Copies the string of an id into buf, as much as fits, and gives its whole length (at most 1024), -1 when the id is not known. */
@@ -210,7 +210,7 @@ QUERN_UNUSED static quern_value quern_get(quern_value object, const char *wanted
     return (quern_value){"", 0};
 }
 
-/* The number, within a unit of its last place; otherwise what stands for it. */
+/* The number, within a unit of its last place; otherwise if there is none. */
 QUERN_UNUSED static quern_f64 quern_number(quern_value v, quern_f64 otherwise) {
     const char *at = v.text, *end = v.text + v.size;
     int negative = at < end && *at == '-', scale = 0, power = 0, down = 0;
@@ -231,7 +231,7 @@ QUERN_UNUSED static quern_f64 quern_number(quern_value v, quern_f64 otherwise) {
     return negative ? -n : n;
 }
 
-/* The truth value; otherwise what stands for it. */
+/* The truth value; otherwise if there is none. */
 QUERN_UNUSED static int quern_truth(quern_value v, int otherwise) {
     return v.size == 4 && v.text[0] == 't' ? 1 : v.size == 5 && v.text[0] == 'f' ? 0 : otherwise;
 }
@@ -281,7 +281,7 @@ QUERN_EXPORT("quern_init") quern_i32 quern_init(const char *config, quern_u32 si
     return 1;
 }
 
-/* A column that is declared with another type than it has would be read as what it is not: found at the first batch. */
+/* A column that is declared with the wrong type would be misread. This check finds it at the first batch. */
 static int quern_checked;
 static int quern_check(const quern_batch *b) {
     for (quern_u32 i = 0; i < QUERN_COLUMN_COUNT; i++)
@@ -343,8 +343,8 @@ QUERN_MEM(memcmp) int memcmp(const void *a, const void *b, quern_size n) {
     return 0;
 }
 
-/* The manifest, as a section of the module. A text is made a string of C, and that a string of the assembler. The macro
- * quern_comma writes nothing before the first element of a list. */
+/* The manifest, as a section of the module. A text becomes a string of C, and then one of the assembler. The macro quern_comma writes
+ * nothing before the first element of a list. */
 #define QUERN_TEXT_(...) #__VA_ARGS__
 #define QUERN_TEXT(...) QUERN_TEXT_(__VA_ARGS__)
 #define QUERN_ASCII(literal) ".ascii " QUERN_TEXT_(literal) "\n"

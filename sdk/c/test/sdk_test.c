@@ -66,7 +66,7 @@ int main(void) {
     char text[8];
     CHECK(quern_str(vip, text, 2) == 4 && memcmp(text, "ac", 2) == 0 && quern_str(99, text, 8) == -1);
 
-    /* Configurations: what is there comes out, escapes resolved; what is not, does not. */
+    /* Configurations: values that are there come out, with escapes resolved; missing ones do not. */
     quern_value v = json("{\"a\":-1.5e3,\"b\":true,\"c\":{\"d\":\"x,}\\\"\\\\\\u00e9\\ud83d\\ude00\\n\",\"f\":12.25},\"g\":[1,[2]],\"h\":\"\",\"i\":1e-07}");
     CHECK(quern_number(quern_get(v, "a"), 0) == -1500 && quern_truth(quern_get(v, "b"), 0) == 1);
     CHECK(quern_number(quern_get(quern_get(v, "c"), "f"), 0) == 12.25 && quern_number(quern_get(v, "i"), 0) == 1e-7);

@@ -16,7 +16,7 @@ pub const FLAG_NULLABLE: u32 = 1;
 #[cfg(not(target_arch = "wasm32"))]
 pub const FLAG_SINGLE: u32 = 2;
 
-/// What the values of a column are.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub enum Type {

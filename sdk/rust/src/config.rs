@@ -1,5 +1,5 @@
-/// A value of the configuration. The host has checked it against the manifest's schema and filled in the defaults, so this
-/// reads and does not judge: what is not there, or of another type, is None.
+/// A value of the configuration. The host has checked it against the manifest's schema and filled in the defaults, so this only reads: a
+/// value that is missing or of another type is None.
 #[derive(Clone, Copy)]
 pub struct Value<'a>(&'a [u8]);
 
@@ -70,7 +70,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The character of an escape, behind its backslash, and what follows.
+/// The character of an escape, behind its backslash, and the rest of the text.
 fn escape(text: &[u8]) -> Option<(char, &[u8])> {
     let (kind, rest) = text.split_first()?;
     let c = match kind {
@@ -95,7 +95,7 @@ fn unicode(text: &[u8]) -> Option<(char, &[u8])> {
     Some((char::from_u32(high)?, rest))
 }
 
-/// The value that text begins with, and what is behind it. The text is in canonical form: no spaces.
+/// The value at the beginning of text, and the rest of the text. The text is in canonical form: no spaces.
 fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut depth, mut quoted, mut i) = (0usize, false, 0);
     while i < text.len() {

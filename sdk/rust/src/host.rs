@@ -19,7 +19,7 @@ pub fn log(level: Level, text: &str) {
     imports::log(level, text.as_bytes())
 }
 
-/// Whether lines of that level are kept, so that one need not build them for nothing.
+/// Whether the host keeps lines of that level; if not, there is no need to build them.
 pub fn log_enabled(level: Level) -> bool {
     imports::log_enabled(level)
 }
@@ -45,7 +45,7 @@ impl Counter {
     }
 }
 
-/// What [`crate::Plugin::init`] may use.
+/// The configuration and the dictionary, for [`crate::Plugin::init`].
 pub struct Setup<'a> {
     json: &'a [u8],
     strings: u32,
@@ -105,7 +105,7 @@ mod imports {
         unsafe { raw::text(id, buf.as_mut_ptr(), buf.len()) }
     }
 
-    /// A panic says where it was, and traps: the host takes that for a fault.
+    /// A panic logs its place and traps, which the host counts as a fault.
     #[panic_handler]
     fn panic(info: &core::panic::PanicInfo) -> ! {
         let mut line = [0; 96];

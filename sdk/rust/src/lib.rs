@@ -1,5 +1,5 @@
-//! The guest SDK for Rust: what a scoring plugin for Quern is written with. No standard library in the sandbox, no
-//! dependencies, rustc 1.63 or newer with the target wasm32-unknown-unknown.
+//! The guest SDK for Rust, for scoring plugins of Quern. No standard library in the sandbox, no dependencies, rustc 1.63 or newer with the
+//! target wasm32-unknown-unknown.
 //!
 //! ```
 //! use quern_plugin::{plugin, Batch, Plugin, Setup};
@@ -62,21 +62,21 @@ pub use config::Value;
 pub use host::alloc;
 pub use host::{log, log_enabled, Counter, Level, Setup};
 
-/// A plugin: what it keeps between batches, and how it scores. [`plugin!`] declares the rest.
+/// A plugin: the state that it keeps between batches, and its scoring. [`plugin!`] declares the rest.
 pub trait Plugin: Sized {
-    /// Makes an instance's state from the configuration, once, before any batch. The error refuses the configuration and is
-    /// what people see.
+    /// Makes an instance's state from the configuration, once, before any batch. An error refuses the configuration, and people see its
+    /// text.
     fn init(setup: &Setup) -> Result<Self, &'static str>;
 
-    /// Writes one score per candidate: larger goes first, NaN ([`SKIP`]) passes the candidate over. What is left unwritten
-    /// is passed over too, and counted. A panic is a fault: the instance is gone and the next branch of the strategy decides.
+    /// Writes one score per candidate: larger goes first, NaN ([`SKIP`]) passes the candidate over. A candidate without a score is passed
+    /// over too, and counted. A panic is a fault: the instance is gone and the next branch of the strategy decides.
     fn score(&mut self, batch: &Batch, scores: &mut [f64]);
 }
 
 /// The score of a candidate that is to be passed over in this window.
 pub const SKIP: f64 = f64::NAN;
 
-/// What [`plugin!`] says about a plugin.
+/// The declarations that [`plugin!`] makes for a plugin.
 pub trait Declared: Plugin {
     /// The manifest, as JSON.
     const MANIFEST: &'static str;

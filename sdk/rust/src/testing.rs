@@ -80,7 +80,7 @@ enum Values {
     Str(Vec<String>),
 }
 
-/// A batch under construction. Its columns must be those that the plugin declares; what of the context is not set is absent.
+/// A batch under construction. Its columns must be those that the plugin declares; context keys that are not set are absent.
 #[derive(Clone)]
 pub struct Rows {
     rows: usize,
@@ -113,7 +113,7 @@ impl Rows {
         self.set(name, Values::Str(values.iter().map(|s| s.to_string()).collect()))
     }
 
-    /// Marks candidates as lacking the value of a meta column; what the column has there does not count.
+    /// Marks candidates as lacking the value of a meta column; the column's values there do not count.
     pub fn absent(mut self, name: &str, candidates: &[usize]) -> Rows {
         self.absent.insert(name.to_string(), candidates.to_vec());
         self
@@ -215,7 +215,7 @@ impl<P: Declared> Host<P> {
         Ok(scores.to_vec())
     }
 
-    /// What the plugin added to a counter.
+    /// The sum that the plugin added to a counter.
     pub fn counted(&self, name: &str) -> f64 {
         let i = P::COUNTERS.iter().position(|c| *c == name).expect("a counter of the plugin");
         world(|w| w.counters[i])

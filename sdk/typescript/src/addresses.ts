@@ -53,8 +53,9 @@ export class Addresses {
   }
 
   /**
-   * Takes in which owner the answer from an address names, and returns it, if calls may go there. A token goes only to addresses that the client was
-   * given, and to others of the same scheme: an answer over https leads to no call without it, and one from a socket not into the network.
+   * Remembers the owner that an answer from an address names, and returns it if calls may go there. A token goes only to the client's own
+   * addresses, and to others of the same scheme: an answer over https never leads to a call without TLS, and an answer from a socket never
+   * leads into the network.
    */
   heard(path: string, from: Address, status: number, url: string | undefined): Address | undefined {
     if (!url || url.length > maxUrl || (!this.#direct && status !== 421)) return undefined

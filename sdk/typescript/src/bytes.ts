@@ -1,6 +1,6 @@
 // Bytes as the interface has them: text where they are UTF-8, base64 where not.
 
-/** What may stand for bytes: a string is its UTF-8. */
+/** Bytes as callers may give them: a string stands for its UTF-8. */
 export type Data = string | Uint8Array
 
 /** Bytes on the wire. */
@@ -33,7 +33,7 @@ export function decode(wire: WireBytes): Uint8Array {
   return 'text' in wire ? encoder.encode(wire.text) : fromBase64(wire.base64)
 }
 
-/** Reads bytes from the wire as text; what is not UTF-8 becomes U+FFFD. */
+/** Reads bytes from the wire as text; bytes that are not UTF-8 become U+FFFD. */
 export function decodeText(wire: WireBytes): string {
   if (typeof wire === 'string') return wire
   return 'text' in wire ? wire.text : lenient.decode(fromBase64(wire.base64))

@@ -1,4 +1,4 @@
-// A reserved chunk: what a handler sees of it, and what the worker knows of it.
+// A reserved chunk, as a handler sees it and as the worker holds it.
 import { type Data, type WireBytes, decode, decodeText, encode, head } from './bytes.js'
 import { byteLength, jsonBody } from './connection.js'
 import { GraceError, LostError } from './error.js'
@@ -95,13 +95,13 @@ type Say = (part: number, note: string) => void
 /** How much of a note the server takes, in bytes. */
 const maxNote = 256
 
-/** What is inserted with the completion of a chunk. */
+/** The submissions that are inserted with the completion of a chunk. */
 interface Following {
   inserts: object[]
   bytes: number
 }
 
-/** Cancels a handler. Most never look at their signal, so that it is made when one does. */
+/** Cancels a handler. Most never look at their signal, so it is made only when one does. */
 class Cancel {
   #controller: AbortController | undefined
   reason: Error | undefined
@@ -122,7 +122,7 @@ class Cancel {
 /** Does the work of one chunk. The result is the output; nothing means no output. An exception fails the attempt. */
 export type Handler = (chunk: Chunk) => Promise<Data | null | undefined | void> | Data | null | undefined | void
 
-/** What goes to the server of a chunk that is finished. */
+/** The result of a chunk, as it goes to the server. */
 export type Outcome = { token: string } & ({ output?: WireBytes; insert?: object[] } | Failure)
 
 /** One reservation in a worker's hands. */
@@ -132,23 +132,23 @@ export class Held {
   readonly #cancel = new Cancel()
   readonly #following: Following = { inserts: [], bytes: 0 }
   outcome: Outcome | undefined
-  /** What failed, for hooks. */
+  /** The error of a failed attempt, for hooks. */
   failure: { error: unknown } | undefined
   /** About how many bytes the outcome takes in a request. */
   cost = 0
-  /** What the handler returned or threw was refused, and the outcome says so. */
+  /** The server refused the handler's result, and the outcome says so. */
   refused = false
   /** It is to be given back. */
   back = false
-  /** How long it waits then, before it is offered again. */
+  /** How long the returned chunk waits before it is offered again. */
   delayMs = 0
   lost: Result | undefined
   /** Quarters of the timeout since it was reserved or extended. */
   age = 0
   extending = false
-  /** What the handler said last of its work, as an extension says it. */
+  /** The progress that the handler reported last, as an extension sends it. */
   progress: { progress?: number; note?: string } = {}
-  /** The worker is to send it. */
+  /** The worker is going to send the progress. */
   listed = false
 
   constructor(r: Reservation, said: (h: Held) => void) {
@@ -156,11 +156,11 @@ export class Held {
     this.chunk = new Chunk(r, this.#cancel, this.#following, (part, text) => {
       const note = head(text, maxNote) || this.progress.note
       this.progress = { progress: Math.min(Math.max(part, 0), 1) || 0, ...(note ? { note } : {}) }
-      if (!this.listed) said(this) // what is said before the worker sends it goes along
+      if (!this.listed) said(this) // a later report replaces this one until the worker sends it
     })
   }
 
-  /** Takes the chunk from its handler. */
+  /** Takes the chunk away from its handler. */
   lose(result: Result): void {
     this.lost = result
     this.#cancel.abort(new LostError(result))
@@ -195,14 +195,14 @@ export class Held {
     this.#report({ token: this.token, ...failure }, 2 * failure.error.length)
   }
 
-  /** Turns a completion into a failure: the server has no room for what it brings. */
+  /** Turns a completion into a failure, because the server has no room for its submissions. */
   retry(reason: string): void {
     this.failure = { error: new Error(reason) }
     const error = head(reason, maxError)
     this.#report({ token: this.token, error }, 2 * error.length)
   }
 
-  /** Turns a result that the server does not take into a failure for good, with what the handler threw, if it did. */
+  /** Turns a result that the server does not take into a failure for good. A handler's own error is added to the reason. */
   refuse(reason: string): void {
     const thrown = this.failed ? `; the handler's error was: ${this.reason}` : ''
     const text = head(reason + thrown, maxError)

@@ -1,4 +1,4 @@
-// The client: what producers and consumers need, on top of the generated calls.
+// The client: the methods for producers and consumers, on top of the generated calls.
 import { isFinal } from './addresses.js'
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
 import { type ClientOptions, Connection, backoff, drawKey, jsonBody, pause } from './connection.js'
@@ -126,7 +126,7 @@ export class Client extends Calls {
    * repeats the call by itself. To repeat it yourself, use the same key.
    */
   async insertStream(queue: string, work: Omit<Insert, 'chunks'>, chunks: Iterable<Data> | AsyncIterable<Data>, options: InsertOptions = {}): Promise<Submission> {
-    // Both would be gone through letter by letter and byte by byte.
+    // Iterating over them would give single letters and bytes.
     if (typeof chunks === 'string' || chunks instanceof Uint8Array) throw new TypeError('quern: insertStream: chunks is a single text; give a list of them')
     const first = insertHead(work)
     const request = insertion(queue, options)
@@ -298,7 +298,7 @@ export class Client extends Calls {
   }
 }
 
-/** What a call for the submission alone is refused with. */
+/** The error that a call for the submission alone would get. */
 const unknownSubmission = (id: string): NotFoundError => new NotFoundError({
   status: 404, code: 'unknown_submission', title: 'There is no such submission',
   detail: `There is no submission ${id}: it never existed, its retention is over, or it or its queue was deleted.`,

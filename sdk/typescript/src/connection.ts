@@ -1,4 +1,4 @@
-// Calls to one server or to several that stand for each other: tries, pauses, addresses, limits of time.
+// Calls to one server, or to several that serve the same queues: attempts, pauses, addresses, time limits.
 import { type Address, Addresses, isFinal } from './addresses.js'
 import { gather, join, utf8 } from './bytes.js'
 import { NotTrustedError, QuernError, UnreachableError, refusal } from './error.js'
@@ -56,7 +56,7 @@ export interface Tracing {
   handler?<T>(chunk: { submission: string; index: number; trace: string | undefined }, run: () => Promise<T>): Promise<T>
 }
 
-/** A call, as it is made however often. */
+/** A call, with all that each attempt needs. */
 export interface Request {
   what: string
   method: string
@@ -71,7 +71,7 @@ export interface Request {
   signal?: AbortSignal
   /** false: it belongs to no trace, as it is made for several callers. */
   traced?: boolean
-  /** Hears that it has to be tried again after a pause. */
+  /** Called when the call pauses before another attempt. */
   pauses?: () => void
 }
 
@@ -79,7 +79,7 @@ const backoffBase = 100
 const backoffCap = 5000
 const maxRetryAfter = 60_000 // a server that asks for more gets a try after this, or its answer is the error
 
-/** The error of a try that has no answer, with why. A transport knows when a certificate is at fault. */
+/** The error of an attempt that got no answer. Only a transport knows when a certificate is at fault. */
 const noAnswer = (what: string, error: unknown) => (error instanceof NotTrustedError ? new NotTrustedError(what, error.cause) : new UnreachableError(what, error))
 
 /** The pause after the given try: a draw from 0 to base*2^try, on top of what the server asked for. */
@@ -221,7 +221,8 @@ export class Connection {
     })
   }
 
-  /** Sends a call. A node that does not own the queue any more has done nothing (421), so that the call goes on to the owner that it names. */
+  /** Sends a call. A node that no longer owns the queue answers 421 and has done nothing, so the call goes on to the owner that the node
+   * names. */
   async #send(request: Request, way: Way, signal: AbortSignal): Promise<Answer> {
     const { attempt, address: { base, socketPath } } = way
     const url = base + request.path + query(request.query)

@@ -51,7 +51,7 @@ const kinds: Record<number, typeof QuernError> = {
   413: TooLargeError, 422: InvalidError, 429: OverloadedError, 502: UnavailableError, 503: UnavailableError, 504: UnavailableError,
 }
 
-/** The error of an answer with an error status. What is no answer of a Quern server, such as a proxy's page, has its first line as detail. */
+/** The error of an answer with an error status. An answer of another program, such as a proxy's page, has its first line as the detail. */
 export function refusal(status: number, body: string, retryAfterMs: number): QuernError {
   let problem: Partial<Problem>
   try {
@@ -60,7 +60,7 @@ export function refusal(status: number, body: string, retryAfterMs: number): Que
   } catch {
     problem = { title: `HTTP status ${status}`, detail: body.trim().slice(0, 200).split('\n')[0]!.replace(/\p{C}/gu, '') }
   }
-  const moved = status === 421 && /^mov(ed|ing)$/.test(problem.code ?? '') // another 421 is of a host that is not served, and stays
+  const moved = status === 421 && /^mov(ed|ing)$/.test(problem.code ?? '') // any other 421 is about a host that the server does not serve
   return new (kinds[moved ? 503 : status] ?? QuernError)({ ...problem, status }, retryAfterMs)
 }
 

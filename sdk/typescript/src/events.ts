@@ -6,11 +6,11 @@ import type { Closed, ConsumersFrame, EndsGap, Hello, KeysFrame, RevokedEvent, S
 export interface RawEvent {
   event: string
   data: string
-  /** What takes the stream up after it; "" when there is none. */
+  /** The id from which the stream resumes after this event; "" when there is none. */
   id: string
 }
 
-/** What a queue's stream tells. */
+/** An event of a queue's stream. */
 export type QueueEvent =
   | { event: 'series'; data: Series; id: string }
   | { event: 'stats'; data: StatsFrame; id: string }
@@ -20,12 +20,13 @@ export type QueueEvent =
   | { event: 'skipped'; data: Skipped; id: string }
   | { event: 'closed'; data: Closed; id: string }
 
-/** What a queue's stream of ends tells: a submission that ended, at the place that is its id; or that ends before the next one are missing. */
+/** An event of a queue's stream of ends: a submission that ended, with its place as the id; or a gap, where ends before the next one are
+ * missing. */
 export type EndEvent =
   | { event: 'end'; data: Submission; id: string }
   | { event: 'gap'; data: EndsGap; id: string }
 
-/** What an attached consumer is told. */
+/** An event for an attached consumer. */
 export type ConsumerEvent =
   | { event: 'hello'; data: Hello }
   | { event: 'revoked'; data: RevokedEvent }
@@ -56,7 +57,7 @@ export async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<st
   if (end !== '') yield end
 }
 
-/** Reads the events of a stream to its end. alive is called for every line, also for those that say nothing, and place for every id. */
+/** Reads the events of a stream to its end. It calls alive for every line, including empty ones, and place for every id. */
 export async function* events(body: AsyncIterable<Uint8Array>, alive: () => void, place: (id: string) => void = () => {}): AsyncGenerator<RawEvent> {
   let now: RawEvent = { event: '', data: '', id: '' }
   for await (const line of lines(body)) {
@@ -70,7 +71,7 @@ export async function* events(body: AsyncIterable<Uint8Array>, alive: () => void
   }
 }
 
-/** The value of an event's data; an event without is null. */
+/** The value of an event's data; null if it has none. */
 export const dataOf = <T>(raw: RawEvent): T => (raw.data ? read<T>(raw.data) : (null as T))
 
 /** Bounds the silence of a stream: aborts it when nothing is heard for so long. */
@@ -95,7 +96,7 @@ export class Silence {
     this.#timer = setTimeout(() => this.#stop.abort(new Error('the stream fell silent')), this.#ms)
   }
 
-  /** Does not count until something is heard: while the caller has an item, which may take any time. */
+  /** Stops the timer until something is heard, because the caller may take any time over an item. */
   pause(): void {
     clearTimeout(this.#timer)
   }

@@ -1,4 +1,4 @@
-// What the server is told of what a handler threw.
+// A handler's error, as the worker reports it to the server.
 import { head } from './bytes.js'
 import { PermanentError, RetryError, SnoozeError } from './error.js'
 
@@ -11,10 +11,10 @@ export interface Failure {
 
 /** How much of an error the server keeps, in bytes. */
 export const maxError = 1000
-/** How many frames of an error the server is told. */
+/** How many stack frames a reported error has. */
 const maxFrames = 10
 
-/** The failure of what a handler threw. Handlers may throw anything, also what cannot be looked at: this never throws. */
+/** The failure of a handler's error. Handlers may throw anything, even an object that throws when it is read; this never throws. */
 export function failureOf(error: unknown): Failure {
   const failure: Failure = { error: 'an error without a text' }
   try {
@@ -27,7 +27,7 @@ export function failureOf(error: unknown): Failure {
   return failure
 }
 
-/** How long a chunk waits whose handler gives it back; undefined for any other error. It never throws, as failureOf. */
+/** The delay of a chunk that its handler gives back; undefined for any other error. Like failureOf, it never throws. */
 export function snoozeOf(error: unknown): number | undefined {
   try {
     return error instanceof SnoozeError ? error.delayMs : undefined
@@ -36,20 +36,20 @@ export function snoozeOf(error: unknown): number | undefined {
   }
 }
 
-/** What a handler threw, in the place of which a kind's retry has decided. */
+/** The handler's own error, by the error with which a kind's retry has replaced it. */
 export const raised = new WeakMap<object, unknown>()
 
-/** What a handler threw itself. */
+/** The handler's own error. */
 export const raisedOf = (error: unknown): unknown => (typeof error === 'object' && error !== null && raised.has(error) ? raised.get(error) : error)
 
-/** The text, and of what the handler did not throw for us the type and where it came from. */
+/** The text; unless it is one of this client's errors, also the type and the stack frames. */
 export function textOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (error instanceof PermanentError || error instanceof RetryError) return String(error.message || error.name)
   return `${typeOf(error)}${error.message && ': '}${error.message}${framesOf(error)}`
 }
 
-/** The name of an error's type; of what is no error, what it is. */
+/** The name of an error's type; for any other value, its typeof. */
 export function typeOf(error: unknown): string {
   try {
     if (!(error instanceof Error)) return typeof error

@@ -1,5 +1,5 @@
-// JSON without losing digits: JSON.parse makes 2^63-1 another number, and JSON.stringify refuses a bigint. What stands for a
-// bigint on the way is a string that begins with a text drawn for this process, so that no real string is taken for one.
+// JSON without losing digits: JSON.parse makes 2^63-1 another number, and JSON.stringify refuses a bigint. In between, a bigint is a string
+// that begins with a random text of this process, so that no real string is taken for one.
 const mark = crypto.randomUUID() + ':'
 const marked = new RegExp(`"${mark}(-?\\d+)"`, 'g')
 
@@ -12,7 +12,7 @@ const isLong = (token: string) => token.length >= 16 && /^-?\d+$/.test(token) &&
 /** Reads JSON. Whole numbers that a number cannot hold become bigints. */
 export function read<T>(text: string): T {
   if (!mayBeLong.test(text)) return JSON.parse(text) as T
-  JSON.parse(text) // what is not JSON is refused as it stands
+  JSON.parse(text) // an error then names the original text
   const safe = text.replace(stringsAndNumbers, (token) => (token[0] !== '"' && isLong(token) ? `"${mark}${token}"` : token))
   return JSON.parse(safe, (_, value: unknown) => (typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value)) as T
 }

@@ -1,4 +1,4 @@
-// What is logged: trouble that a client goes on after by itself, and that nothing else hears of.
+// The log of errors after which a client goes on by itself, and which nothing else reports.
 import { ChunkError, HandlerError, QuernError, StrategyError } from './error.js'
 import { typeOf } from './failure.js'
 
@@ -12,7 +12,7 @@ const everyMs = 60_000
 /** Kinds that are told apart at a time. */
 const maxKinds = 100
 
-/** Logs each kind of trouble at most once a minute: a server that is away, or a handler that always fails, is told without filling the log. */
+/** Logs each kind of trouble at most once a minute: a server that is away, or a handler that always fails, does not fill the log. */
 export class Notices {
   readonly #logger: Logger
   readonly #kinds = new Map<string, { next: number; missed: number }>()
@@ -55,7 +55,7 @@ function kindOf(error: unknown): string {
   return typeOf(error)
 }
 
-/** An error's text. Producers may choose parts of it: what would steer a terminal is escaped, and no line looks like one of the log. */
+/** An error's text. Producers may choose parts of it, so control characters are escaped, and no line looks like one of the log. */
 function visible(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return text.replace(/^quern: /, '').replace(/[^\P{C}\n\t]/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`).replaceAll('\n', '\n  ')

@@ -1,6 +1,6 @@
-// What generated calls share.
+// The parts that all generated calls share.
 
-/** What every call takes. */
+/** The options of every call. */
 export interface CallOptions {
   /** Ends the call: it then throws the signal's reason. */
   signal?: AbortSignal | undefined

@@ -9,7 +9,7 @@ import { type Connection, type Request, byteLength, later } from './connection.j
 import { QuernError } from './error.js'
 import type { InsertManyAnswer, Submission } from './generated/types.js'
 
-// Bounds of a shared call. More than a thousand inserts make none of them cheaper, and hold up those that share the commit. A large insert goes
+// Bounds of a shared call. A larger call makes no insert cheaper, and delays the other callers that share the commit. A large insert goes
 // alone, as it would hold up small ones.
 const mostInserts = 1000
 const mostBytes = 8 << 20
@@ -17,7 +17,8 @@ const large = 64 << 10
 
 export type InsertRequest = Request & { body: string; headers: { 'idempotency-key': string; traceparent: string | undefined } }
 
-/** One insert that waits. Without a submission and an error it was refused, and asks alone, so that the refusal is that of a single insert. */
+/** One insert that waits. If its shared call was refused, it gets neither a submission nor an error, and asks alone: the refusal is then
+ * that of a single insert. */
 interface Waiting {
   line: string
   bytes: number
@@ -46,7 +47,7 @@ export class Shared {
     }
   }
 
-  /** Waits for the next call. One whose signal is aborted before it begins is not in it. */
+  /** Waits for the next call. An insert whose signal aborts before the call begins is not in it. */
   #wait({ path, body, headers, signal }: InsertRequest, waiting: Waiting[]): Promise<Submission | undefined> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason as Error)
@@ -67,7 +68,7 @@ export class Shared {
     })
   }
 
-  /** Makes a call for those that wait, and has the next one made after it. When none waits, no call is under way any more. */
+  /** Makes one call for the waiting inserts, and then starts the next one. If none waits, no call is under way any more. */
   async #next(path: string): Promise<void> {
     const waiting = this.#waiting.get(path)!
     if (waiting.length === 0) return void this.#waiting.delete(path)
@@ -85,7 +86,7 @@ export class Shared {
       const isRefusal = error instanceof QuernError && error.status < 500 // the cause may be one of them
       for (const one of call) isRefusal ? one.settle(undefined) : one.fail(error)
     }
-    later(next) // those that have their result go on first, so that their next inserts share the next call
+    later(next) // callers that have their result go on first, so that their next inserts share the next call
   }
 }
 

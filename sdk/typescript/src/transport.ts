@@ -1,4 +1,5 @@
-// What carries calls: Node's http and https in Node, fetch in Deno and browsers. package.json chooses, as #transport.
+// The interface of transports, which carry calls: node:http and node:https in Node, fetch in Deno and browsers. package.json
+// chooses one, as #transport.
 
 /** One try of a call. */
 export interface Call {
@@ -18,7 +19,7 @@ export interface Answer {
   body: AsyncIterable<Uint8Array>
 }
 
-/** Carries calls. An error means that there is no answer; a NotTrustedError, that a certificate is why. */
+/** Carries calls. An error means that there is no answer; a NotTrustedError means that a certificate is the cause. */
 export interface Transport {
   send(call: Call): Promise<Answer>
   /** Closes connections that are not in use. */

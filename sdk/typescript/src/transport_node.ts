@@ -36,7 +36,7 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
   return { send, close: () => [plain, secure].forEach((agent) => agent.destroy()) }
 }
 
-/** Whether a connection failed for a certificate: the check of the server's says so, and of ours an alert. */
+/** Whether a connection failed for a certificate: the failed check of the server's certificate shows it, or an alert about ours. */
 function isUntrusted({ socket }: http.ClientRequest, error: NodeJS.ErrnoException): boolean {
   return Boolean((socket as TLSSocket | null)?.authorizationError) || /^ERR_SSL_.*ALERT.*(CERTIFICATE|UNKNOWN_CA)/.test(error.code ?? '')
 }

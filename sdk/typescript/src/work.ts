@@ -1,4 +1,4 @@
-// The worker: reserves ahead, runs handlers, reports their results, extends what takes long, and drains.
+// The worker: reserves ahead, runs handlers, reports their results, extends reservations, and drains.
 import { isFinal } from './addresses.js'
 import { type Chunk, type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
@@ -71,13 +71,13 @@ const batchInserts = 10_000
 const maxReserve = 350
 /** The most chunks that one worker holds: a bound on memory, and on what a crash loses. */
 const maxHeld = 100_000
-/** The most chunks that are reserved ahead, unless told. */
+/** The most chunks reserved ahead, unless the program sets prefetch. */
 const maxAhead = 1000
 const maxWait = 60_000
 const minTimeout = 100
 /** The longest pause after a poll that brought nothing. */
 const maxIdle = 1000
-/** How long a worker that is done tries to say so. */
+/** How long a worker that is done tries to detach. */
 const detachMs = 2000
 /** How long a second SIGTERM is the same one: timeout(1) sends two at once. */
 const repeatMs = 1000
@@ -85,7 +85,7 @@ const repeatMs = 1000
 type ProcessLike = { on(name: string, fn: (of: unknown) => void): void; off(name: string, fn: (of: unknown) => void): void }
 const process = (globalThis as { process?: ProcessLike }).process
 
-/** What is called for a failure that the server has recorded. */
+/** The function that is called for a failure that the server has recorded. */
 export type Hook = (chunk: Chunk, error: unknown) => Promise<void>
 
 /** A worker that has not begun. */
@@ -126,7 +126,7 @@ export async function workTogether(workers: readonly Worker[], options: WorkOpti
 /** The name of a consumer that was given none. */
 export const drawConsumer = (): string => `${host().slice(0, 100)}-${drawKey().slice(0, 8)}`
 
-/** Fills in what was left out and refuses what cannot be. */
+/** Fills in defaults, and refuses settings that cannot work. */
 function settle(o: WorkOptions): Settings {
   const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, signals = [] } = o
   const { consumer = drawConsumer() } = o
@@ -189,7 +189,7 @@ const helloMs = 10_000
 /** Tells this process from others that work under the same name. */
 const incarnation = drawKey()
 
-/** One run of work. Everything happens on one thread: an event changes what is known, and pump then starts what has become possible. */
+/** One run of work. Everything happens on one thread: an event changes the state, and pump then starts the actions that are possible. */
 export class Worker {
   readonly #held = new Map<string, Held>() // reserved and not yet finished, by token
   #ready: Held[] = [] // of these, for handlers; from #next on
@@ -198,9 +198,9 @@ export class Worker {
   #outcomes: Held[] = [] // finished, to be reported
   #extends: Held[] = [] // to be extended
   #releases: Held[] = [] // to be given back
-  #unsent: Held[] = [] // whose handlers said how far they are
-  #due: ReturnType<typeof setTimeout> | undefined // of when that may be sent
-  #sent = -Infinity // when it was sent last
+  #unsent: Held[] = [] // with progress to be sent
+  #due: ReturnType<typeof setTimeout> | undefined // until progress may be sent
+  #sent = -Infinity // when progress was sent last
   #hooks = 0 // that run
   #calling = false
   #asked = 0 // chunks that the call under way may bring
@@ -217,8 +217,8 @@ export class Worker {
   #warned: readonly StrategyWarning[] = [] // of the last answer
   #pumping = false
   #hellos = 0 // how often the server said hello
-  // The worker reserves nothing before the first hello, or helloMs: what its name holds until then was its predecessor's, and its incarnation has
-  // the server end that. A worker that had to begin without a hello does not say which process it is any more.
+  // The worker reserves nothing before the first hello, or helloMs: reservations under its name belong to its predecessor until the server
+  // sees the new incarnation and ends them. A worker that had to begin without a hello no longer sends its incarnation.
   #awaited: boolean
   #incarnation: string | undefined = incarnation
   #unknown = false // the server refuses to know us; otherwise it may, also before its first hello
@@ -264,8 +264,9 @@ export class Worker {
   }
 
   /**
-   * Stops reserving, and gives back what no handler has begun. A poll that is under way goes on until nothing else is left to wait for, and what it
-   * brings goes back: if it were broken off now, the server might just have answered, and would hold chunks for us that we do not know of.
+   * Stops reserving, and gives back the chunks that no handler has begun. A poll that is under way goes on until nothing else is left to
+   * wait for, and its chunks go back: if the worker broke it off now, the server might just have answered, and would hold chunks for us
+   * that we do not know of.
    */
   #drain(): void {
     if (this.#draining) return
@@ -283,14 +284,14 @@ export class Worker {
     this.#drain()
   }
 
-  /** Told by an operator. */
+  /** An operator ordered us to leave. */
   #leave(): void {
     if (this.#draining) return
     this.#report(new DrainedError())
     this.#drain()
   }
 
-  /** Tells onError, or the log. */
+  /** Reports an error to onError, or to the log. */
   #report(error: unknown): void {
     try {
       if (this.o.onError) this.o.onError(error)
@@ -314,7 +315,7 @@ export class Worker {
     })
   }
 
-  /** Starts what has become possible. */
+  /** Starts the actions that have become possible. */
   #pump(): void {
     while (this.#running < this.o.concurrency && this.#next < this.#ready.length) void this.#handle(this.#ready[this.#next++]!)
     if (this.#next === this.#ready.length) {
@@ -331,7 +332,8 @@ export class Worker {
     else this.#finished()
   }
 
-  /** How many chunks may be asked for. What is not reported yet still counts, so that a server that takes no results gives no work either; nor does a worker whose hooks are slow. */
+  /** How many chunks may be asked for. Unreported results and running hooks count, so that a worker reserves less while the server takes no
+   * results or hooks are slow. */
   #room(reported: number): number {
     if (this.#draining || this.#awaited) return 0
     const free = this.o.concurrency + this.#ahead.n - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling - this.#hooks
@@ -359,13 +361,13 @@ export class Worker {
     this.#soon()
   }
 
-  /** Extends what has seen two quarters of its timeout: at the latest when half of it is over. */
+  /** Extends each chunk after two quarters of its timeout, so at the latest when half of it is over. */
   #tick(): void {
     for (const h of this.#held.values()) if (++h.age >= 2) this.#extend(h)
     this.#soon()
   }
 
-  /** Takes note that a handler said how far it is. */
+  /** Notes a handler's progress, to send it later. */
   #say(h: Held): void {
     h.listed = true
     this.#unsent.push(h)
@@ -379,7 +381,7 @@ export class Worker {
     this.#sent = performance.now()
     for (const h of unsent) {
       if (!this.#held.has(h.token)) continue
-      if (h.extending) this.#say(h) // perhaps without what was said since
+      if (h.extending) this.#say(h) // the extension under way may lack this progress
       else {
         h.listed = false
         this.#extend(h)
@@ -394,7 +396,7 @@ export class Worker {
     this.#extends.push(h)
   }
 
-  /** Takes what is to be reported, as much as fits into one call, and makes it. */
+  /** Makes a call with as much to report as fits into it. */
   #call(): void {
     let bytes = 0
     let inserts = 0
@@ -411,7 +413,7 @@ export class Worker {
       releases: this.#releases.splice(0, batchItems),
       hellos: this.#hellos,
     }
-    if (call.outcomes.length + call.extends.length + call.releases.length === 0) return // only extensions of what has ended since
+    if (call.outcomes.length + call.extends.length + call.releases.length === 0) return // only extensions of chunks that have ended since
     if (this.#polling === 0) this.#asked = this.#room(n)
     this.#outcomes = this.#outcomes.slice(n)
     this.#calling = true
@@ -451,7 +453,7 @@ export class Worker {
     this.#soon()
   }
 
-  /** Nothing depends on the results: what is not ours any more needs no giving back. */
+  /** Ignores the results: a chunk that is not ours any more need not go back. */
   async #giveBack(call: Call): Promise<void> {
     if (call.releases.length === 0) return
     await this.connection.json({ what: 'release', method: 'POST', path: this.#path + '/release', body: jsonBody({ items: call.releases.map((h) => (h.delayMs > 0 ? { token: h.token, delay_ms: h.delayMs } : { token: h.token })) }), safe: true })
@@ -461,7 +463,7 @@ export class Worker {
   async #exchange(call: Call): Promise<ExchangeAnswer> {
     const complete = call.outcomes.filter((h) => !h.failed).map((h) => h.outcome)
     const fail = call.outcomes.filter((h) => h.failed).map((h) => h.outcome)
-    const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs, ...h.progress })) // each says it again: a server that was started again does not know it
+    const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs, ...h.progress })) // each repeats the progress: a restarted server does not know it
     const body = { complete, fail, extend, ...(extend.length > 0 ? { consumer: this.o.consumer } : {}), ...(this.#asked > 0 ? { reserve: { ...this.#reserve, max: this.#asked } } : {}) }
     const answer = await this.connection.json<ExchangeAnswer>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true })
     for (const [what, sent, got] of [['complete', complete, answer.complete], ['fail', fail, answer.fail], ['extend', extend, answer.extend]] as const) {
@@ -478,7 +480,7 @@ export class Worker {
       const result = h.failed ? answer.fail[fails++]! : answer.complete[completes++]!
       if (result.status !== 'ok' && result.status !== 'already') this.#reportResult(h, result)
       else if (h.failure && this.hook) void this.#hear(h, h.failure.error, this.hook)
-      if (result.status === 'refused') { // the chunk is still ours: what it brings may find room at another try
+      if (result.status === 'refused') { // the chunk is still ours, and its submissions may find room at another attempt
         h.retry(result.detail ?? '')
         this.#outcomes.push(h)
       }
@@ -537,7 +539,7 @@ export class Worker {
   }
 
   /**
-   * Settles the items of a call that a refusal names, and sends the others again, so that one bad chunk costs no other its result. Says
+   * Settles the items of a call that a refusal names, and sends the others again, so that one bad chunk costs no other its result. Returns
    * whether the refusal points at an item.
    */
   #settleNamed(call: Call, error: QuernError): boolean {
@@ -564,7 +566,7 @@ export class Worker {
     return true
   }
 
-  /** Makes what is to be reported of a chunk a failure for good, which says why the server did not take the result. */
+  /** Turns the result of a chunk into a failure for good, with the reason why the server did not take the result. */
   #refuse(h: Held, error: QuernError, reason: string): void {
     h.refuse(reason)
     this.#reportResult(h, { status: 'invalid', code: error.code, detail: reason })
@@ -575,7 +577,7 @@ export class Worker {
     this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
   }
 
-  /** Tells what of the strategy has no effect: once, until it changes. */
+  /** Reports each part of the strategy that has no effect: once, until the warnings change. */
   #warn({ warnings = [] }: Pick<ReserveAnswer, 'warnings'>): void {
     for (const w of warnings) if (!this.#warned.some((known) => known.pointer === w.pointer && known.detail === w.detail)) this.#report(new StrategyError(w))
     this.#warned = warnings
@@ -623,8 +625,8 @@ export class Worker {
   }
 
   /**
-   * Comes back whenever the stream ends, with growing pauses as long as that leads to nothing. A server that refuses it for good is left alone: work
-   * goes on, and only deadlines count.
+   * Opens the stream again whenever it ends, with growing pauses while that fails. After a refusal for good the worker goes on without a
+   * stream, and only deadlines count.
    */
   async #stayAttached(): Promise<void> {
     const { signal } = this.#attached
@@ -643,7 +645,7 @@ export class Worker {
         this.#unknown = true
         this.#awaited = false
         this.#soon()
-        if (!(failure instanceof QuernError && failure.code === 'unknown_queue')) this.#report(failure) // else the reserves tell
+        if (!(failure instanceof QuernError && failure.code === 'unknown_queue')) this.#report(failure) // else the reserves report it
         return
       }
       if (failure !== undefined) this.#missed(failure)
@@ -651,7 +653,7 @@ export class Worker {
     }
   }
 
-  /** The first hello stays out: the worker begins without it. */
+  /** There was no first hello in time: the worker begins without it. */
   #unheard(): void {
     if (!this.#awaited) return
     this.#awaited = false
@@ -665,12 +667,12 @@ export class Worker {
     this.#report(error)
   }
 
-  /** Takes what the stream said. */
+  /** Handles an event of the stream. */
   #heard(event: ConsumerEvent): void {
     if (event.event === 'hello') {
-      // After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it hears of
-      // all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what we hold, before
-      // our stream stood.
+      // In another epoch the server has forgotten what we hold, and after a gap we may have missed revocations. So we extend everything,
+      // and the answers say what is still ours. The first hello does the same: another server may have given us chunks before our stream
+      // was open.
       this.#awaited = false
       this.#hellos++
       this.#extendAll()
@@ -691,7 +693,7 @@ export class Worker {
     if (this.#hellos > hellos) this.#extendAll()
   }
 
-  /** Ends the handlers of what was taken from us. */
+  /** Cancels the handlers of chunks that were taken from us. */
   #revoke(items: RevokedEvent['items']): void {
     for (const { token, reason } of items) {
       const result = takenAs(reason)
@@ -702,7 +704,8 @@ export class Worker {
     }
   }
 
-  /** Ends the stream, after it has told the server that we leave. When that fails the server misses us, and finds that we hold nothing. */
+  /** Ends the stream, after it has told the server that we leave. If that fails, the server notices the lost stream, and we hold nothing by
+   * then. */
   async #detach(): Promise<void> {
     this.#leaving = true
     if (this.o.attach && !this.#unknown) {
@@ -715,7 +718,7 @@ export class Worker {
   }
 }
 
-/** What a refusal points at in a call, with the field and what is wrong with it; nothing when it is about the call as a whole. */
+/** The items that a refusal points at, with the field and the fault; none if it is about the call as a whole. */
 function pointedAt(call: Call, error: QuernError): Map<Held, { field: string; detail: string; result: Result }> {
   const lists: Record<string, Held[]> = { complete: call.outcomes.filter((h) => !h.failed), fail: call.outcomes.filter((h) => h.failed), extend: call.extends, items: call.releases }
   const found = new Map<Held, { field: string; detail: string; result: Result }>()
@@ -728,7 +731,7 @@ function pointedAt(call: Call, error: QuernError): Map<Held, { field: string; de
   return found
 }
 
-/** What became of a reservation that was taken for a reason. */
+/** The result of a reservation that the server took back for this reason. */
 function takenAs(reason: RevokedEvent['items'][number]['reason']): Result {
   if (reason === 'submission_ended') return { status: 'gone', code: reason, detail: 'the submission ended (cancelled or failed), or the chunk is out of attempts' }
   return { status: 'lost', code: 'revoked', detail: `the reservation was taken: ${reason}` }

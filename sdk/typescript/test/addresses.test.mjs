@@ -90,7 +90,7 @@ test('a call goes on at once to the owner that a 421 names, once a try; a body t
   }
 })
 
-/** A transport that answers each host as it is told, for schemes and certificates that no loopback server has. */
+/** A transport with a given answer for each host, for schemes and certificates that no loopback server has. */
 const played = (answers) => {
   const calls = []
   const send = async ({ url, socketPath }) => {

@@ -18,5 +18,5 @@ if (what === 'work') {
   }
   await Promise.all(Array.from({ length: Number(atOnce) }, insert))
 }
-console.log(count / ((performance.now() - from) / 1000)) // what it had in its hands is done, and reported
+console.log(count / ((performance.now() - from) / 1000)) // the chunks that it held are done and reported
 client.close()

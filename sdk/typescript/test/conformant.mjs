@@ -1,4 +1,4 @@
-// What sdk/conformance judges of this client; its README says what each word means.
+// The program with which sdk/conformance tests this client; its README says what each word means.
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ChunkError, Client, PermanentError, QuernError, RetryError, SnoozeError } from '../dist/index.js'

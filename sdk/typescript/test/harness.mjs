@@ -1,4 +1,4 @@
-// What the tests share: real servers.
+// The real servers that the tests share.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// What is published: packed, installed in an empty project, compiled against and imported.
+// The published package: packed, installed in an empty project, compiled against and imported.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -43,7 +43,8 @@ export const opened = (): Bucket => new FileBucket('/nowhere')
   assert.match(about.repository.url, /quern-queue\/quern/)
 })
 
-// Node.js 20.19, 22.12 and later load ES modules with require. Older ones refuse, and say what to write instead. With a flag, newer ones do the same.
+// Node.js 20.19, 22.12 and later load ES modules with require. Older ones refuse, and say what to write instead. With a flag, newer ones
+// also refuse.
 test('CommonJS requires every entry, or is told to import it', () => {
   const { run, project } = installed('commonjs')
   const flag = '--no-experimental-require-module'

@@ -26,7 +26,8 @@ async function queue(name, settings = {}) {
 
 const all = async (items) => { const list = []; for await (const item of items) list.push(item); return list }
 
-/** Works until so many handlers have ended. What they assert holds for the test: for the worker it would only be a try that failed. */
+/** Works until so many handlers have ended. An assertion that fails in a handler fails the test; for the worker alone it would only be a
+ * failed attempt. */
 async function workFor(count, options, handler) {
   const stop = new AbortController()
   let left = count

@@ -66,7 +66,7 @@ test('a program that forgets its server ends, and the server with it', () => {
     await (await import(${JSON.stringify(join(root, 'sdk/typescript/dist/testing.js'))})).startServer()`
   const pid = Number(execFileSync(process.execPath, ['--input-type=module', '-e', script], { env: { ...process.env, QUERN: program }, encoding: 'utf8', timeout: 60_000 }))
   assert.ok(pid > 1)
-  for (let left = 1000; ; left--) { // a process that was killed is there until it is waited for
+  for (let left = 1000; ; left--) { // a killed process exists until its parent waits for it
     try {
       process.kill(pid, 0)
     } catch (error) {

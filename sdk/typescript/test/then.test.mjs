@@ -1,4 +1,4 @@
-// What completions bring, against a real server.
+// Submissions that completions insert, against a real server.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Client, PermanentError } from '../dist/index.js'

@@ -1,4 +1,4 @@
-// What may become an object, and the keys of objects.
+// Contents of objects, and their keys.
 
 /**
  * A content of an object: a text, bytes, a Blob or File, a stream, or an iterable of parts of the content, such as a generator or a

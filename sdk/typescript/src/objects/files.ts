@@ -11,7 +11,7 @@ import type { Bucket, Listed } from './store.js'
 const attributes = '.attrs'
 /** Begins the name of a file that is being written. */
 const unfinished = '.quern-unfinished-'
-/** How often a folder is made that others remove. */
+/** How often a folder is made again after another process removed it. */
 const maxFolders = 10
 
 /** Objects as files below a folder, which it creates if necessary. */
@@ -36,7 +36,7 @@ export class FileBucket implements Bucket {
     try {
       try {
         for await (const piece of pieces) await file.writeFile(piece)
-        await file.sync() // what the queue is told of is on the disk
+        await file.sync() // an object is on the disk before the queue has its key
       } finally {
         await file.close()
       }

@@ -28,8 +28,8 @@ export interface Bucket {
 }
 
 /**
- * What a handler does: the work of one chunk, whose content it reads as that of an answer to fetch: content.text(), .json(), .arrayBuffer(), or
- * .body, a stream. What it returns becomes an object, whose key is the chunk's output; nothing is none.
+ * A handler: it does the work of one chunk, and reads its content like an answer of fetch: content.text(), .json(), .arrayBuffer(), or
+ * .body, a stream. The returned content becomes an object, and the chunk's output is its key; without one there is no output.
  */
 export type ObjectHandler = (chunk: Chunk, content: Response) => Promise<Content | null | undefined | void> | Content | null | undefined | void
 
@@ -113,7 +113,7 @@ export class Store {
    * number of removed folders.
    */
   async sweep(olderThanMs: number, options: CallOptions = {}): Promise<number> {
-    // Folders first, submissions second: one that is inserted meanwhile is seen.
+    // Folders first, submissions second: this sees a submission that is inserted meanwhile.
     const old = await this.#oldFolders(Date.now() - olderThanMs)
     const who = await this.client.whoami(options)
     if (who.queues?.length || Object.keys(who.meta ?? {}).length) {
@@ -141,7 +141,7 @@ export class Store {
     return this.#each(this.bucket.list(folder), ({ key }) => this.bucket.delete(key))
   }
 
-  /** Does something with each of all, a bounded number at once, until it fails once; ends when none is under way any more. */
+  /** Calls act for each item, a bounded number at once, until one call fails; ends when no call is under way any more. */
   async #each<T>(all: Iterable<T> | AsyncIterable<T>, act: (one: T) => Promise<void>, signal?: AbortSignal): Promise<void> {
     const running = new Set<Promise<void>>()
     const failed: unknown[] = []
@@ -160,7 +160,8 @@ export class Store {
   }
 }
 
-/** The folder of a submission's contents. It goes by the key, because the folder is named in the insert, before there is an id, and so that a second call with the key finds what the first one uploaded. */
+/** The folder of a submission's contents. Its name comes from the key, because the insert names the folder before there is an id. A second
+ * call with the key also finds the objects of the first. */
 const contentsOf = (queue: string, key: string) => `${contents}${createHash('sha256').update(`${queue}\0${key}`).digest('hex').slice(0, 2 * idBytes)}/`
 
 /** The folders with the objects of a submission. */
