@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that must hold of the Python client: what is generated is current, types, tests, the conformance suite with threads and with
+# Everything that must hold of the Python client: generated files are current, types, tests, the conformance suite with threads and with
 # asyncio, and a wheel that installs with nothing but itself. Run by `make clients`; $1 is the quern binary, $2 where the packages go.
 set -euo pipefail
 binary=$(realpath "$1"); out=$(realpath -m "$2")

@@ -4,7 +4,7 @@
     python3 generate.py            write them
     python3 generate.py --check    say whether they are current, and end with 1 if they are not
 
-The standard library is all it needs. What is written by hand (the worker, inserts, waits, outputs, streams) is in HAND below.
+The standard library is all it needs. HAND below has the operations that are written by hand (the worker, inserts, waits, outputs, streams).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def threads(address: str, at_once: int, seconds: float) -> float:
         began = time.monotonic()
         with handle:
             time.sleep(seconds)
-        return next(count) / (time.monotonic() - began)  # what it had in its hands is done, and reported
+        return next(count) / (time.monotonic() - began)  # the chunks that it held are done and reported
 
 
 async def tasks(address: str, at_once: int, seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""What sdk/conformance judges of the Python client: conform.py [--asyncio] OPTIONS."""
+"""The program with which sdk/conformance tests the Python client: conform.py [--asyncio] OPTIONS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def crash(text: str) -> None:
 
 
 def act(chunk: quern.Chunk) -> Union[str, bytes, None]:
-    """What a chunk says, but for waiting."""
+    """Do what a chunk says, except waiting."""
     verb, _, rest = chunk.text.partition(" ")
     if verb == "echo":
         return rest
@@ -63,7 +63,7 @@ def awaited(chunk: quern.Chunk) -> Optional[str]:
 
 
 def progress(chunk: quern.Chunk) -> Iterator[None]:
-    """What a chunk has its handler say, in turns, before it waits."""
+    """Report the progress that a chunk asks for, in turns, before the handler waits."""
     verb, _, rest = chunk.text.partition(" ")
     if verb == "progress":
         for turn in range(1, 200):

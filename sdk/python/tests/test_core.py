@@ -1,4 +1,4 @@
-"""Calls, step by step: what is tried again, where, and after which pauses. Nothing is sent."""
+"""Calls, step by step: which are tried again, where, and after which pauses. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = Union[Reply, Exception]
 
 
 def follow(procedure: Procedure[Any], *answers: Step) -> tuple[Any, list[Any]]:
-    """Run a procedure against a script of answers. What came out, and the effects that it wanted."""
+    """Run a procedure against a script of answers; return its result, and the effects that it wanted."""
     script = list(answers)
     wanted: list[Any] = []
     try:
@@ -104,7 +104,8 @@ class Calls(unittest.TestCase):
         self.assertEqual(went(wanted), ["a", "b"])
 
     def test_owners_that_are_not_followed(self) -> None:
-        """A token goes to no address of another scheme that was not given; an owner that is not trusted keeps no call from who serves."""
+        """A token goes to no address of another scheme that was not given; an owner that is not trusted keeps no call from an address that
+        serves."""
         for given, owner in (("https://a", "http://b"), ("http://a", "https://b"), ("unix:/a", "http://b"), ("http://a", "unix:/b"), ("http://a", "http://u:p@b"),
                              ("http://a", "b"), ("http://a", "http://" + "b" * 3000)):  # fmt: skip
             core = Core((given,), direct=True, retries=0)
@@ -122,7 +123,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(went(wanted), ["a"])
 
     def test_direct(self) -> None:
-        """Calls of a queue go to the owner that an answer named, and back when it fails; what is remembered is bounded."""
+        """Calls of a queue go to the owner that an answer named, and back when it fails; the number of remembered owners is bounded."""
         core = Core(("http://a",), direct=True, retries=0)
         named = Reply(200, {"quern-owner": "http://b"})
         elsewhere = problem(421, "moved", **{"quern-owner": "http://c"})
@@ -143,7 +144,7 @@ class Calls(unittest.TestCase):
             self.assertEqual(went(follow(core.call(ASK), named)[1]), ["a"])  # by default nothing is remembered
 
     def test_errors(self) -> None:
-        """A refusal is told by its type, with code, problems and how long to wait; what no Quern server says is told by its first line."""
+        """A refusal has its own type, with code, problems and the pause; an answer of another program has its first line as text."""
         out, _ = follow(Core(()).call(ONCE), Reply(422, {}, b'{"code":"invalid","detail":"No.","request_id":"r","errors":[{"pointer":"/max","detail":"is required"}]}'))
         self.assertIsInstance(out, quern.Invalid)
         self.assertEqual(str(out), "No. (422 invalid, request r; /max is required)")
@@ -162,13 +163,13 @@ class Calls(unittest.TestCase):
         self.assertEqual((request.headers["traceparent"], request.headers["tracestate"]), ("00-aa-bb-01", "k=v"))
 
     def test_attach(self) -> None:
-        """A stream that ends is begun again; a server that does not know it is left alone; one that refuses it is told of."""
+        """A stream that ends is begun again, but not if the server does not know it or refuses it; a refusal is reported."""
         out, wanted = follow(Core(()).attach("q", "a b/c", lambda: "3f9a"), Reply(404, {}, b"{}"))
         self.assertIsNone(out)
         self.assertEqual([type(one) for one in wanted], [Open, Tell])
         self.assertEqual(wanted[0].request.path, "/v1/queues/q/consumers/a%20b%2Fc/attach?incarnation=3f9a")
         _, wanted = follow(Core(()).attach("q", "c", str), problem(404, "unknown_queue"))
-        self.assertEqual([type(one) for one in wanted], [Open])  # the reserves tell
+        self.assertEqual([type(one) for one in wanted], [Open])  # the reserves report it
         out, wanted = follow(Core(()).attach("q", "c", str), quern.NoAnswer("gone"), problem(503, "moved"), quern.NotTrusted("no"))
         self.assertIsNone(out)
         self.assertEqual([type(one) for one in wanted], [Open, Tell, Pause, Open, Tell, Pause, Open, Tell])
@@ -229,7 +230,7 @@ class Texts(unittest.TestCase):
                 reader(content)  # type: ignore[arg-type]
 
     def test_new_submissions(self) -> None:
-        """What cannot be meant is refused before anything is sent, with what to write instead."""
+        """Mistaken arguments are refused before anything is sent, with what to write instead."""
         with self.assertRaisesRegex(ValueError, "time zone"):
             _produce.fields(run_at=datetime.datetime(2026, 1, 1))
         self.assertEqual(

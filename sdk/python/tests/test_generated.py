@@ -1,4 +1,4 @@
-"""What is generated is what the server's OpenAPI document makes."""
+"""The generated files are current: they follow from the server's OpenAPI document."""
 
 import pathlib
 import subprocess

@@ -41,7 +41,7 @@ class Answers(unittest.TestCase):
                         self.assertEqual(reader.keep, keep)
 
     def test_broken_answers_are_errors(self) -> None:
-        """What is not HTTP, or breaks off, is an error and never taken for an answer."""
+        """An answer that is not HTTP, or breaks off, is an error and never taken for an answer."""
         for answer in (
             b"", b"nonsense\r\n\r\n", b"HTTP/2.0 200 OK\r\n\r\n", b"HTTP/1.1 2x0 OK\r\n\r\n", b"HTTP/1.1 200OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Type",
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5x\r\n\r\n{}",
@@ -83,7 +83,7 @@ class Requests(unittest.TestCase):
         )
 
     def test_addresses(self) -> None:
-        """Addresses are read with their default ports; what is none is refused with how to write one."""
+        """Addresses are read with their default ports; any other text is refused with how to write one."""
         self.assertEqual(Endpoint.parse("https://queue.example"), Endpoint("queue.example", 443, True, "queue.example", ""))
         self.assertEqual(Endpoint.parse("http://[::1]:7700/a b"), Endpoint("::1", 7700, False, "[::1]:7700", "/a%20b"))
         for address in ("", "127.0.0.1:7700", "ftp://x", "http://", "http://x?y", "http://x#y", "http://u:p@x", "http://x:y", "http://x\r\ny"):

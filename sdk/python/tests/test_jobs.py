@@ -79,7 +79,7 @@ def act(kind: str, chunk: quern.Chunk) -> Union[str, None]:
 
 
 class Notes:
-    """What happened, from many threads."""
+    """Notes of events, from many threads."""
 
     def __init__(self) -> None:
         self.list: list[str] = []
@@ -180,7 +180,8 @@ class Jobs(unittest.TestCase):
             self.assertEqual(client.wait(one, timeout=60)["state"], want, kind)
 
     def test_failures(self) -> None:
-        """What a handler raises decides, then the retries of its kind, then the queue; hooks hear of each failure, and of the last one."""
+        """A handler's own exception decides, then the retries of its kind, then the queue; hooks run for each failure, and for the last
+        one."""
         with serving() as server, quern.Client(server.address) as client:
             ids = {kind: self.insert(client, kind, "x" if kind == "wrong" else 1) for kind in (*KINDS, "snoozed")}
             notes, errors, snoozed = Notes(), list[quern.Error](), list[int]()
@@ -289,7 +290,8 @@ class Jobs(unittest.TestCase):
             self.assertLessEqual(most, 2)  # those of a call, which also reserved, and those of what it reserved
 
     def test_what_cannot_work(self) -> None:
-        """It is refused before anything is reserved; a wrong strategy and a dead submission's hook are as of other workers."""
+        """Wrong options are refused before anything is reserved; a wrong strategy and a dead submission's hook are as with other
+        workers."""
         client = quern.Client("http://127.0.0.1:2")
 
         def nothing(args: Any, chunk: quern.Chunk) -> None:

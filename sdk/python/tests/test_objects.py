@@ -164,7 +164,8 @@ def shout(chunk: quern.Chunk, content: BinaryIO) -> bytes:
 class Stores(unittest.TestCase):
     @each
     def test_round_trip(self, place: Place) -> None:
-        """What is uploaded is what consumers read, and what they make of it is what outputs name, in every form that contents have."""
+        """Consumers read the contents that were uploaded, and outputs name the contents that they returned, in every form that contents
+        have."""
         with serving() as server, quern.Client(server.address) as client, tempfile.TemporaryDirectory() as folder:
             store = objects.Store(client, place.system, place.root, parallel=3)
             path = pathlib.Path(folder, "c")
@@ -233,7 +234,7 @@ class Stores(unittest.TestCase):
 
     @each
     def test_only_what_counts(self, place: Place) -> None:
-        """What a failed try made of a chunk is no object, and a chunk whose object is gone fails."""
+        """A failed attempt leaves no object, and a chunk whose object is gone fails."""
         with serving() as server, quern.Client(server.address) as client:
             store = objects.Store(client, place.system, place.root)
             submission = store.submit(["x"])
@@ -256,8 +257,8 @@ class Stores(unittest.TestCase):
 
     @each
     def test_submit_goes_on(self, place: Place) -> None:
-        """A call that broke off goes on under its key: objects that are there stay as they are, and there is one submission. One whose key was
-        drawn leaves nothing."""
+        """A call that broke off goes on under its key: objects that are there stay as they are, and there is one submission. A call with a
+        random key leaves nothing."""
         with serving() as server, quern.Client(server.address) as client:
             store = objects.Store(client, place.system, place.root)
             for broken in (["whole", breaks()], ["whole", 7]):
@@ -277,7 +278,8 @@ class Stores(unittest.TestCase):
 
     @each
     def test_sweep(self, place: Place) -> None:
-        """A sweep removes what belongs to no submission and is old; what is not the store's stays; a token that sees less may not."""
+        """A sweep removes old objects that belong to no submission; objects of others stay; a token that sees less than all may not
+        sweep."""
         with serving() as server, quern.Client(server.address) as client:
             store = objects.Store(client, place.system, place.root)
             kept = store.submit(["a", "b"])
@@ -296,7 +298,7 @@ class Stores(unittest.TestCase):
 
     @each
     def test_with_the_program(self, place: Place) -> None:
-        """quern-objects works on what Python submitted, and Python on what quern-objects did, in one bucket."""
+        """quern-objects works on contents that Python submitted, and Python on those of quern-objects, in one bucket."""
         with serving() as server, quern.Client(server.address) as client, tempfile.TemporaryDirectory() as folder:
             store = objects.Store(client, place.system, place.root)
             environment = {**os.environ, "QUERN_SERVER": server.address}

@@ -215,7 +215,8 @@ class Whole(unittest.TestCase):
             self.assertEqual((ended["state"], ended["done"]), ("completed", 4000))
             self.assertEqual([output.text for output in client.outputs(submission)], [str(i) for i in range(4000)])
             self.assertEqual(len(seen), 4000)
-            # A kill leaves at most what the worker held, and what it had just reported: without a fixed prefetch that depends on the machine.
+            # A kill repeats at most the chunks that the worker held or had just reported. The prefetch is fixed, because otherwise it
+            # depends on the machine.
             self.assertLessEqual(sum(seen.values()) - 4000, 2 * 2 * (8 + 64), "too much was done twice")
 
     def test_ends(self) -> None:
@@ -247,7 +248,7 @@ class Whole(unittest.TestCase):
                 next(client.ends("absent"))
 
     def test_a_worker_that_is_killed(self) -> None:
-        """What a killed process held is offered again after the queue's grace, long before its deadline."""
+        """Chunks that a killed process held are offered again after the queue's grace, long before their deadline."""
         with serving() as server, quern.Client(server.address) as client:
             client.change_queue("default", {"settings": {"consumer_grace_ms": 1000}})
             submission = client.insert(["x"])
@@ -274,7 +275,8 @@ class Whole(unittest.TestCase):
             self.assertEqual([output.text for output in client.outputs(submission)], ["attempt 2"])
 
     def test_the_successor_of_a_worker_that_is_killed(self) -> None:
-        """What a killed process held goes on at once in another one under its name, though its deadline and the grace are an hour away."""
+        """Chunks that a killed process held go on at once in another process under its name, though their deadline and the grace are an
+        hour away."""
         with serving() as server, quern.Client(server.address) as client:
             client.change_queue("default", {"settings": {"consumer_grace_ms": 3_600_000}})
             submission = client.insert(["x", "y"])
@@ -343,7 +345,7 @@ class Whole(unittest.TestCase):
             self.assertLessEqual({quern.HandlerFailed, quern.ReservationLost}, kinds)
 
     def test_contents_are_texts_or_bytes(self) -> None:
-        """What is neither is refused by every way to insert, and nothing is inserted."""
+        """Every way to insert refuses any other type, and inserts nothing."""
 
         async def awaiting(address: str, value: Any) -> None:
             async with quern.AsyncClient(address) as client:
@@ -588,7 +590,7 @@ class Whole(unittest.TestCase):
                 client.whoami()
 
     def test_trace(self) -> None:
-        """What a handler inserts is part of the trace that its chunk came with, and every call is told."""
+        """Submissions that a handler inserts are part of its chunk's trace, and on_call is called for every call."""
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         heard: list[quern.Call] = []
         with serving() as server, quern.Client(server.address, on_call=heard.append) as client:

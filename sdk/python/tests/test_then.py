@@ -1,4 +1,4 @@
-"""What completions bring, with both clients against a real server."""
+"""Submissions that completions insert, with both clients against a real server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ AGAIN = {"max_attempts": 3, "on_exhausted": "dead_letter", "retry_backoff": {"ki
 
 class Then(unittest.TestCase):
     def test_then(self) -> None:
-        """What a handler has follow is there when its chunk is done, once, and with the chunk's trace. What the server refuses as wrong is
-        told in a dead letter; what it refuses for now is tried again."""
+        """A submission that a handler inserts with then exists once when its chunk is done, with the chunk's trace. One that the server
+        refuses as wrong makes a dead letter; one that it refuses for now is tried again."""
 
         def handle(chunk: quern.Chunk, lift: Any, seen: set[str]) -> None:
             kind = chunk.meta["kind"]

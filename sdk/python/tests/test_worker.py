@@ -14,7 +14,7 @@ from quern._worker import Ahead, Exchange, Poll, WorkerCore, WorkerOptions
 
 
 class Recorder:
-    """A shell that notes what it is told."""
+    """A shell that notes all calls."""
 
     def __init__(self) -> None:
         self.ready: list[Held] = []
@@ -68,7 +68,7 @@ class Worker(unittest.TestCase):
         self.core.start()
         assert not self.shell.polls  # it waits for the first hello
         self.core.unheard()
-        assert not self.core.incarnation  # what its name holds may be its own now
+        assert not self.core.incarnation  # reservations under its name may be its own now
         self.core.start()
 
     def bring(self, *indexes: int) -> list[Held]:
@@ -131,7 +131,7 @@ class Worker(unittest.TestCase):
         self.assertEqual([answered(2, 1, 2, 0, 8), answered(2, 1, 2, 3, 8)], [3, 3])
 
     def test_tick(self) -> None:
-        """What has seen two quarters of its timeout is extended once, and again two quarters after the answer."""
+        """A chunk is extended once after two quarters of its timeout, and again two quarters after the answer."""
         self.bring(0)
         for wanted in (0, 1, 1):
             self.core.tick()
@@ -145,7 +145,7 @@ class Worker(unittest.TestCase):
             self.assertEqual(len(self.shell.calls), wanted)
 
     def test_progress(self) -> None:
-        """What a handler says is noted once until it is sent, within bounds; what it says while an extension is under way goes with the next."""
+        """A handler's progress is noted once until it is sent, within bounds; progress during an extension goes with the next one."""
         (held,) = self.bring(0)
         for part, note in ((0.1, "page 1"), (2, "é" * 200), (float("nan"), "")):
             held.chunk.progress(part, note)
@@ -171,7 +171,7 @@ class Worker(unittest.TestCase):
         self.assertEqual((self.core.extends, self.core.due), ([], None))
 
     def test_hello(self) -> None:
-        """Each hello, the first one too, has everything extended, also what an answer brings that was asked for before."""
+        """After each hello, even the first, everything is extended, including chunks of an answer that was requested before it."""
         hello = Event("hello", '{"heartbeat_ms":1000,"epoch":1}')
         self.bring(0)
         for n, fresh in enumerate((1, 2)):
@@ -220,7 +220,8 @@ class Worker(unittest.TestCase):
         self.assertEqual([type(one) for one in self.shell.reports], [quern.NoAnswer, quern.ReservationLost])
 
     def test_drain(self) -> None:
-        """What no handler has begun goes back; it is over when the rest is reported and the poll has ended; what that brings goes back too."""
+        """Chunks that no handler has begun go back; the worker ends when the rest is reported and the poll has ended; chunks from that poll
+        go back too."""
         held = self.bring(0, 1)
         running = self.shell.ready.pop(0)
         self.core.drain()
@@ -255,7 +256,7 @@ class Worker(unittest.TestCase):
         self.assertIs(self.core.outcome(), poll.error)
 
     def test_undelivered(self) -> None:
-        """A worker that ends, and whose results are not taken, says so."""
+        """A worker that ends before the server took its results says so."""
         (held,) = self.bring(0)
         self.core.drain()
         self.shell.ready = [held]
@@ -272,7 +273,7 @@ class Worker(unittest.TestCase):
         self.assertIsInstance(self.core.outcome(), quern.Undelivered)
 
     def test_failures(self) -> None:
-        """What a handler raises is reported with its text, cut where the server cuts; permanent and with a pause when it says so."""
+        """A handler's exception is reported with its text, cut where the server cuts; permanent or with a pause if its type says so."""
         cases: list[tuple[Exception, dict[str, Any]]] = [
             (ValueError("x"), {"error": "ValueError: x"}),
             (quern.Permanent("never"), {"error": "never", "fatal": True}),
@@ -306,7 +307,8 @@ class Worker(unittest.TestCase):
             Held(reservation(0), self.shell).complete("\ud800")
 
     def test_refused_items(self) -> None:
-        """What a refusal points at is settled by itself, and the rest goes out again; a failure that is refused as well is given up."""
+        """An item that a refusal points at is settled by itself, and the rest goes out again; a failure that is refused as well is given
+        up."""
         first, second, third = self.bring(0, 1, 2)
         self.end(first, "large")
         waiting = self.shell.calls[-1]
@@ -386,7 +388,7 @@ class Worker(unittest.TestCase):
         self.assertIsNone(self.core.outcome())
 
     def test_options(self) -> None:
-        """Options that cannot be are refused with the range."""
+        """Options out of range are refused with the range."""
         for name, value in (("concurrency", 0), ("prefetch", -1), ("timeout", 0.01), ("timeout", 100_000), ("wait", 61), ("grace", -1), ("concurrency", 200_000)):
             with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, name):
                 WorkerOptions(**{name: value}).check()  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ class Addresses:
         return owner or self.given[self._at]
 
     def leave(self, request: Request, endpoint: Endpoint, error: BaseException) -> bool:
-        """Send the next calls elsewhere, if the error shows that this address does not serve. Whether they go elsewhere.
+        """Send the next calls elsewhere, if the error shows that this address does not serve. Return whether they go elsewhere.
 
         A server that is only busy (429) would be as busy by another way. An owner that is not trusted is called no more.
         """
@@ -60,10 +60,10 @@ class Addresses:
         return distrusted or len(self.given) > 1
 
     def heard(self, request: Request, endpoint: Endpoint, reply: Reply) -> Optional[Endpoint]:
-        """Take in which owner an answer names, and return it, if calls may go there.
+        """Remember the owner that an answer names, and return it if calls may go there.
 
-        A token goes only to addresses that the client was given, and to others of the same scheme: an answer over https leads to no call
-        without it, and one from a socket not into the network.
+        A token goes only to the client's own addresses, and to others of the same scheme: an answer over https never leads to a call
+        without TLS, and an answer from a socket never leads into the network.
         """
         url = reply.headers.get("quern-owner", "")
         if not url or len(url) > MAX_URL or not self.direct and reply.status != 421:

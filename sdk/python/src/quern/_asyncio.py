@@ -128,7 +128,7 @@ class Transport:
 
     @staticmethod
     def waiter() -> tuple[asyncio.Future[None], Callable[[], None]]:
-        """What a caller waits for, and what ends that."""
+        """A waiter for one caller, and the function that wakes it."""
         future = asyncio.get_running_loop().create_future()
         return future, lambda: None if future.done() else future.set_result(None)
 
@@ -163,7 +163,7 @@ class Transport:
         until = time.monotonic() + request.limit(self.core.timeout)
         try:
             if pieces is None:
-                connection.writer.write(head)  # reading finds out what became of it
+                connection.writer.write(head)  # reading finds out whether that worked
             else:
                 await connection.send(head)
                 async for data in pieces:
@@ -263,16 +263,16 @@ R = TypeVar("R", bound="AsyncRunning")
 
 
 class AsyncRunning:
-    """What works in tasks until it is stopped: alone, or beside a block."""
+    """A worker, or several, that works in tasks until it is stopped: alone, or beside a block."""
 
     options: WorkerOptions
     _background: Optional[asyncio.Task[None]] = None
 
     async def run(self) -> None:
-        """Work until SIGTERM or SIGINT (where the loop can hear them), ``stop``, or the cancellation of this call, which all end in order. A
-        second signal does what it did before, and a cancellation after a signal or another cancellation breaks off. A refusal for good is
-        raised after the same drain, and so is a certificate that is not trusted. Servers that are away are waited for; if none ever
-        answered, that is raised at the end."""
+        """Work until SIGTERM or SIGINT (where the loop can hear them), ``stop``, or the cancellation of this call, which all end in order.
+        A second signal has its usual effect, and a cancellation after a signal or another cancellation breaks off. After the same drain it
+        raises a refusal for good, or an error about a certificate that is not trusted. It waits for servers that are away; if none ever
+        answered, it raises that at the end."""
         loop = asyncio.get_running_loop()
 
         def end() -> None:  # not by loop.add_signal_handler: a handler that keeps the loop would keep the signal, too
@@ -304,8 +304,8 @@ class AsyncRunning:
         return self
 
     async def join(self) -> None:
-        """Wait, in the block that it works beside, until it has ended by itself: by an operator's drain, or an error that the end of the
-        block raises."""
+        """Wait, in the block that it works beside, until it has ended by itself: after an operator's drain, or an error, which the end of
+        the block raises."""
         assert self._background is not None  # __aenter__ made it
         await asyncio.wait([self._background])
 
@@ -315,11 +315,11 @@ class AsyncRunning:
         try:
             await self._background
         except Error:
-            if kind is None:  # else what ended the block is more to the point
+            if kind is None:  # else the error that ended the block says more
                 raise
 
     async def _run_beside(self) -> None:
-        """Work beside a block, which may wait for what only this worker would do: it hears at once why the worker ended."""
+        """Work beside a block. The block may wait for work that only this worker would do, so an early end is reported at once."""
         try:
             await self._run()
         except Exception as failure:
@@ -329,9 +329,9 @@ class AsyncRunning:
 class AsyncWorker(AsyncRunning):
     """Does the work of a queue in tasks; made by ``AsyncClient.worker``.
 
-    ``run`` works until SIGTERM, SIGINT or ``stop``. As an asynchronous context manager it works beside the block until its end. Both end
-    in order: handlers finish, what none has begun goes back, results are reported, the server is told. A handler whose work does not
-    count any more is cancelled.
+    ``run`` works until SIGTERM, SIGINT or ``stop``. As an asynchronous context manager it works beside the block until its end. Both end in
+    order: handlers finish, chunks that no handler has begun go back, results are reported, the server learns of the end. A handler whose
+    work no longer counts is cancelled.
     """
 
     def __init__(self, transport: Transport, options: WorkerOptions, handler: AsyncHandler, failed: Optional[Callable[[Held], Awaitable[None]]] = None) -> None:
@@ -390,7 +390,7 @@ class AsyncWorker(AsyncRunning):
             raise error
 
     async def _loop(self, core: WorkerCore) -> None:
-        """Take what happened, and start what has become possible, until all is settled."""
+        """Handle events, and start the actions that have become possible, until all is settled."""
         assert self._wake is not None
         loop = asyncio.get_running_loop()
         quarter = self.options.timeout / 4
@@ -428,7 +428,7 @@ class AsyncWorker(AsyncRunning):
             self._wake.set()
 
     def _begin(self) -> None:
-        """Begin with what is ready, as far as there is room."""
+        """Begin ready chunks, as far as there is room."""
         while self._ready and self._running < self.options.concurrency:
             held = self._ready.popleft()
             if held.lost:
@@ -486,7 +486,7 @@ class AsyncWorker(AsyncRunning):
             self._poll.cancel()
 
     def _spawn(self, procedure: Procedure[None], happened: Callable[..., None], what: Union[Exchange, Poll]) -> asyncio.Task[None]:
-        def ended(task: asyncio.Task[None]) -> None:  # it also hears of a task that was cancelled before it began
+        def ended(task: asyncio.Task[None]) -> None:  # it is also called for a task that was cancelled before it began
             if task.cancelled():
                 what.error = NoAnswer("broken off")
             elif (fault := task.exception()) is not None:

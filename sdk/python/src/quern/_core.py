@@ -1,4 +1,4 @@
-"""What a call is, step by step, without doing any of it.
+"""Calls, step by step, without doing any input or output.
 
 Every procedure here is a generator that yields what it needs (an :class:`Effect`) and is sent its result. ``_threads`` and
 ``_asyncio`` carry effects out, the one blocking, the other awaiting; so both clients behave the same.
@@ -60,21 +60,21 @@ class Read:
 
 @dataclass
 class Pause:
-    """A pause of some seconds. What is sent is False when it was cut short because the caller ends."""
+    """A pause of some seconds. Its result is False if it was cut short because the caller ends."""
 
     seconds: float
 
 
 @dataclass
 class Await:
-    """What another caller ends: a waiter of the one who runs the procedure."""
+    """A wait that another caller ends, on a waiter of the transport that runs the procedure."""
 
     waiter: Any
 
 
 @dataclass
 class Tell:
-    """News for the one who runs the procedure."""
+    """News for the caller that runs the procedure."""
 
     news: Any
 
@@ -110,7 +110,7 @@ class Call:
 
 
 class Core:
-    """What both clients know: where to go, with which token, and how to go on after an error."""
+    """The part that both clients share: addresses, token, and how to go on after an error."""
 
     def __init__(
         self,
@@ -150,8 +150,8 @@ class Core:
             add_trace(request.headers, trace)
 
     def call(self, request: Request, effect: type[Union[Try, Open]] = Try) -> Procedure[Reply]:
-        """Make a call, again where that is safe and may help. What is no success is raised. A node that does not own the queue any more
-        has done nothing (421), so that the call goes on to the owner that it names."""
+        """Make a call, again where that is safe and may help. Any other answer than a success raises. A node that no longer owns the queue
+        answers 421 and has done nothing, so the call goes on to the owner that the node names."""
         self.join(request)
         elsewhere = self.addresses.others
         tries = 0
@@ -220,9 +220,9 @@ class Core:
         return reply.stream
 
     def attach(self, queue: str, consumer: str, incarnation: Callable[[], str]) -> Procedure[None]:
-        """Keep a consumer known, and tell every :class:`Event` of its stream; come back whenever it ends, with growing pauses as long as
-        that leads to nothing. A server that refuses it for good is left alone: work goes on, and only deadlines count. ``incarnation`` says
-        each time which process it is, or nothing."""
+        """Keep a consumer attached, and pass on every :class:`Event` of its stream. A stream that ends is opened again, with growing pauses
+        while that fails. After a refusal for good the worker goes on without a stream, and only deadlines count. ``incarnation`` returns
+        the process's incarnation for each attempt, or ``""``."""
         failures = 0
         while True:
             error: Optional[Error] = None
@@ -232,7 +232,7 @@ class Core:
                 stream = yield from self.stream(request)
                 try:
                     events = EventReader()
-                    patience = self.timeout  # until the first hello says how often there is something
+                    patience = self.timeout  # until the first hello says how often heartbeats come
                     while data := (yield Read(stream, patience)):
                         for event in events.feed(data):
                             failures = 0
@@ -244,7 +244,7 @@ class Core:
             except Error as fault:
                 error = fault
             if isinstance(error, Refused) and error.code == "unknown_queue":
-                return  # the reserves will tell
+                return  # the reserves will report it
             if error is not None:
                 yield Tell(error)
             if isinstance(error, NotTrusted) or isinstance(error, Refused) and not passing(error):

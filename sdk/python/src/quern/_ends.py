@@ -1,4 +1,4 @@
-"""Following the ends of submissions: what both clients know."""
+"""Following the ends of submissions: the part that both clients share."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Follower:
         self._reader = EventReader()
 
     def request(self) -> Request:
-        """What begins a stream, or takes it up again."""
+        """The request that begins a stream, or resumes it."""
         self._reader = EventReader()
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": self._last} if self._last else {})}
         return Request("ends", "GET", self._path, headers=headers, safe=True)
 
     def feed(self, data: bytes) -> list[End]:
-        """What bytes of the stream tell."""
+        """The ends in some bytes of the stream."""
         ends: list[End] = []
         for event in self._reader.feed(data):
             self._failures = 0
@@ -67,7 +67,7 @@ class Follower:
         return ends
 
     def pause(self, error: Optional[Error]) -> float:
-        """How long to wait before the next try. What trying again does not fix is raised."""
+        """How long to wait before the next try. It raises an error that another try does not fix."""
         if error is not None and (not self._begun or not passing(error)):
             raise error
         if error is not None:

@@ -1,4 +1,4 @@
-"""One reservation in a worker's hands, and what is reported of it."""
+"""One reservation in a worker's hands, and its report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_ERROR_BYTES = 1000  # of an error that the server keeps
 MAX_NOTE_BYTES = 256  # of a note that the server takes
-MAX_FRAMES = 10  # of an exception, of which the server is told
+MAX_FRAMES = 10  # of an exception, in a report
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 Lost = tuple[str, str, str]  # status, code, detail
@@ -32,21 +32,21 @@ class Held:
     def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
         self.token: str = raw["token"]
         self.chunk = Chunk(raw, self)
-        self.cancelled = False  # what the handler does does not count any more
+        self.cancelled = False  # the handler's result does not count any more
         self.lost = False  # because the reservation is not ours any more
         self.result: Lost = ("lost", "", "")  # why
         self.back = False  # to be given back
-        self.delay_ms = 0  # of one that goes back: how long it waits
-        self.then: list[bytes] = []  # what is to be inserted with the completion, as JSON
-        self.item = b""  # what is to be reported, as JSON
-        self.failed = False  # as a failure
-        self.refused = False  # what the handler returned or raised was refused, and the failure says so
-        self.error: Optional[BaseException] = None  # what failed, for hooks
+        self.delay_ms = 0  # how long the returned chunk waits before it is offered again
+        self.then: list[bytes] = []  # submissions to insert with the completion, as JSON
+        self.item = b""  # the report, as JSON
+        self.failed = False  # the report is a failure
+        self.refused = False  # the server refused the handler's result, and the failure says so
+        self.error: Optional[BaseException] = None  # the error, for hooks
         self.until: Optional[float] = None  # when the handler's own time is over, as time.monotonic has it
         self.age = 0  # quarters of the timeout since it was reserved or extended
         self.extending = False
-        self.progress: dict[str, Any] = {}  # what the handler said last of its work, as an extension says it
-        self.listed = False  # the worker is to send it
+        self.progress: dict[str, Any] = {}  # the progress that the handler reported last, as an extension sends it
+        self.listed = False  # the worker is going to send the progress
         self.task: Any = None  # of the shell
         self.shell = shell
 
@@ -61,19 +61,19 @@ class Held:
         self.shell.wait(self, min(seconds, left))
 
     def say(self, part: float, note: str) -> None:
-        """Take what a handler says of its work."""
+        """Take a handler's progress."""
         part = float(part)
         says: dict[str, Any] = {"progress": min(max(part, 0.0), 1.0) if part == part else 0.0}
         kept = note.encode("utf-8", "replace")[:MAX_NOTE_BYTES].decode("utf-8", "ignore") or self.progress.get("note")
         if kept:
             says["note"] = kept
         self.progress = says
-        if not self.listed:  # what is said before the worker sends it goes along
+        if not self.listed:  # a later report replaces this one until the worker sends it
             self.listed = True
             self.shell.said(self)
 
     def complete(self, output: Any) -> None:
-        """Note what a handler returned."""
+        """Note the output that a handler returned."""
         value = b""
         if output is not None:
             if not isinstance(output, (str, bytes, bytearray, memoryview)):
@@ -93,8 +93,8 @@ class Held:
         return 0 if self.failed else len(self.then)
 
     def fail(self, error: BaseException) -> None:
-        """Note what a handler raised: the text, and of what the handler did not raise for us the type and where it came from. This must not
-        raise, whatever that is: the chunk would stay held without a handler."""
+        """Note a handler's exception: the text, and unless it is one of this package's, also the type and the frames. This must not raise,
+        whatever the exception is: the chunk would stay held without a handler."""
         if isinstance(error, Snooze):
             self.back, self.delay_ms = True, math.ceil((pause_of(error) or 0.0) * 1000)
         ours = isinstance(error, (Permanent, RetryAfter, Snooze))
@@ -107,7 +107,7 @@ class Held:
         return {"token": self.token, "delay_ms": self.delay_ms} if self.delay_ms else {"token": self.token}
 
     def refuse(self, reason: str) -> None:
-        """Turn a result that the server does not take into a failure for good, with what the handler raised, if it did."""
+        """Turn a result that the server does not take into a failure for good. A handler's own error is added to the reason."""
         if self.failed:
             reason += f"; the handler's error was: {json.loads(self.item)['error']}"
         self.refused = True
@@ -115,7 +115,7 @@ class Held:
         self._failure(reason, True, None)
 
     def retry(self, reason: str) -> None:
-        """Turn a completion into a failure: the server has no room for what it brings."""
+        """Turn a completion into a failure, because the server has no room for its submissions."""
         self.error = Error(reason)
         self._failure(reason, False, None)
 
@@ -142,7 +142,7 @@ def pause_of(error: BaseException) -> Optional[float]:
 
 
 def told(error: BaseException) -> str:
-    """What the server is told of an exception: the type, the text, and where it came from."""
+    """An exception in a report: the type, the text, and the frames."""
     return f"{type(error).__name__}: {shown(error)}{frames_of(error)}"
 
 

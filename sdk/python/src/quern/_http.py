@@ -1,4 +1,4 @@
-"""HTTP/1.1 without a connection: requests become bytes, and bytes become answers. What sends and receives them is elsewhere."""
+"""HTTP/1.1 without a connection: requests become bytes, and bytes become answers. Transports send and receive them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def visible(text: str) -> bool:
 
 @dataclass
 class Request:
-    """One call, before it is known where it goes."""
+    """One call, before its address is chosen."""
 
     what: str  # for messages
     method: str
@@ -74,7 +74,7 @@ class Request:
     streamed: bool = False  # the body comes in pieces, behind the head
     patience: Optional[float] = None  # seconds that one try may take, instead of the client's
     traced: bool = True  # belongs to the trace of its context
-    pauses: Optional[Callable[[], None]] = None  # hears that the call has to be tried again after a pause
+    pauses: Optional[Callable[[], None]] = None  # called when the call pauses before another attempt
 
     def limit(self, timeout: float) -> float:
         """How many seconds one try may take, of a client with this timeout."""
@@ -103,7 +103,7 @@ class Reply:
     status: int
     headers: dict[str, str]  # names in lower case
     body: bytes = b""
-    stream: Any = None  # what the body is read from, where it is read as it comes
+    stream: Any = None  # the source of a body that is read as it comes
 
     @property
     def retry_after(self) -> float:
@@ -149,7 +149,7 @@ class AnswerReader:
             self._read()
 
     def take(self) -> bytes:
-        """What has come of the body since the last time."""
+        """The part of the body that has come since the last call."""
         out = bytes(self._body)
         self._body.clear()
         return out

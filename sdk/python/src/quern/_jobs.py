@@ -52,7 +52,7 @@ class Job:
         self.type = type_of_arguments(self.function)
 
     def arguments(self, chunk: Chunk) -> Any:
-        """What the content of a chunk says, as the type of the handler's first parameter."""
+        """The content of a chunk, as the type of the handler's first parameter."""
         if chunk.key is not None:
             raise Permanent(f"the content is the object {chunk.key!r}; arguments are JSON in the chunk itself")
         try:
@@ -61,12 +61,12 @@ class Job:
             raise Permanent(f"the content is not the JSON of {name_of(self.type)}: {shown(fault)}") from fault
 
     def begin(self, chunk: Chunk) -> None:
-        """Have the time of a handler begin."""
+        """Start the time of a handler."""
         if self.timeout is not None:
             chunk._held.until = time.monotonic() + self.timeout
 
     def failure(self, chunk: Chunk, error: BaseException) -> BaseException:
-        """What a handler's try ends with that raised something."""
+        """The error with which a handler's attempt ends, after the handler raised one."""
         decided = (Permanent, RetryAfter, Snooze, Cancelled, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
         if chunk._held.cancelled or isinstance(error, decided):
             return error
@@ -99,7 +99,7 @@ def name_of(thing: Any) -> str:
 
 
 def build(kind: Any, value: Any, at: str) -> Any:
-    """A value of JSON as a type: a dataclass, a model of pydantic, an Enum, what JSON has, and lists, dicts, unions and literals of them.
+    """A value of JSON as a type: a dataclass, a model of pydantic, an Enum, a type of JSON, and lists, dicts, unions and literals of these.
     Fields that a dataclass does not have are left out."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
@@ -210,7 +210,7 @@ def plans(jobs: Mapping[str, Job], options: WorkerOptions) -> list[tuple[WorkerO
 
 
 def one_at_a_time(on_error: Callable[[Error], None]) -> Callable[[Error], None]:
-    """What several workers call."""
+    """An on_error for several workers."""
     lock = threading.Lock()
 
     def tell(error: Error) -> None:

@@ -1,4 +1,4 @@
-"""What is logged: trouble that a client goes on after by itself, and that nothing else hears of."""
+"""The log of errors after which a client goes on by itself, and which nothing else reports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ KINDS = 100  # that are told apart at a time
 
 
 class Notices:
-    """Logs each kind of trouble at most once a minute: a server that is away, or a handler that always fails, is told without filling the
-    log."""
+    """Logs each kind of trouble at most once a minute: a server that is away, or a handler that always fails, does not fill the log."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

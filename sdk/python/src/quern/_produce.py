@@ -1,4 +1,4 @@
-"""What producers send."""
+"""The submissions that producers send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._http import Request, visible
 from ._values import Data, meta_entries, to_wire, write_json
 from .errors import BadAnswer, Invalid, Refused
 
-Submission = Union[str, Mapping[str, Any]]  # its id, or what insert returned
+Submission = Union[str, Mapping[str, Any]]  # its id, or the dict that insert returned
 
 
 OUTPUTS_PAGE = 1000  # outputs of many submissions in one page
@@ -35,8 +35,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def new_key() -> str:
-    """An idempotency key. The kernel is not asked for it: that gives up the interpreter's lock, which threads that insert would then wait for.
-    The time tells copies of a process apart that draw the same, such as those of a machine that was restored from a snapshot."""
+    """An idempotency key. It does not come from the kernel: such a call gives up the interpreter's lock, and inserting threads would wait
+    for the lock. The time tells copies of a process apart that draw the same, such as those of a machine that was restored from a
+    snapshot."""
     return f"{draws.getrandbits(64):016x}{time.time_ns():016x}"
 
 
@@ -98,7 +99,7 @@ def work(chunks: Optional[Iterable[Data]], count: Optional[int], prefix: Optiona
 
 
 def each_of(chunks: Chunks) -> Chunks:
-    """The chunks, if they are several: a text would be taken for its letters."""
+    """The chunks, unless they are a single text, which would give its letters."""
     if isinstance(chunks, (str, bytes, bytearray, memoryview)):
         raise TypeError("chunks is a single text; give a list of them")
     return chunks
@@ -118,7 +119,7 @@ def insert(queue: str, submission: Mapping[str, Any], key: Optional[str], trace:
     return Request("insert", "POST", path("/v1/queues/{}/submissions", queue), body, headers, safe=not streamed, streamed=streamed)
 
 
-# Bounds of one call of many. More than a thousand make no insert cheaper, and hold up those who share the commit.
+# Bounds of one call of many. A larger call makes no insert cheaper, and delays the other callers that share the commit.
 CALL_COUNT = 1000
 CALL_BYTES = 8 << 20
 
@@ -131,7 +132,7 @@ class Batch:
     places: list[int]
 
     def results(self, answer: Any) -> Iterator[tuple[int, Any]]:
-        """What became of each: what was inserted, or an error as a call of its own would have raised it."""
+        """The result of each: the submission, or the error that a call of its own would have raised."""
         if len(answer["results"]) != len(self.places):
             raise BadAnswer(f"the answer has {len(answer['results'])} results for {len(self.places)} submissions")
         for at, (place, result) in enumerate(zip(self.places, answer["results"])):

@@ -4,8 +4,8 @@
     B, C, D insert meanwhile and wait
     A's call ends, or has to be tried again -> D makes one call for B, C and D, each with its own result
 
-So a lone caller waits for its own call only, and the busier the program, the more inserts share a call and the commit behind it. A caller
-makes the call of all that wait, so that neither threads nor tasks are started.
+So a lone caller waits for its own call only, and the busier the program, the more inserts share a call and the commit behind it. One of the
+waiting callers makes the call for all, so that neither threads nor tasks are started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGE = 64 << 10  # bytes of an insert that goes alone, as it would hold up smal
 
 
 class Insert:
-    """One insert that waits: for its outcome, or for its turn to make the call of all that wait."""
+    """One insert that waits: for its outcome, or for its turn to make the call for all that wait."""
 
     __slots__ = ("alone", "answer", "error", "leads", "line", "wake")
 
@@ -32,13 +32,13 @@ class Insert:
         self.line = line
         self.wake = wake  # once
         self.leads = False
-        self.answer: Any = None  # one without an answer and an error waits again, as the caller that made its call broke off
+        self.answer: Any = None  # without an answer and an error it waits again, because the caller that made its call broke off
         self.error: Optional[Error] = None
         self.alone = False  # it was refused: it asks alone, so that the refusal is that of a single insert
 
 
 class Shared:
-    """The inserts of a client that share calls. ``waiter`` makes what a caller waits for, and what ends that."""
+    """The inserts of a client that share calls. ``waiter`` returns a waiter for one caller, and the function that wakes it."""
 
     def __init__(self, core: Core, waiter: Callable[[], tuple[Any, Callable[[], None]]]) -> None:
         self._core = core
@@ -88,8 +88,8 @@ class Shared:
             return waiting is not None
 
     def _next(self, path: str) -> None:
-        """Have the last one that waits make the next call: those that the call before has ended run first, and can share it. When none
-        waits, no call is under way any more."""
+        """Hand the next call to the last waiting insert, so that callers of the previous call run first, and can share the next one. If
+        none waits, no call is under way any more."""
         with self._lock:
             if waiting := self._waiting[path]:
                 waiting[-1].leads = True
@@ -98,7 +98,7 @@ class Shared:
                 del self._waiting[path]
 
     def _leaves(self, path: str, mine: Insert) -> None:
-        """Give up the place of one whose caller broke off before the call."""
+        """Give up the place of an insert whose caller broke off before the call."""
         with self._lock:
             if mine not in self._waiting.get(path, ()):
                 return
@@ -107,7 +107,7 @@ class Shared:
             self._next(path)
 
     def _first(self, request: Request) -> Procedure[Any]:
-        """Make a call of one insert while others wait. One that is tried again holds up no others."""
+        """Make a call of one insert while others wait. If it has to be repeated, the others do not wait for that."""
         request.pauses = once(lambda: self._next(request.path))
         try:
             return (yield from self._core.fetch(request))
@@ -115,14 +115,14 @@ class Shared:
             request.pauses()
 
     def _share(self, path: str, mine: Insert) -> Procedure[None]:
-        """Make a call for those that wait, this one among them."""
+        """Make a call for the waiting inserts, with this one."""
         others = self._take(path, mine)
         pauses = once(lambda: self._next(path))
         try:
             yield from self._call(path, [*others, mine], pauses)
             while others:
                 others.pop().wake()
-            yield Pause(0)  # they go on first, so that their next inserts share the next call
+            yield Pause(0)  # the others go on first, so that their next inserts share the next call
         finally:
             while others:
                 others.pop().wake()
@@ -144,7 +144,7 @@ class Shared:
                 one.alone, one.error = refused, None if refused else another(error)
 
     def _take(self, path: str, mine: Insert) -> list[Insert]:
-        """Those that share the call of one: as many of the others as fit, in their order."""
+        """The inserts that share the call of one: as many of the others as fit, in their order."""
         with self._lock:
             waiting = self._waiting[path]
             waiting.remove(mine)
@@ -157,7 +157,7 @@ class Shared:
 
 
 def line(request: Request) -> bytes:
-    """An insert as a line of a shared call: its body with what is in its headers."""
+    """An insert as a line of a shared call: its body, with the key and the trace from its headers."""
     more = f',"idempotency_key":{write_json(request.headers["Idempotency-Key"])}'
     if trace := request.headers.get("traceparent"):
         state = request.headers.get("tracestate")

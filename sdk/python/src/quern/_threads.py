@@ -48,7 +48,8 @@ def connect(endpoint: Endpoint) -> socket.socket:
 
 
 def sweep(idle: dict[Endpoint, list[Any]]) -> None:
-    """Close connections that were not used for long, also to owners that no call goes to any more. The oldest of an address comes first."""
+    """Close connections that were not used for long, even those to owners that calls no longer go to. The oldest of an address comes
+    first."""
     for endpoint, connections in list(idle.items()):
         while connections and time.monotonic() - connections[0].since >= IDLE_SECONDS:
             connections.pop(0).close()
@@ -116,7 +117,7 @@ class Connection:
 
 
 class Scope:
-    """What procedures of one worker run in, so that it can end them."""
+    """Procedures of one worker run in a scope, so that the worker can end them."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -186,7 +187,7 @@ class Transport:
 
     @staticmethod
     def waiter() -> tuple[threading.Lock, Callable[[], None]]:
-        """What a caller waits for, and what ends that."""
+        """A waiter for one caller, and the function that wakes it."""
         lock = threading.Lock()
         lock.acquire()
         return lock, lock.release
@@ -340,8 +341,8 @@ REPEAT_SECONDS = 1.0  # in which a second SIGTERM is the same one: timeout(1) se
 
 @contextlib.contextmanager
 def signals(stop: Callable[[], None]) -> Iterator[list[float]]:
-    """Have the first SIGTERM or SIGINT end something in order, and give both back to who had them: the next does what it did before. The list
-    has when they came. In another thread than the main one none are heard."""
+    """The first SIGTERM or SIGINT calls stop, and both signals get their earlier handlers back, so that the next one has its usual effect.
+    The list has the times of the signals. Outside the main thread, no signals are handled."""
     told: list[float] = []
     if threading.current_thread() is not threading.main_thread():
         yield told
@@ -373,16 +374,16 @@ R = TypeVar("R", bound="Running")
 
 
 class Running:
-    """What works in threads until it is stopped: in the foreground, or beside a block."""
+    """A worker, or several, that works in threads until it is stopped: in the foreground, or beside a block."""
 
     options: WorkerOptions
     _failure: Optional[BaseException] = None
     _background: Optional[threading.Thread] = None
 
     def run(self) -> None:
-        """Work until SIGTERM or SIGINT (in the main thread) or ``stop``; a second signal does what it did before. A refusal for good, such
-        as an unknown queue or a wrong strategy, is raised after the same drain, and so is a certificate that is not trusted. Servers that
-        are away are waited for; if none ever answered, that is raised at the end."""
+        """Work until SIGTERM or SIGINT (in the main thread) or ``stop``; a second signal has its usual effect. After the same drain it
+        raises a refusal for good, such as an unknown queue or a wrong strategy, or an error about a certificate that is not trusted. It
+        waits for servers that are away; if none ever answered, it raises that at the end."""
         with signals(self.stop):
             self._work()
         if self._failure is not None:
@@ -402,8 +403,8 @@ class Running:
         return self
 
     def join(self) -> None:
-        """Wait, in the block that it works beside, until it has ended by itself: by an operator's drain, or an error that the end of the
-        block raises."""
+        """Wait, in the block that it works beside, until it has ended by itself: after an operator's drain, or an error, which the end of
+        the block raises."""
         assert self._background is not None  # __enter__ made it
         self._background.join()
 
@@ -415,14 +416,14 @@ class Running:
             raise self._failure
 
     def _work(self) -> None:
-        """Work to the end, and keep what went wrong for the thread that waits for it."""
+        """Work to the end, and keep an error for the thread that waits for the end."""
         try:
             self._run()
         except BaseException as fault:
             self._failure = fault
 
     def _work_beside(self) -> None:
-        """Work beside a block, which may wait for what only this worker would do: it hears at once why the worker ended."""
+        """Work beside a block. The block may wait for work that only this worker would do, so an early end is reported at once."""
         self._work()
         if self._failure is not None:
             tell_end(self.options, self._failure)
@@ -430,8 +431,8 @@ class Running:
 class Worker(Running):
     """Does the work of a queue in threads; made by ``Client.worker``.
 
-    ``run`` works until SIGTERM, SIGINT or ``stop``. As a context manager it works in the background until the end of the block. Both
-    end in order: handlers finish, what none has begun goes back, results are reported, the server is told.
+    ``run`` works until SIGTERM, SIGINT or ``stop``. As a context manager it works in the background until the end of the block. Both end in
+    order: handlers finish, chunks that no handler has begun go back, results are reported, the server learns of the end.
     """
 
     def __init__(self, transport: Transport, options: WorkerOptions, handler: Handler, failed: Optional[Callable[[Held], None]] = None) -> None:
@@ -483,7 +484,7 @@ class Worker(Running):
         self._failure = core.outcome()
 
     def _loop(self, core: WorkerCore) -> None:
-        """Take what happened, and start what has become possible, until all is settled."""
+        """Handle events, and start the actions that have become possible, until all is settled."""
         quarter = self.options.timeout / 4
         tick = time.monotonic() + quarter
         hello = time.monotonic() + HELLO_SECONDS
@@ -656,7 +657,7 @@ class _Caller:
 
 
 def hook_failed(held: Held, fault: BaseException) -> Error:
-    """What is reported of a hook that raised something."""
+    """The error to report for a hook that raised one."""
     if type(fault) is Error:  # why there was no call
         return fault
     problem = Error(f"a hook failed for the chunk {held.chunk.submission}/{held.chunk.index}: {type(fault).__name__}: {shown(fault)}")
@@ -665,7 +666,7 @@ def hook_failed(held: Held, fault: BaseException) -> Error:
 
 
 def report(notices: Notices, options: WorkerOptions, error: Error) -> None:
-    """Tell ``on_error``, or the logger."""
+    """Report an error to ``on_error``, or to the logger."""
     if options.on_error is None:
         notices.warn(error, f"the worker {options.consumer} of the queue {options.queue}")
         return
@@ -677,5 +678,5 @@ def report(notices: Notices, options: WorkerOptions, error: Error) -> None:
 
 
 def tell_end(options: WorkerOptions, failure: BaseException) -> None:
-    """Say why a worker in the background has ended: in the log, as the program may not look at it for long."""
+    """Log why a worker in the background has ended, because the program may look at the worker much later."""
     logger.error("the worker %s of the queue %s has ended: %s: %s", options.consumer, options.queue, type(failure).__name__, shown(failure))

@@ -31,8 +31,8 @@ class Waiting:
         self.left = list(dict.fromkeys(spelt(submission_id(one)) for one in each_of(submissions)))
 
     def ended(self) -> Procedure[list[Ended]]:
-        """Ask once, and tell what has ended. When nothing has, there is a pause: a server that does not hold its answers is not asked in a
-        tight loop."""
+        """Ask once, and return the submissions that have ended. If there are none, pause, so that a server that does not hold its answers
+        is not asked in a tight loop."""
         seconds = SLICE_SECONDS if self._until is None else min(max(self._until - time.monotonic(), 0.0), SLICE_SECONDS)
         body = write_json({"ids": self.left[:MAX_IDS], "wait_ms": int(seconds * 1000)}).encode()
         request = Request("wait", "POST", "/v1/submissions:wait", body, {"Content-Type": "application/json"}, wait=seconds, safe=True)
@@ -49,11 +49,11 @@ class Waiting:
 
 
 def spelt(name: str) -> str:
-    """An id as the server spells it. What is no id is left for the server to refuse."""
+    """An id as the server spells it. The server refuses any other text."""
     return str(int(name)) if name.isascii() and name.isdecimal() and len(name) < 100 else name
 
 
 def unknown(name: str) -> NotFound:
-    """What a call for the submission alone is refused with."""
+    """The error that a call for the submission alone would get."""
     detail = f"There is no submission {name}: it never existed, its retention is over, or it or its queue was deleted."
     return NotFound(404, {"title": "There is no such submission", "status": 404, "code": "unknown_submission", "detail": detail})

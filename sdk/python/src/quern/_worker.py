@@ -1,7 +1,7 @@
 """The worker's decisions, without a thread, a clock or a connection.
 
-:class:`WorkerCore` is told what happened (a handler ended, a call came back, the stream said something, a quarter of the timeout went by)
-and tells its :class:`Shell` what to do next. It reserves ahead, reports in batches, extends in time, and ends when all is settled.
+:class:`WorkerCore` takes events (a handler ended, a call returned, the stream sent an event, a quarter of the timeout went by) and tells
+its :class:`Shell` what to do next. It reserves ahead, reports in batches, extends in time, and ends when all is settled.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ BATCH_BYTES = 700 << 10  # of results in one call: well below the server's defau
 BATCH_ITEMS = 5000
 BATCH_INSERTS = 10_000  # submissions that the completions of one call bring
 MAX_RESERVE = 1000
-MAX_AHEAD = 1000  # chunks reserved ahead, unless told
-LARGE_ANSWER = 1 << 20  # with this many bytes it is not the number of chunks in a call that makes it slow
+MAX_AHEAD = 1000  # chunks reserved ahead, unless the program sets prefetch
+LARGE_ANSWER = 1 << 20  # a call this large is slow because of its bytes, and more chunks in it would not help
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
-DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
+DETACH_SECONDS = 2.0  # how long a worker that is done tries to detach
 PROGRESS_SECONDS = 1.0  # how often a worker makes a call because handlers say how far they are
 HELLO_SECONDS = 10.0  # how long a worker waits for the server's first hello before it reserves
 
@@ -37,7 +37,7 @@ _DRAWN = secrets.token_hex(12)
 
 
 def incarnation() -> str:
-    """Tell this process from others that work under the same name, also from one that forked it."""
+    """Tell this process from others that work under the same name, even from the process that forked it."""
     return f"{_DRAWN}-{os.getpid()}"
 
 
@@ -58,7 +58,7 @@ class WorkerOptions:
     on_error: Optional[Callable[[Error], None]] = None  # called with each problem after which the worker continues; None: it logs them
 
     def check(self) -> None:
-        """Fill in defaults, and refuse what cannot be."""
+        """Fill in defaults, and refuse options that cannot work."""
         if self.concurrency < 1:
             raise ValueError(f"concurrency is {self.concurrency}; it must be at least 1")
         prefetch = self.prefetch or 0
@@ -103,16 +103,16 @@ class Poll:
 
 
 class Shell(Protocol):
-    """What carries out a worker's decisions. Nothing of it may block."""
+    """Carries out a worker's decisions. None of its methods may block."""
 
     def hand_out(self, held: Held) -> None:
         """Give a chunk to the next free handler."""
 
     def take_back(self) -> list[Held]:
-        """Take back what no handler has begun; nothing is handed out any more."""
+        """Take back the chunks that no handler has begun; nothing is handed out any more."""
 
     def cancel(self, held: Held) -> None:
-        """End the handler of a chunk, if it runs; ``held.cancelled`` says it already."""
+        """End the handler of a chunk, if it runs; ``held.cancelled`` is already set."""
 
     def exchange(self, call: Exchange) -> None:
         """Run :meth:`WorkerCore.exchange`, then call :meth:`WorkerCore.called`."""
@@ -130,7 +130,7 @@ class Shell(Protocol):
         """Call :meth:`WorkerCore.said`. A handler calls this, in its own thread."""
 
     def report(self, error: Error) -> None:
-        """Tell what the worker goes on after."""
+        """Report an error after which the worker goes on."""
 
     def hook(self, held: Held) -> bool:
         """Call the hook for a failure that the server has recorded, then :meth:`WorkerCore.hooked`. False: there is no hook."""
@@ -185,9 +185,9 @@ class WorkerCore:
         self.outcomes: list[Held] = []  # finished, to be reported
         self.extends: list[Held] = []
         self.releases: list[Held] = []
-        self.unsent: list[Held] = []  # whose handlers said how far they are
-        self.due: Optional[float] = None  # when that may be sent, as time.monotonic has it
-        self._sent = -math.inf  # when it was sent last
+        self.unsent: list[Held] = []  # with progress to be sent
+        self.due: Optional[float] = None  # when progress may be sent, as time.monotonic has it
+        self._sent = -math.inf  # when progress was sent last
         self.early: dict[str, Lost] = {}  # revoked before we knew that we have it
         self.hooks = 0  # that run
         self.calling = False
@@ -197,8 +197,8 @@ class WorkerCore:
         self.failures = 0  # calls in a row that failed
         self.poll_failures = 0
         self.hellos = 0
-        # The worker reserves nothing before the first hello, or HELLO_SECONDS: what its name holds until then was its predecessor's, and its
-        # incarnation has the server end that. A worker that had to begin without a hello does not say which process it is any more.
+        # The worker reserves nothing before the first hello, or HELLO_SECONDS: reservations under its name belong to its predecessor until
+        # the server sees the new incarnation and ends them. A worker that had to begin without a hello no longer sends its incarnation.
         self.awaited = options.attach
         self.incarnation = incarnation()
         self.unknown = False  # the server refuses to know us
@@ -208,9 +208,9 @@ class WorkerCore:
         self.undelivered = 0
         self.reached = False  # a call succeeded
         self.away: Optional[Error] = None  # the last failure to reach the server
-        self.warned: list[Any] = []  # what of the strategy had no effect in the last answer
+        self.warned: list[Any] = []  # the strategy's warnings in the last answer
 
-    # What happened.
+    # Events.
 
     def finished(self, held: Held) -> None:
         """A handler ended; ``complete``, ``fail`` or ``back`` say how."""
@@ -281,12 +281,12 @@ class WorkerCore:
             self.shell.report(error)
 
     def unheard(self) -> None:
-        """The first hello stays out: begin without it."""
+        """There was no first hello in time: begin without it."""
         if self.awaited:
             self.awaited, self.incarnation = False, ""
 
     def heard(self, news: Union[Event, Error, None]) -> None:
-        """The stream said something; None: it does not come."""
+        """The stream sent an event, or failed; None: there will be no stream."""
         if news is None or isinstance(news, Event) and news.name == "hello":
             self.awaited = False
         if news is None:
@@ -296,9 +296,9 @@ class WorkerCore:
                 self.away = news
             self.shell.report(news)
         elif news.name == "hello":
-            # After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
-            # hears of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what
-            # we hold, before our stream stood.
+            # In another epoch the server has forgotten what we hold, and after a gap we may have missed revocations. So we extend
+            # everything, and the answers say what is still ours. The first hello does the same: another server may have given us chunks
+            # before our stream was open.
             self.hellos += 1
             self.extend_all()
         elif news.name == "drain":
@@ -307,7 +307,7 @@ class WorkerCore:
             self._revoke({item["token"]: taken_as(item["reason"]) for item in news.json()["items"]})
 
     def tick(self) -> None:
-        """A quarter of the timeout went by. What has seen two is extended: at the latest when half of it is over."""
+        """A quarter of the timeout went by. A chunk is extended after two quarters, so at the latest when half of its timeout is over."""
         for held in self.held:
             held.age += 1
             if held.age >= 2:
@@ -320,21 +320,21 @@ class WorkerCore:
             self.due = max(time.monotonic(), self._sent + PROGRESS_SECONDS)
 
     def send_progress(self) -> None:
-        """Extend the chunks whose handlers said how far they are; it was due."""
+        """Send progress that is due, by extending its chunks."""
         unsent, self.unsent = self.unsent, []
         self.due, self._sent = None, time.monotonic()
         for held in unsent:
             if held not in self.held:
                 continue
-            if held.extending:  # perhaps without what was said since
+            if held.extending:  # the extension under way may lack this progress
                 self.said(held)
             else:
                 held.listed = False
                 self._extend(held)
 
     def drain(self) -> None:
-        """The worker is to end: it reserves no more, and gives back what no handler has begun. A poll that is under way goes on until
-        nothing else is left to wait for, and what it brings goes back: the server may just have answered it."""
+        """The worker is to end: it reserves no more, and gives back the chunks that no handler has begun. A poll that is under way goes on
+        until nothing else is left to wait for, because the server may just have answered it; the chunks that it brings go back."""
         if self.draining:
             return
         self.draining = True
@@ -345,14 +345,14 @@ class WorkerCore:
                 self.releases.append(held)
 
     def grace_over(self) -> None:
-        """Handlers have had the time that they were given after the drain."""
+        """The grace period after the drain is over."""
         for held in list(self.held):
             if not held.cancelled:
                 held.back = held.cancelled = True
                 self.shell.cancel(held)
 
     def leave(self) -> None:
-        """An operator told us to."""
+        """An operator ordered us to leave."""
         if not self.draining:
             self.shell.report(Drained())
             self.drain()
@@ -364,19 +364,19 @@ class WorkerCore:
         self.drain()
 
     def outcome(self) -> Optional[Error]:
-        """What a worker that is over raises."""
+        """The error that a worker raises at its end."""
         if self.fatal is None and self.undelivered:
             return Undelivered(f"the results of {self.undelivered} chunks were not delivered; the server offers these chunks again after their deadline")
         if self.fatal is None and not self.reached and not self.hellos:
             return self.away  # it never worked
         return self.fatal
 
-    # What to do next.
+    # Decisions.
 
     def start(self) -> None:
-        """Start what has become possible: a call when there is something to report, which brings new work in the same round trip, and
-        otherwise, when there is room, a poll that waits for work. Both go on beside each other, so that results never wait for work;
-        while one polls the calls do not reserve, because there was nothing."""
+        """Start the actions that have become possible: a call when there is something to report, which brings new work in the same round
+        trip, and otherwise, when there is room, a poll that waits for work. Both go on beside each other, so that results never wait for
+        work; while one polls the calls do not reserve, because there was nothing."""
         if not (self.asked or self.polling):
             self.early.clear()
         if not self.calling and (self.outcomes or self.extends or self.releases):
@@ -391,8 +391,8 @@ class WorkerCore:
                 self.over = True
 
     def room(self, reported: int) -> int:
-        """How many chunks may be asked for: what was not reported yet still counts, so that a server that takes no results gives no work
-        either. So does a failure whose hook runs: a worker whose hooks are slow reserves less."""
+        """How many chunks may be asked for. Unreported results and failures with a running hook still count, so that a worker reserves less
+        while the server takes no results or hooks are slow."""
         if self.draining or self.awaited:
             return 0
         free = self.options.concurrency + self.ahead.n - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling - self.hooks
@@ -412,7 +412,7 @@ class WorkerCore:
         call = Exchange(self.outcomes[:n], extends, self.releases[:BATCH_ITEMS], asked, self.hellos, self.failures)
         del self.outcomes[:n]
         del self.releases[:BATCH_ITEMS]
-        if call.outcomes or call.extends or call.releases:  # else: only extensions of what has ended since
+        if call.outcomes or call.extends or call.releases:  # else: only extensions of chunks that have ended since
             self.calling, self.asked = True, asked
             self.shell.exchange(call)
 
@@ -424,7 +424,7 @@ class WorkerCore:
             if call.releases:
                 released = [held.released() for held in call.releases]
                 yield from self.core.call(self._request("release", write_json({"items": released}).encode()))
-                call.releases = []  # nothing depends on the results: what is not ours any more needs no giving back
+                call.releases = []  # the results do not matter: a chunk that is not ours any more need not go back
             if call.outcomes or call.extends or call.asked:
                 call.began = time.monotonic()
                 reply = yield from self.core.call(self._request("exchange", self._body(call)))
@@ -456,13 +456,14 @@ class WorkerCore:
             yield Pause(pause)
 
     def attach(self) -> Procedure[None]:
-        """Stay known to the server, for as long as the shell lets it."""
+        """Stay attached to the server until the shell ends this."""
         yield from self.core.attach(self.options.queue, self.options.consumer, lambda: self.incarnation)
         self.unknown = True
         yield Tell(None)
 
     def detach(self) -> Procedure[None]:
-        """Say that we leave, also when no hello came yet. When that fails the server misses us, and finds that we hold nothing."""
+        """Tell the server that we leave, even if no hello came yet. If that fails, the server notices the lost stream, and we hold nothing
+        by then."""
         below = path("/v1/queues/{}/consumers/{}/detach", self.options.queue, self.options.consumer)
         try:
             request = Request("detach", "POST", below, safe=True, patience=DETACH_SECONDS)
@@ -475,7 +476,7 @@ class WorkerCore:
             pass
 
     def _rest(self, error: Error, failures: int) -> Procedure[None]:
-        """The pause after a failed call, whose own tries are over. A refusal for good is not waited for."""
+        """The pause after a call that failed in all its attempts. There is none after a refusal for good."""
         if may_pass(error):
             yield Pause(self.core.backoff(failures + 3, error))
 
@@ -489,14 +490,14 @@ class WorkerCore:
             if items := [held.item for held in call.outcomes if held.failed is failed]:
                 parts.append(b'"%s":[%s]' % (name, b",".join(items)))
         if call.extends:
-            # each says the progress again: a server that was started again does not know it
+            # each extension repeats the progress, because a restarted server does not know it
             extends = [{"token": held.token, "timeout_ms": self.timeout_ms, **held.progress} for held in call.extends]
             parts.append(b'"extend":%s,"consumer":%s' % (write_json(extends).encode(), write_json(self.options.consumer).encode()))
         if call.asked:
             parts.append(b'"reserve":{"max":%d,%s' % (call.asked, self._reserve))
         return b"{%s}" % b",".join(parts)
 
-    # What answers mean.
+    # Answers.
 
     def _accept(self, answer: Any, hellos: int) -> None:
         """Take new reservations; after the beginning of the drain they go back at once. If the server took some of them back, the stream
@@ -517,7 +518,7 @@ class WorkerCore:
         self._extend_since(hellos)
 
     def _warn(self, answer: Any) -> None:
-        """Tell what of the strategy has no effect: once, until it changes."""
+        """Report each part of the strategy that has no effect: once, until the warnings change."""
         warnings = answer.get("warnings") or []
         for warning in warnings:
             if warning not in self.warned:
@@ -532,7 +533,7 @@ class WorkerCore:
                 self._report_result(held, _lost(result))
             elif held.failed and self.shell.hook(held):
                 self.hooks += 1
-            if result["status"] == "refused":  # the chunk is still ours: what it brings may find room at another try
+            if result["status"] == "refused":  # the chunk is still ours, and its submissions may find room at another attempt
                 held.retry(result.get("detail", ""))
                 self.outcomes.append(held)
         taken = []
@@ -606,8 +607,8 @@ class WorkerCore:
         self.outcomes.insert(0, held)
 
     def _set_aside(self, call: Exchange, error: Refused) -> bool:
-        """Settle those items of a call that a refusal points at, each by itself, and have the others sent again: what is wrong with one
-        chunk costs no other its result. Whether the refusal points at an item."""
+        """Settle each item that a refusal points at by itself, and send the others again: a fault of one chunk costs no other chunk its
+        result. Return whether the refusal points at an item."""
         bad = _pointed_at(call, error)
         if not bad:
             return False
@@ -638,7 +639,7 @@ class WorkerCore:
         return True
 
     def _refuse(self, held: Held, error: Refused, reason: str) -> None:
-        """Make what is to be reported of a chunk a failure for good, which says why the server did not take the result."""
+        """Turn the result of a chunk into a failure for good, with the reason why the server did not take the result."""
         held.refuse(reason)
         self._report_result(held, ("invalid", error.code, reason))
 
@@ -657,7 +658,7 @@ def _count(call: Exchange, failed: bool) -> int:
 
 
 def _pointed_at(call: Exchange, error: Refused) -> dict[Held, tuple[str, str]]:
-    """What a refusal points at in a call, with the field and what is wrong with it; nothing when it is about the call as a whole."""
+    """The items that a refusal points at, with the field and the fault; none if it is about the call as a whole."""
     lists = {
         "complete": [held for held in call.outcomes if not held.failed],
         "fail": [held for held in call.outcomes if held.failed],
@@ -682,7 +683,7 @@ def _lost(result: dict[str, str]) -> Lost:
 
 
 def taken_as(reason: str) -> Lost:
-    """What became of a reservation that was taken for a reason."""
+    """The result of a reservation that the server took back for this reason."""
     if reason == "submission_ended":
         return "gone", reason, "the submission ended (cancelled or failed), or the chunk is out of attempts"
     return "lost", "revoked", f"the reservation was taken: {reason}"

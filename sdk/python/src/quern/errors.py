@@ -1,4 +1,4 @@
-"""What can go wrong, as types."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ _BY_STATUS: dict[int, type[Refused]] = {
 
 
 def refusal(status: int, body: bytes, retry_after: float) -> Refused:
-    """The error of an answer. What does not come from a Quern server has its status, and the beginning of its text as the detail."""
+    """The error of an answer. An answer of another program, such as a proxy, keeps its status, and the beginning of its text as the
+    detail."""
     problem: Any
     try:
         problem = json.loads(body)
@@ -103,7 +104,7 @@ def refusal(status: int, body: bytes, retry_after: float) -> Refused:
     if not isinstance(problem, dict):
         line = body[:200].decode("utf-8", "replace").strip().split("\n")[0]
         problem = {"title": f"HTTP status {status}", "detail": "".join(c for c in line if c.isprintable())}
-    moved = status == 421 and problem.get("code") in ("moved", "moving")  # another 421 is of a host that is not served, and stays
+    moved = status == 421 and problem.get("code") in ("moved", "moving")  # any other 421 is about a host that the server does not serve
     return _BY_STATUS.get(503 if moved else status, Refused)(status, problem, retry_after)
 
 

@@ -130,7 +130,7 @@ class AsyncStore:
         return asyncio.get_running_loop().run_in_executor(self._pool, do, *args)
 
     async def _each(self, do: Callable[[T], None], all: Union[Iterable[T], AsyncIterable[T]]) -> int:
-        """Do something with each of all, side by side, until it fails once; return with how many, when none is under way any more."""
+        """Call do for each item, side by side, until one call fails; return the number of items when no call is under way any more."""
         running: set[asyncio.Future[None]] = set()
         count = 0
         try:

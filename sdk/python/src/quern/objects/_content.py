@@ -1,4 +1,4 @@
-"""What may become an object."""
+"""Contents of objects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Union, cast
 
-#: What may become an object: a text, bytes, a path (the file there is read), a file that is open for reading bytes, or pieces, such as a
-#: generator makes. Files that are open, and generators, are closed.
+#: A content of an object: a text, bytes, a path (the file there is read), a file that is open for reading bytes, or pieces, such as a
+#: generator makes. Open files and generators are closed.
 Content = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", BinaryIO, Iterable[Union[str, bytes]]]
 
 

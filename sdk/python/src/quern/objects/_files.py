@@ -16,7 +16,7 @@ except ImportError as missing:
     raise ImportError("quern.objects needs fsspec: pip install quern[objects]") from missing
 
 FileSystem = Any  # fsspec.AbstractFileSystem, which has no types
-AT_ONCE = 8 << 20  # what is shorter is written in one call, the rest as a stream
+AT_ONCE = 8 << 20  # shorter contents are written in one call, others as a stream
 UNFINISHED = ".quern-unfinished-"  # begins the name of a local file that is being written
 MODIFIED = ("LastModified", "last_modified", "mtime", "updated", "created")  # file systems have no common name for it
 
@@ -39,8 +39,8 @@ class Files:
         return cast(BinaryIO, self._system.open(self._path(key), "rb"))
 
     def write(self, key: str, content: BinaryIO, *, replace: bool = True) -> None:
-        """Make an object of what can be read of ``content``. When the reading raises, there is none. Without ``replace`` an object that is
-        there stays as it is, and that is no error."""
+        """Write an object with all that ``content`` gives. If reading it raises, there is no object. Without ``replace``, an existing
+        object stays as it is; that is no error."""
         path = self._path(key)
         if not replace and self._exists(path):
             return
@@ -108,7 +108,7 @@ def write_local(path: str, content: BinaryIO, replace: bool) -> None:
         with open(unfinished, "xb") as file:
             shutil.copyfileobj(content, file, 1 << 20)
             file.flush()
-            os.fsync(file.fileno())  # the queue is told only of what is on the disk
+            os.fsync(file.fileno())  # an object is on the disk before the queue has its key
         if replace:
             os.replace(unfinished, path)
         else:

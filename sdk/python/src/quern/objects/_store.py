@@ -123,7 +123,7 @@ class Store:
         longer than any :meth:`submit` takes: a day is usual. It asks for all submissions of all queues, so its access token must see
         them all. Return the number of removed folders."""
         before = datetime.datetime.now(datetime.timezone.utc) - older_than
-        # Folders first, submissions second: one that is inserted meanwhile is seen.
+        # Folders first, submissions second: this sees a submission that is inserted meanwhile.
         unknown = folders_in(self._files)
         check_sees_all(self.client.whoami())
         for queue in self.client.list_queues() if unknown else ():
@@ -153,15 +153,15 @@ class Store:
 
 
 def check_submission(submission: Mapping[str, Any]) -> None:
-    """The chunks are what is uploaded."""
+    """Refuse arguments that name chunks: the chunks are the uploaded contents."""
     for name in ("chunks", "count", "prefix", "template"):
         if name in submission:
             raise TypeError(f"submit has no argument {name}: the chunks are what is uploaded")
 
 
 def contents_of(queue: str, key: str) -> str:
-    """The folder of a submission's contents. It goes by the key, because the folder is named in the insert, before there is an id, and so that
-    a second call with the key finds what the first one uploaded."""
+    """The folder of a submission's contents. Its name comes from the key, because the insert names the folder before there is an id. A
+    second call with the key also finds the objects of the first."""
     return CONTENTS + hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()[: 2 * ID_BYTES] + "/"
 
 
@@ -202,6 +202,6 @@ def remove_old(files: Files, folder: str, before: datetime.datetime) -> bool:
 
 
 def check_sees_all(who: Mapping[str, Any]) -> None:
-    """A token that sees some submissions only would have the objects of the others removed."""
+    """With a token that sees only some submissions, a sweep would remove the objects of the others."""
     if who.get("queues") or who.get("meta"):
         raise Error(f"nothing was removed: the access token {who.get('name')!r} sees only some submissions; use one without a restriction")
