@@ -10,7 +10,7 @@ import { starts } from './stream'
 import { Clamp } from './text'
 import type { Whoami } from './types'
 
-/** What only those see who have one of the scopes. */
+/** Shows its children only to a login with one of the scopes. */
 export const Gate = ({ scope, children }: { scope: Scope | Scope[]; children: ComponentChildren }) => (may(...[scope].flat()) ? <>{children}</> : null)
 
 /** Asks the server who this is, at the start and whenever the stream starts over: scopes may have changed meanwhile. */
@@ -27,7 +27,7 @@ export function useWho() {
   }, [starts.value, locked.value])
 }
 
-/** Who is logged in, and the way out. Where no token is needed there is no one to show. */
+/** The name of the login, and the logout. Without tokens there is no name to show. */
 export function Me() {
   const action = useAction()
   const me = who.value

@@ -3,7 +3,7 @@ import { read, write } from './json'
 import { doubt, named, namedHeader, who } from './session'
 import type { MetaValue } from './types'
 
-/** What went wrong, as the server says it (problem+json), or that it could not be reached. */
+/** An error as the server describes it (problem+json), or that the server could not be reached. */
 export class Problem extends Error {
   constructor(
     readonly title: string, readonly detail: string, readonly status: number, readonly code: string,
@@ -20,7 +20,7 @@ export const call = <T>(method: string, path: string, body?: unknown, headers: R
 
 const tags = new WeakMap<object, string>()
 
-/** The ETag of what call answered, for If-Match; undefined where the server has none. */
+/** The ETag of an answer of call, for If-Match; undefined where the server has none. */
 export const etagOf = (answer: object) => tags.get(answer)
 
 /** Calls the server with a body as it is: a file, or a form. */
@@ -74,7 +74,7 @@ const quote = (s: string) => (/^[\w.,:=@%+/-]+$/.test(s) ? s : `'${s.replaceAll(
 /** A command line from its words, each quoted for a POSIX shell where it has to be. */
 export const shell = (...words: (string | number)[]) => words.map((w) => quote(String(w))).join(' ')
 
-/** The command line that does something at this server, from wherever it is pasted. What follows -- is another program's. */
+/** A command line of quern with this server's address, so that it works on any machine. The words after -- are another program's. */
 export function quern(...words: (string | number)[]) {
   const end = words.indexOf('--')
   const own = end < 0 ? words.length : end

@@ -3,10 +3,10 @@
 /** How far the page of each step of the history was scrolled. */
 const places = new Map<string, number>()
 let step = named()
-/** Ends scrolling back, while that goes on. */
+/** Ends scrolling back, while it goes on. */
 let arrive: (() => void) | undefined
 
-/** The step that is shown: one that was shown before has its name still. */
+/** The step that is shown. A step that was shown before still has its name. */
 function named(): string {
   const known = (history.state as { step?: string } | null)?.step
   if (known) return known
@@ -41,7 +41,7 @@ function scrollBack(to: number) {
 
 export function keepPlaces() {
   addEventListener('pageshow', () => { history.scrollRestoration = 'manual' })
-  addEventListener('pagehide', () => { history.scrollRestoration = 'auto' }) // when the page is loaded again, all of this is new
+  addEventListener('pagehide', () => { history.scrollRestoration = 'auto' }) // a page that is loaded again has no places
   addEventListener('scroll', () => { if (!arrive) places.set(step, scrollY) }, { passive: true })
   addEventListener('hashchange', () => {
     arrive?.()

@@ -1,6 +1,6 @@
 import type { MetaValue, StrategyJSON } from './types'
 
-/** A block of a strategy as the tree editor has it: always an object, and what is inside of it always in `inner`. */
+/** A block of a strategy as the tree editor has it: always an object, with its inner blocks always in `inner`. */
 export interface Block {
   type: string
   meta_field?: string; value?: MetaValue; values?: unknown; max?: number | string | null; per?: string; burst?: number | null; cost?: string
@@ -26,10 +26,10 @@ export function toJSON({ type, inner, ...fields }: Block): StrategyJSON {
   return type === 'or_else' ? { type, branches: inner.map(toJSON) } : { type, ...fields, underlying: toJSON(inner[0]!) }
 }
 
-/** The JSON pointer of what is inside of a block, in what toJSON writes. */
+/** The JSON pointer of an inner block, in the JSON of toJSON. */
 export const innerPointer = (b: Block, at: string, i: number) => (b.type === 'or_else' ? `${at}/branches/${i}` : `${at}/underlying`)
 
-/** A pointer into what the server writes, as one into what toJSON writes. */
+/** A pointer into the server's JSON, as one into the JSON of toJSON. */
 export const asSent = (pointer: string) => pointer.replaceAll('/try_first', '/branches/0').replaceAll('/fallback', '/branches/1')
 
 const fresh: Record<string, Omit<Block, 'type' | 'inner'>> = {
@@ -37,13 +37,13 @@ const fresh: Record<string, Omit<Block, 'type' | 'inner'>> = {
   fair: { meta_field: '' }, plugin: { name: '' }, score: { expression: 'priority' },
 }
 
-/** A block of a type around another. What it needs to know of meta is about `key`. */
+/** A block of a type around another. Its meta field, if it has one, is `key`. */
 export function wrap(type: string, inner: Block, key: string): Block {
   const fields = fresh[type] ?? {}
   return { type, ...fields, ...('meta_field' in fields ? { meta_field: key } : {}), inner: type === 'or_else' ? [inner, { type: 'oldest_first', inner: [] }] : [inner] }
 }
 
-/** The same block with another type: what is inside of it stays, and so does the key. */
+/** The same block with another type: its inner blocks stay, and so does the key. */
 export function retype(b: Block, type: string, key: string): Block {
   if ((orders as readonly string[]).includes(type)) return { type, inner: [] }
   const within = b.inner[0] ?? b
@@ -55,7 +55,8 @@ export function retype(b: Block, type: string, key: string): Block {
   return b.max != null && 'max' in next && (typeof b.max === 'number' || type === 'max_simultaneous') ? { ...next, max: b.max } : next
 }
 
-/** The tree with the block at a path replaced, or left out: an alternative goes, of two only the other stays, and a wrapper leaves what it was around. */
+/** The tree with the block at a path replaced or removed. A removed alternative of two leaves only the other; a removed wrapper leaves its
+ * inner block. */
 export function replace(root: Block, path: number[], by: Block | null): Block {
   const [i, ...rest] = path
   if (i === undefined) return by ?? root.inner[0] ?? { type: 'oldest_first', inner: [] }

@@ -5,7 +5,7 @@ const mostPoints = 200
 const [minute, hour] = [60, 3600]
 const steps = [1, 2, 5, 10, 30, minute, 2 * minute, 5 * minute, 10 * minute, 30 * minute, hour, 2 * hour, 4 * hour]
 
-/** Over how many seconds the points of a line are averaged that shows this many. */
+/** How many seconds one point averages, in a line over this many seconds. */
 export const calmStep = (span: number) => steps.find((s) => s >= span / mostPoints) ?? 24 * hour
 
 /** Averages over steps of this many seconds. They begin at the same moments whenever they are taken, so that a line moves and does not flicker. */

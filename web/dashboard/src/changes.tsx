@@ -10,7 +10,7 @@ import type { AuditEntry, Page } from './types'
 /** How many of the latest changes are read for a chart. */
 const most = 50
 
-/** How many of them the chart's foot names. */
+/** How many of these changes the chart's foot names. */
 const told = 3
 
 /** The changes of this queue, or of one target in it, within this many seconds, the latest first. Without the scope for the audit log there are none. */

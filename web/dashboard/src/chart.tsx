@@ -6,7 +6,7 @@ import { dark } from './state'
 /** `now` is its newest value: the last of `values` may be an average. */
 export interface Line { name: string; of: string; values: number[]; now: number; fill?: boolean; cut?: boolean }
 
-/** The top of the scale: what is inserted at once may be a thousand times the throughput, and must not flatten it. */
+/** The top of the scale. One large insert may be a thousand times the throughput, and must not flatten the other lines. */
 function top(lines: Line[]): number {
   const highest = (of: Line[]) => Math.max(1, ...of.flatMap((l) => l.values))
   const kept = highest(lines.filter((l) => !l.cut))
@@ -70,7 +70,7 @@ export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]
     return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
   }, [dark.value, lines.map((l) => l.of).join()])
   useLayoutEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join(), from, to])
-  /** Plus and minus see less and more of the time, the arrows what is beside it. */
+  /** Plus and minus zoom in and out; the arrows move along the time. */
   const press = (e: KeyboardEvent) => {
     const [from, to] = range.current
     const [middle, half] = [(from + to) / 2, (to - from) / 2]

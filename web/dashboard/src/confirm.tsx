@@ -11,14 +11,14 @@ const typedFrom = 100
 interface Asked {
   /** The verb, on the button that does it. */
   name: string
-  /** On how many it is done, where that is known: it stands on the button, and many want it typed. */
+  /** How many items it is done to, if known. The button shows the number, and a large one has to be typed. */
   n?: number | undefined
   danger?: boolean
-  /** What follows from it, in numbers. */
+  /** The consequences, in numbers. */
   children: ComponentChildren
 }
 
-/** What an action does, before it is done: with the name of who does it and the number of what it is done with, where these matter. */
+/** Says what an action does, before it is done. It asks for the reader's name and for the number of items, where these matter. */
 export function Question({ name, n, danger, children, busy, run, leave }: Asked & { busy: boolean; run: () => void; leave: () => void }) {
   const [text, setText] = useState('')
   const many = n !== undefined && n > typedFrom
@@ -33,21 +33,21 @@ export function Question({ name, n, danger, children, busy, run, leave }: Asked 
   )
 }
 
-/** A button that asks before it acts. The question stands above the page, whatever has its place below: lists do not move. */
+/** A button that asks before it acts. The question is laid over the page, so that lists below do not move. */
 export function Confirm({ question, button, label, look = 'quiet', disabled, lacks, refused, run, force, ...asked }: Asked & {
-  /** What is asked, in one line. */
+  /** The question, in one line. */
   question: string
-  /** What stands on the button that asks; the name when it is left out. */
+  /** The text of the button that asks; the name when it is left out. */
   button?: string
   label?: string
   look?: 'quiet' | 'main' | 'danger' | 'plain'
   disabled?: boolean | undefined
   /** Why it may not be done with this login. */
   lacks?: string | undefined
-  /** Why it cannot be done now; then that is all that is said. */
+  /** Why it cannot be done now; the dialog then says nothing else. */
   refused?: string | undefined
   run: () => Promise<unknown>
-  /** Does it although the server refused: offered when it says that force does it. */
+  /** Repeats it with force; offered when the server's refusal says that force would do it. */
   force?: () => Promise<unknown>
 }) {
   const [open, setOpen] = useState(false)

@@ -17,7 +17,7 @@ export function metaOf(text: string): { meta: Meta; wrong?: string } {
 /** The pairs as the command line has them, each behind its flag. */
 export const pairFlags = (flag: string, meta: Meta) => Object.entries(meta).flatMap(([k, v]) => [flag, `${k}=${valueText(v)}`])
 
-/** What the address says that the consumer of a reserve would tell plugins and formulas: for a body, for the command line, and what is wrong. */
+/** The consumer's context for plugins and formulas, as the address has it: for a body, for the command line, and the faulty line. */
 export function useContextPairs() {
   const text = route.value.query.get('context') ?? ''
   const { meta, wrong } = metaOf(text)

@@ -11,24 +11,25 @@ import type { AuditEntry, Page } from './types'
 
 type Fields = Record<string, unknown>
 
-/** What is edited as it was read, by the names that the form has for its fields. */
-export interface Version { fields: Fields; etag?: string | undefined; /** What the audit log calls it, where only the server can say. */ target?: string }
+/** The edited object as it was read, by the form's names of its fields. */
+export interface Version { fields: Fields; etag?: string | undefined; /** Its name in the audit log, where only the server knows it. */ target?: string }
 
 interface Edited {
-  /** As the page has it now; undefined while there is none. An edit begins with it, and it is followed until something is edited. */
+  /** The object as the page has it now; undefined while there is none. An edit begins with it, and follows it until something is edited. */
   now: Version | undefined
-  /** What the form's reader changed. */
+  /** The fields that the reader changed. */
   changes: Fields
   read: () => Promise<Version | undefined>
   /** Writes all fields, and says which version that made. */
   put: (fields: Fields, guard: Record<string, string>) => Promise<Version | undefined>
-  /** The edit is over: it was saved in place of `was`, or the reader took what another wrote. */
+  /** The edit is over: it was saved in place of `was`, or the reader took the other version. */
   done: (now: Version | undefined, saved: boolean, was: Version | undefined) => void
-  /** What finds its changes in the audit log. */
+  /** The filters that find its changes in the audit log. */
   log: Record<string, string>
-  /** What the form does not change may change meanwhile: it looks whether what it changes is as it was, and then writes over what it saw. */
+  /** Fields outside the form may change meanwhile. The save then checks that the form's own fields are unchanged, and overwrites the
+   * version that it saw. */
   looks?: boolean
-  /** Other things are edited with the same form: `now` is always what the edit began with. */
+  /** The same form edits several objects, so `now` is always the version with which the edit began. */
   pinned?: boolean
   said?: (name: string, value: unknown) => string
 }
@@ -45,7 +46,7 @@ export interface Edit {
   conflict: { was: Version | undefined; theirs: Theirs; said: (name: string, value: unknown) => string; changed: string[]; keep: () => void; take: () => void } | undefined
 }
 
-/** What holds while it is as it was read. */
+/** The condition that nobody has changed it since it was read. */
 const guard = (at: Version | undefined): Record<string, string> => (at?.etag ? { 'If-Match': at.etag } : { 'If-None-Match': '*' })
 const overtaken = (p: unknown) => p instanceof Problem && p.code === 'precondition_failed'
 
@@ -53,8 +54,8 @@ const differs = (a: Fields, b: Fields) => (name: string) => write(a[name] ?? nul
 const said = (_: string, value: unknown) => (value === undefined || value === null || value === '' ? 'none' : typeof value === 'string' ? value : write(value, 1))
 
 /**
- * An edit of what others edit too. A save that would overwrite what another wrote meanwhile does not: the reader sees both, and chooses. What only the
- * other changed stays in any case.
+ * An edit of what others edit too. A save never overwrites another person's change unseen: the reader sees both versions, and chooses.
+ * Fields that only the other changed stay in any case.
  */
 export function useEdit(of: Edited): Edit {
   const action = useAction()
@@ -98,7 +99,7 @@ export function useEdit(of: Edited): Edit {
       if (!overtaken(p)) throw p
       const now = await look()
       const same = at && now && at.etag !== now.etag && !Object.keys({ ...at.fields, ...now.fields }).some(differs(at.fields, now.fields))
-      return same ? attempt(now) : show(now) // what changed may be something else, such as which version of a plugin is active
+      return same ? attempt(now) : show(now) // the change may be in something else, such as which version of a plugin is active
     }
     end(saved, true, at)
   }

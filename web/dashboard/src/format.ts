@@ -6,7 +6,7 @@ const whole = new Intl.NumberFormat('en-US')
 /** A count with all its digits. */
 export const exact = (n: number) => whole.format(n)
 
-/** A text of the server that is for programs, too, with its numbers as people read them. Ids, times and what stands in code stay. */
+/** A text of the server that is for programs, too, with its numbers as people read them. Ids, times and code stay. */
 export const grouped = (text: string) => text.replace(/(?<![\w.,:/=-])\d{4,12}(?![\w:/-]|\.\d)/g, (n) => exact(Number(n)))
 
 /** A count with its noun, as in 1 chunk and 1,234 chunks. A text that has both takes them from here. */
@@ -62,19 +62,19 @@ export const moment = dates({ dateStyle: 'medium', timeStyle: 'medium' })
 /** A sentence of the server with its moments in the reader's time zone. */
 export const local = (text: string) => text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, moment)
 
-/** The name of what values are counted by: of a submission, strategies write it with a sign. */
+/** The name of the key by which values are counted. Strategies write that of submissions with a $. */
 export const keyName = (key: string) => (key === '$submission' ? 'submission' : key)
 
 /** A meta value as people read it: text that looks like a number, or whose ends or lines would not be seen, is quoted. */
 export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$|^\s|\s$|[\t\n\r]/.test(v) ? write(v) : v)
 
 /**
- * What is not seen or turns around what stands beside it: direction marks and overrides (U+202E and its kin), controls, fillers, tags, halves of
- * pairs. A joiner stays where it follows a letter that is not of ASCII: there it belongs to the script.
+ * Characters that are invisible, or reverse the text beside them: direction marks and overrides (U+202E and its kin), controls, fillers,
+ * tags, halves of pairs. A joiner stays where it follows a letter that is not of ASCII: there it belongs to the script.
  */
 const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\p{Cs}]|(?<![^\0-\x7f])[\u200c\u200d]/gu
 
-/** A text with such characters as escapes, so that two names which are not the same do not look so. */
+/** A text with such characters as escapes, so that two different names never look the same. */
 export const visible = (text: string) => text.replace(unseen, (c) => (c > '\uffff' ? `\\u{${c.codePointAt(0)!.toString(16)}}` : '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')))
 
 const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
@@ -98,7 +98,7 @@ export function rateText({ max, per_ms }: { max: number; per_ms: number }): stri
   return `${max}/${per_ms / is}${unit}`
 }
 
-/** What rateText writes, read again. */
+/** The inverse of rateText. */
 export function rateOf(text: string): { max: number; per_ms: number } {
   const [, max, n, unit] = /^(\d+)\/(\d+)(d|h|m|s|ms)$/.exec(text) ?? []
   return { max: Number(max), per_ms: Number(n) * (units.find(([name]) => name === unit)?.[1] ?? NaN) }

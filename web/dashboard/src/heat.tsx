@@ -14,8 +14,9 @@ const shownMs = cells * stepMs
 
 interface Row { value: MetaValue; cells: number[]; step: number }
 
-/** What a key's values, or only one of them, had in flight over the last ten minutes, and have now. Rows keep their place while the pointer is over them. */
-export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame; at: string; rows: number; only?: ValueCount; /** What the marks are about, as the audit log names it; all of the queue without it. */ target?: string }) {
+/** The chunks in flight of a key's values, or of one value, now and over the last ten minutes. Rows keep their place while the pointer is
+ * over them. */
+export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame; at: string; rows: number; only?: ValueCount; /** The target of the marks in the audit log; without it, all of the queue. */ target?: string }) {
   const rows = useRef(new Map<string, Row>())
   const [loaded, setLoaded] = useState(0)
   const [problem, setProblem] = useState<Problem>()
@@ -39,7 +40,7 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
   const blind = frame.rest.in_flight > 0 || !frame.whole
   const now = new Map(frame.top.map((v) => [valueText(v.value), v]))
   if (only) now.set(valueText(only.value), only)
-  useLayoutEffect(() => { // as all that follows a frame of the stream here: an effect after the paint would have the page drawn twice
+  useLayoutEffect(() => { // like all that follows a frame here: an effect after the paint would draw the page twice
     for (const [key, v] of now) {
       if (v.in_flight > 0 && !rows.current.has(key)) rows.current.set(key, { value: v.value, cells: new Array<number>(cells).fill(blind ? -1 : 0), step })
     }
@@ -56,7 +57,7 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
     if (over.current || (ordered.current === step && order.length > 0)) return
     ordered.current = step
     const busy = (key: string) => rows.current.get(key)?.cells.reduce((a, c) => a + Math.max(0, c), 0) ?? 0
-    // Where some values are not named, the numbers of now are known only of those that are.
+    // Where a frame names only some values, the present numbers of the others are not known.
     const all = only ? [valueText(only.value)] : [...new Set([...now.keys(), ...(blind ? [] : rows.current.keys())])]
     setOrder(all.map((key) => [key, busy(key)] as const).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, most).map(([key]) => key))
   }, [at, loaded, frame.key])

@@ -13,7 +13,8 @@ export function read<T>(text: string): T {
 
 const raw = JSON as unknown as { rawJSON?: (text: string) => unknown }
 
-/** Writes JSON. A bigint is written with all of its digits; a browser that cannot do that gets an error, as a rounded number would be another one. */
+/** Writes JSON. A bigint is written with all of its digits; a browser that cannot do that throws, because a rounded number would be a
+ * different one. */
 export const write = (body: unknown, indent = 0): string => JSON.stringify(body, (_, value: unknown) => {
   if (typeof value !== 'bigint') return value
   if (raw.rawJSON) return raw.rawJSON(String(value))

@@ -1,4 +1,5 @@
-/** What has just been read, with whatever of it is as before being the very thing of before: who compares by identity finds only what changed. */
+/** The value that was just read, with each unchanged part replaced by the old object. A comparison by identity then finds only the
+ * changes. */
 export function kept<T>(old: unknown, now: T): T {
   if (old === now || !isObject(old) || !isObject(now) || Array.isArray(old) !== Array.isArray(now)) return now
   const is: Record<string, unknown> = now

@@ -10,9 +10,9 @@ interface Line {
   id: string
   /** A cell for each column, or one for all of them. */
   cells: () => VNode[]
-  /** What stands before the first cell: the box that chooses the row. */
+  /** The cell before the first: the box that chooses the row. */
   pick?: VNode | undefined
-  /** All that the row shows. While each of it is the same, the row is left alone; without it, it is made again with the table. */
+  /** All values that the row shows. While each stays the same, the row is not rendered; without `shows`, it is rendered with the table. */
   shows?: unknown[] | undefined
   on?: boolean
   at?: boolean
@@ -20,11 +20,11 @@ interface Line {
 }
 
 /**
- * Every table of rows. The browser skips those of a long one that are out of view. The first column and that of the actions stay in sight while the others
- * are scrolled; on a narrow screen a row is a card, on which each value has the name of its column.
+ * Every table of rows. The browser skips the rows of a long table that are out of view. The first column and that of the actions stay in
+ * sight while the others are scrolled; on a narrow screen a row is a card, on which each value has the name of its column.
  */
 export function Table({ name, scope = name, columns, lines, pick, body, children, ...rest }: {
-  /** What is listed, for those who hear the page. */
+  /** The name of the list, for screen readers. */
   name: string
   /** Changes when other things are listed. */
   scope?: string
@@ -51,7 +51,7 @@ export function Table({ name, scope = name, columns, lines, pick, body, children
 }
 
 class Row extends Component<{ line: Line; columns: Column[] }> {
-  /** A signal that its cells read sets another state. */
+  /** A signal that the row's cells read sets another state. */
   override shouldComponentUpdate({ line }: { line: Line }, state: unknown) {
     const was = this.props.line.shows
     return state !== this.state || !was || !line.shows || line.shows.some((v, i) => v !== was[i])
@@ -76,11 +76,12 @@ interface Props<T> {
   name: string
   items: T[] | undefined
   id: (item: T) => string
-  /** Changes when other things are listed, so that what was there need not stay. */
+  /** Changes when other things are listed, so that the old rows need not stay. */
   scope: string
   columns: Column[]
   cells: (item: T) => VNode[]
-  /** What the cells look at besides the item and signals. With it, a row is made again only when one of these has changed. */
+  /** The other values that the cells show, besides the item and signals. With it, a row is rendered again only when one of these values has
+   * changed. */
   besides?: unknown[]
   /** The address that Enter opens. */
   open?: ((item: T) => string) | undefined
@@ -100,7 +101,7 @@ export function List<T>(p: Props<T>) {
   const list = useSteady(p.items, p.id, p.scope, at !== '' || (chosen?.size ?? 0) > 0 || p.held === true)
   const body = useRef<HTMLTableSectionElement>(null)
   const last = useRef('')
-  /** Chooses a row or leaves it out; with shift, all rows from the one before it on become as it becomes. */
+  /** Selects a row or clears it; with shift, all rows since the last click get the same state. */
   const toggle = (id: string, shift = false) => {
     const next = new Set(chosen)
     const on = !next.has(id)

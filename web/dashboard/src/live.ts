@@ -7,19 +7,20 @@ import { beat, frozen, inTurn } from './stream'
 export interface Live<T> {
   data: T | undefined
   problem: Problem | undefined
-  /** Reads it again because this page changed it: all actions wait for the answer. */
+  /** Reads the path again because this page changed it: all actions wait for the answer. */
   again: () => void
-  /** Reads it again because it changed elsewhere. No action waits: a button that is disabled while it is pressed loses the click. */
+  /** Reads the path again because another client changed it. No action waits: a button that is disabled while it is pressed loses the
+   * click. */
   refresh: () => void
 }
 
-/** How many reads were asked for again, because something was changed, and have not come yet. */
+/** How many reads that follow a change have not come yet. */
 const coming = signal(0)
 
 /**
  * Reads a path, and again every this many frames of the stream (0: never). There is never more than one request under way, and none
- * while the stream stands still. What was read before stays until the new answer is there; with another path only if both are `of` the same, such as
- * the last hour, whose path changes with time.
+ * while the stream stands still. The earlier answer stays until the new one is there. With another path it stays only if both have the same
+ * `of`, such as the last hour, whose path changes with time.
  */
 export function useLive<T>(path: string, every = 2, of = path): Live<T> {
   const [state, set] = useState<{ of: string; data: T | undefined; problem: Problem | undefined }>({ of: '', data: undefined, problem: undefined })
@@ -72,8 +73,8 @@ export function useLive<T>(path: string, every = 2, of = path): Live<T> {
 }
 
 /**
- * Runs one action at a time and keeps the problem it ended with. All actions are busy until what one of them changed has been read
- * again: the next needs the ETag that this one made, and its button may be elsewhere by then.
+ * Runs one action at a time and keeps the problem it ended with. All actions are busy until the page has read the changed data again: the
+ * next action needs the new ETag, and its button may be elsewhere by then.
  */
 export function useAction(): { busy: boolean; problem: Problem | undefined; run: (fn: () => Promise<void>) => Promise<void>; clear: () => void } {
   const [busy, setBusy] = useState(false)

@@ -40,7 +40,7 @@ import { dark, inQueue, link, queue, route, say, setTheme, toast } from './state
 import { age, aside, divided, follow, frozen, keys, known, missing, serves, stats } from './stream'
 import type { Page, Queue } from './types'
 
-/** The page, once it is known for whom. */
+/** The page, once the identity of the login is known. */
 function Root() {
   useWho()
   return locked.value ? <Login /> : who.value ? <App /> : <div aria-busy="true" />
@@ -88,7 +88,7 @@ function App() {
 /** The pages that show one value in all shards of a queue. For a token that is bound to it, the others are of one shard. */
 const ownOverShards = ['submissions', 'reservations', 'failing', 'dead-letters', 'rules']
 
-/** The page of the address, or what there is to say in its place. */
+/** The page of the address, or a message in its place. */
 function Main({ page, rest }: { page: string; rest: string }) {
   if (!may('read') && page !== 'tokens' && page !== 'activity') return <NotToLook />
   if (places.find((p) => p.page === page)?.whole !== true) {
@@ -101,7 +101,7 @@ function Main({ page, rest }: { page: string; rest: string }) {
   return <><Stale />{serves.value && <RulesLine key={queue.value} />}<Shown page={page} rest={rest} /></>
 }
 
-/** What was done a moment ago, with the way back where there is one. */
+/** The act of a moment ago, with its undo where there is one. */
 function Toast() {
   const action = useAction()
   const now = toast.value
@@ -149,7 +149,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
   }
 }
 
-/** Said in the place of a page of a queue that there is not. The page comes when someone makes it. */
+/** In the place of a page whose queue does not exist. The page comes when someone creates the queue. */
 function NoQueue({ name, page }: { name: string; page: string }) {
   const list = useLive<Page<Queue>>('/v1/queues', 0)
   return (
@@ -173,7 +173,7 @@ function Badge({ of }: { of: string }) {
   return null
 }
 
-/** The queues that fit into a selector. Of more there is a page, and the palette finds them by name. */
+/** How many queues a selector has. With more there is a page, and the palette finds them by name. */
 const mostNamed = 20
 
 function Top() {
@@ -200,7 +200,7 @@ function Top() {
   )
 }
 
-/** Said above all numbers while they are not those of now; those are dimmed. */
+/** Shown above all numbers while they are stale; the numbers are dimmed. */
 function Stale() {
   const seconds = age.value
   if (frozen.value || !seconds || !stats.value) return null
@@ -224,7 +224,7 @@ function Liveness() {
 
 function useShortcuts() {
   useEffect(() => {
-    let leader = -Infinity // when g was pressed: by the time of the keys, as a page that is busy hears of them later
+    let leader = -Infinity // when g was pressed: by the time of the key events, because a busy page handles them later
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || (e.target instanceof HTMLElement && e.target.matches('input:not([type=checkbox]), select, textarea'))) return
       const target = e.timeStamp - leader < 1500 ? places.find((p) => p.key === e.key && offered(p)) : undefined

@@ -1,6 +1,8 @@
 import { boundTo, may, who, type Scope } from './session'
 
-/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and by what else it is called. `whole`: it is about the server, not about one queue. `scope`: what it takes to be shown at all. `tenant`: a token that is bound to one value sees its part of it. `server`: one that is bound to queues sees nothing of it. */
+/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and its other names. `whole`: it is about
+ * the server, not about one queue. `scope`: a token needs it to see the page. `tenant`: a token that is bound to one value sees its part of
+ * the page. `server`: a token that is bound to queues sees nothing of it. */
 export interface Place { tenant?: boolean; server?: boolean; page: string; name: string; key: string; section?: string; also: string; whole?: boolean; scope?: Scope }
 
 export const places: Place[] = [
@@ -24,5 +26,5 @@ export const places: Place[] = [
   { page: 'settings', name: 'Settings', key: 'e', also: 'server version theme keyboard' },
 ]
 
-/** Whether a page is offered: nothing is that would only say that the token may not see it. */
+/** Whether a page is offered. A page is not if it would only say that the token may not see it. */
 export const offered = (p: Place) => (!p.scope || may(p.scope)) && (boundTo() ? p.tenant === true : !(p.server && who.value?.queues))

@@ -14,8 +14,8 @@ const kept = 60
 const minute = 60_000
 
 /**
- * Chunks of a submission that are done in a second, over the last minute that this page looked. A rule or a cancel changes what can be done at all: the
- * pace of before says nothing about it, and is left out; for a minute there is none.
+ * Chunks of a submission that are done in a second, over the last minute that this page looked. A rule or a cancel changes how many chunks
+ * can be done, so earlier readings are left out, and there is no pace for a minute.
  */
 export function usePace(s: Submission): number {
   const readings = useRef<{ at: number; done: number; apart: number }[]>([])

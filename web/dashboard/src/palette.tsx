@@ -12,12 +12,12 @@ export const paletteOpen = signal(false)
 
 interface Entry {
   name: string; kind: string; find: string; go: () => void
-  /** What a text has to begin with to be about it, if that is not the name. */
+  /** The beginning that the typed text needs to match this entry, if that is not the name. */
   own?: string
 }
 
 const most = 12
-/** Values come first, and leave room for what else fits. */
+/** Values come first, and leave room for other matches. */
 const mostValues = 6
 
 /** Everything that has an address, found by typing: pages, submissions, chunks, values, consumers, strategies, plugins, queues. */
@@ -94,7 +94,8 @@ const to = (kind: string, name: string, path: string, filters: Record<string, st
 
 const toValue = (key: string, text: string): Entry => ({ name: `${key}=${text}`, kind: 'value', own: text, find: `value ${key} ${text}`, go: () => { location.hash = valueLink(key, text) } })
 
-/** What fits the text: an address that it spells first, then names that begin with it, then names that have it somewhere; values before all others. */
+/** The entries that match the text: first an address that it spells, then names that begin with it, then names that contain it; values
+ * before all others. */
 function matching(text: string, named: Entry[]): Entry[] {
   const spelled: Entry[] = []
   const chunk = /^(\d+)\/(\d+)$/.exec(text)

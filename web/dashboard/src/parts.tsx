@@ -14,13 +14,13 @@ export const countedStates = ['done', 'reserved', 'ready', 'paused', 'blocked', 
 
 export const Mark = ({ of }: { of: string }) => <i class={`mark ${of}`} aria-hidden="true" />
 
-/** A count, shortened when it is long; the exact one is in its title. */
 /** The queues in quarantine. Of one with several shards, those shards that are. */
 export function damagedOf(all: { name: string; quarantined?: unknown }[]): string[] {
   const names = all.flatMap((q) => (q.quarantined ? [q.name] : []))
   return names.filter((name) => !names.some((other) => other.startsWith(name + '~')))
 }
 
+/** A count, shortened when it is long; the exact one is in its title. */
 export const Count = ({ n, of }: { n: number; /** The noun of one. */ of?: string }) => <span title={of ? amount(n, of) : exact(n)}>{of ? amount(n, of, `${of}s`, short) : short(n)}</span>
 
 export function Tile({ of, name, value, title, href, children }: { of?: string; name: string; value: string; title?: string; /** The list of what it counts. */ href?: string; children?: ComponentChildren }) {
@@ -36,7 +36,7 @@ export function Tile({ of, name, value, title, href, children }: { of?: string; 
 export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip"><Clamp text={`${k}=${shown(v)}`} href={valueLink(k, valueText(v))} /></span>
 export const MetaChips = ({ meta }: { meta: Meta | undefined }) => <>{metaList(meta).map(([k, v]) => <Chip key={k} k={k} v={v} />)}</>
 
-/** A part of a bar. Of nothing there is none: a border would show all the same. */
+/** A part of a bar. A share of 0 has no element, because its border would still show. */
 export const Width = ({ of, share }: { of: string; share: number }) => (share > 0 ? <i class={of} style={{ width: `${Math.min(100, share)}%` }} /> : null)
 
 /** When work is done, as the server foresees it. */
@@ -67,14 +67,14 @@ export const SubmissionLink = ({ id }: { id: string }) => <a class="mono" href={
 /** Blocks that nothing scores now, with the reason. */
 export const Unscored = ({ of = 'The strategy', list }: { of?: string; list: Warning[] | undefined }) => <>{list?.map((w, i) => <p class="problem" role="status" key={i}>{of} {w.detail}.</p>)}</>
 
-/** The page of what a path of the API below a queue is about. */
+/** The dashboard page for a path of the API below a queue. */
 function pageOf(href: string): string {
   const [, , , name = '', list = '', ...rest] = href.split('/')
   const page = list === 'meta-keys' ? `keys/${rest[0]}/${rest[2]}` : list === 'consumers' && rest.length > 0 ? `consumers/${rest[0]}` : list
   return inQueue(decodeURIComponent(name), page)
 }
 
-/** The sentence of a queue. What its causes name in it are links, in its order. */
+/** The sentence of a queue. Objects that its causes name are links, in the order of the sentence. */
 export function Answer({ d }: { d: Diagnosis }) {
   const parts: ComponentChildren[] = []
   let from = 0
@@ -86,7 +86,7 @@ export function Answer({ d }: { d: Diagnosis }) {
   return <>{parts}<Sentence text={d.sentence.slice(from)} /></>
 }
 
-/** What went wrong, with the name under which the server's log has it. */
+/** An error, with the request id under which the server's log has it. */
 export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {
   return (
     <div class="problem" role="alert">
@@ -101,7 +101,7 @@ export function Failed({ problem, again }: { problem: Problem; again?: () => voi
   )
 }
 
-/** Nothing to show: what that means, and the command that changes it. */
+/** An empty list: the text explains it, and the command changes it. */
 export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
   return (
     <div class="empty">
@@ -111,7 +111,7 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
   )
 }
 
-/** What is chosen in a list, with what can be done with it. It keeps its room, so that the list below does not move. */
+/** The number of selected rows of a list, with the actions on them. It keeps its room, so that the list below does not move. */
 export function Chosen({ n, clear, children }: { n: number; clear: () => void; children: ComponentChildren }) {
   return <div class="chosen row" role="status">{n === 0 ? <small>Nothing selected.</small> : <><b>{exact(n)} selected</b>{children}<button onClick={clear}>Clear</button></>}</div>
 }

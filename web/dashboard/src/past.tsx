@@ -17,9 +17,9 @@ const spans = [['10m', '10 min', 10 * minute], ['1h', '1 h', 60 * minute], ['6h'
 const rings = [['second', 10 * minute], ['minute', day], ['hour', 30 * day]] as const
 
 export interface Past {
-  /** As it is drawn: averages where there are more points than the eye can tell apart. */
+  /** The series as it is drawn: averages where there are more points than the eye can tell apart. */
   of: Series | undefined
-  /** As it was measured. */
+  /** The series as it was measured. */
   raw: Series | undefined
   read: Live<Series>
   /** In seconds. */
@@ -27,11 +27,11 @@ export interface Past {
   to: number
   /** How many seconds back it goes. */
   within: number
-  /** When the history begins, in words, where that is within what was asked for. */
+  /** When the history begins, in words, if that is within the chosen time. */
   begins: string | undefined
-  /** What a point is. */
+  /** The meaning of a point of the drawn series, in words. */
   point: string
-  /** What the server measures: a point a second, a minute or an hour. */
+  /** The step of the server's points: a second, a minute or an hour. */
   step: string
 }
 

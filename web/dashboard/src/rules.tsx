@@ -16,7 +16,7 @@ import type { MetaValue, Page, Rule, RuleMatch } from './types'
 /** The rules of the queue, as every page shows them. They are read again at the pace of the stream, or at once when one was changed. */
 export const rules = signal<Live<Page<Rule>> | null>(null)
 
-/** What a match says of meta, a pair for each value: any of those of one key will do. */
+/** The meta of a match, with a pair for each value; any value of one key is enough. */
 export const pairs = (m: RuleMatch): [string, MetaValue][] => [...metaList(m.meta), ...Object.entries(m.any ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([k, values]) => values.map((v): [string, MetaValue] => [k, v]))]
 
 export const ruleFlags = (m: RuleMatch) => (m.queue ? ['--all'] : m.submission ? ['--submission', m.submission] : pairs(m).flatMap(([k, v]) => ['--meta', `${k}=${typeof v === 'string' && /^-?\d+$/.test(v) ? 's:' + v : v}`]))
@@ -26,7 +26,7 @@ export function names(r: Rule, key: string, value: MetaValue): boolean {
   return pairs(r.match).some(([k, v]) => k === key && valueText(v) === valueText(value))
 }
 
-/** What a rule is about, in words. */
+/** The match of a rule, in words. */
 export function Matched({ m }: { m: RuleMatch }) {
   if (m.queue) return <>the whole queue</>
   if (m.submission) return <>submission <a class="mono" href={link('submissions/' + m.submission)}>{m.submission}</a></>
@@ -36,12 +36,12 @@ export function Matched({ m }: { m: RuleMatch }) {
 const past: Record<string, string> = { pause: 'paused', block: 'blocked' }
 const byChunks = (list: Rule[]) => [...list].sort((a, b) => (b.chunks ?? 0) - (a.chunks ?? 0) || Date.parse(b.since) - Date.parse(a.since))
 
-/** How many rules are named in the line. */
+/** How many rules the line names. */
 const named = 3
 
 /**
- * What rules hold back, in one line on every page: what is paused and forgotten stands in the way of everybody. It opens to all of them. Its numbers tick, so
- * that none of it is announced.
+ * The chunks that rules hold back, in one line on every page, because a forgotten pause affects everybody. It opens to all of them. Its
+ * numbers tick, so that none of it is announced.
  */
 export function RulesLine() {
   const list = useLive<Page<Rule>>(`${queuePath(queue.value)}/rules`, 3)
@@ -77,10 +77,10 @@ function OneRule({ r }: { r: Rule }) {
 
 export const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back reserved chunks'].filter(Boolean).join(', ')
 
-/** Why, for those who meet it, and who said so. */
+/** The reason of a rule, and its author. */
 export const Reason = ({ r }: { r: Rule }) => <>{r.reason ? <Clamp text={r.reason} most={90} /> : <span class="note">no reason given</span>}<p class="note">{r.actor && <>by <Clamp text={r.actor} />, </>}since {moment(r.since)}</p></>
 
-/** The rules that hold, those that keep most first. */
+/** The active rules, those that hold back the most chunks first. */
 export function ActiveRules({ name, items, done }: { name: string; items: Rule[]; done: () => void }) {
   return (
     <List name={name} items={byChunks(items)} id={(r) => r.id} scope={queue.value} keys={name === 'Active rules'}
@@ -94,7 +94,7 @@ export function ActiveRules({ name, items, done }: { name: string; items: Rule[]
 
 const what = (m: RuleMatch) => (m.queue ? 'the whole queue' : m.submission ? `submission ${m.submission}` : pairs(m).map(([k, v]) => clamped(`${k}=${shown(v)}`, 40)).join())
 
-/** Lifts a rule after it was said what that lets go. For the whole queue the number is typed. */
+/** Lifts a rule after the page has said how many chunks that releases. For the whole queue the reader types the number. */
 function Lift({ r, done }: { r: Rule; done: () => void }) {
   const n = r.chunks ?? 0
   const of = queue.value

@@ -1,13 +1,13 @@
 import { signal } from '@preact/signals'
 import type { Whoami } from './types'
 
-/** Who the server takes this page for; null until it said so. */
+/** The identity that the server sees in this page's login; null until the server answered. */
 export const who = signal<Whoami | null>(null)
 
 const meKey = 'quern.me'
 const stored = () => { try { return localStorage.getItem(meKey) ?? '' } catch { return '' } }
 
-/** Who sits here, as said in a form once: it goes with all that is changed, so that others see whom to ask. */
+/** The reader's name, as given in a form once. It goes with every change, so that others see whom to ask. */
 export const me = signal(stored())
 
 export function setMe(text: string) {
@@ -18,7 +18,7 @@ export function setMe(text: string) {
 const header = 'Quern-On-Behalf-Of'
 const mostBytes = 128
 
-/** The name that a change is sent with; none when the login tells it, or no one said one. */
+/** The name that is sent with a change; '' when the login has one, or the reader gave none. */
 export function named(): string {
   if (who.value?.name) return ''
   let name = me.value.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '').trim()
@@ -26,19 +26,19 @@ export function named(): string {
   return name
 }
 
-/** The same as a header. Headers are bytes: those of UTF-8 stand one in a character. */
+/** The same as a header. Headers are bytes, so each character of the header is one byte of UTF-8. */
 export function namedHeader(): Record<string, string> {
   const name = named()
   return name ? { [header]: String.fromCharCode(...new TextEncoder().encode(name)) } : {}
 }
 
-/** Whether the server wants a token before it says anything: no one is logged in, or the session has ended. */
+/** Whether the server wants a token before it answers: no one is logged in, or the session has ended. */
 export const locked = signal(false)
 
 /** Grows when a login begins and when it ends: it is odd while one is under way. */
 let logins = 0
 
-/** Runs what ends in a login. What was asked before it, and is refused now, does not end the page. */
+/** Runs a login. A request from before it that is refused now does not end the page. */
 export async function enter(login: () => Promise<Whoami>) {
   logins++
   try {
@@ -47,7 +47,8 @@ export async function enter(login: () => Promise<Whoami>) {
   } finally { logins++ }
 }
 
-/** Hears that a request was refused for want of a login: the page is over if the server still does not know who it is, and no login came in between. */
+/** Called when a request was refused for lack of a login: the page asks for a token if the server still knows no identity, and no login
+ * came in between. */
 export async function doubt() {
   const at = logins
   if (at % 2 === 1) return
@@ -64,10 +65,11 @@ export function lock() {
 export const scopes = ['produce', 'consume', 'read', 'metrics', 'operate', 'plugins', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
-/** Whether one of the scopes is there. It only decides what is shown: the server looks for itself. */
+/** Whether the login has one of the scopes. It only decides what the page shows: the server checks every call. */
 export const may = (...any: Scope[]) => !who.value || who.value.scopes.some((s) => s === 'admin' || any.includes(s as Scope))
 
-/** What the token is bound to, when that is one value of a meta key: it sees its submissions, and no number of a whole queue. */
+/** The value of a meta key that the token is bound to, if it is: the token then sees only the value's submissions, and no numbers of a
+ * whole queue. */
 export const boundTo = () => who.value?.meta
 
 /** Why something cannot be done here; undefined when it can. */

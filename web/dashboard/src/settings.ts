@@ -2,7 +2,8 @@ import declared from './settings.json'
 import { isBackoff, ms, pause } from './backoff'
 import { duration, exact } from './format'
 
-/** What the server declares of the settings of a queue and of a plugin, in the order in which they are shown. `make golden` writes settings.json. */
+/** The settings of a queue and of a plugin as the server declares them, in the order in which they are shown. `make golden` writes
+ * settings.json. */
 interface Setting { name: string; sentence: string; range?: string; zero?: string; choices?: string[] }
 export const pluginSettings: Setting[] = declared.plugin
 const ofQueue: Setting[] = declared.queue

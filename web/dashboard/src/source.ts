@@ -1,6 +1,6 @@
 /**
- * What the parts of one stream say to each other: the pages of a browser, and the worker that follows the server for all of them. The event `past` is a
- * `series` for a page that has missed nothing.
+ * Messages between the pages of a browser and the worker that follows the server for all of them. The event `past` is a `series` for a page
+ * that has missed nothing.
  */
 export type Asked = { queue: string; topics: string[] } | { ping: true } | { leave: true }
 export type Told = { event: string; data: string } | { joined: true } | { closed: true }
@@ -10,22 +10,22 @@ export const events = ['series', 'stats', 'keys', 'consumers', 'schedules', 'ski
 /** A stream that a page follows. */
 export interface Source {
   on: (event: string, fn: (data: string) => void) => void
-  /** The stream was there already: what it said before is not said again. */
+  /** The stream was open already: it does not repeat its earlier events. */
   onJoined: () => void
-  /** The stream ended and does not come back by itself. */
+  /** The stream ended and does not reconnect by itself. */
   onClosed: () => void
   close: () => void
 }
 
 export const address = (queues: string[], topics: string[]) => `/v1/events?topics=${topics.join()}${queues.map((q) => '&queue=' + encodeURIComponent(q)).join('')}`
 
-/** How often a page tells the worker that it is there, and after how long it is taken for gone: a page that crashed says nothing. */
+/** How often a page pings the worker, and after how long without a ping the worker drops the page: a page that crashed does not leave. */
 export const pingMs = 10_000
 export const goneMs = 45_000
 
 let refused = typeof SharedWorker === 'undefined'
 
-/** Follows a queue: with the other pages of this browser together where that can be, else alone. */
+/** Follows a queue: through the shared worker where the browser has one, else alone. */
 export const source = (queue: string, topics: string[]): Source => (refused ? alone(queue, topics) : shared(queue, topics))
 
 function alone(queue: string, topics: string[]): Source {
@@ -43,7 +43,7 @@ function shared(queue: string, topics: string[]): Source {
   const handlers = new Map<string, (data: string) => void>()
   let own: Source | undefined
   let over = false
-  const worker = new SharedWorker('assets/stream.js', 'quern-stream-2') // another name when what is said changes: pages of an older server may keep theirs running
+  const worker = new SharedWorker('assets/stream.js', 'quern-stream-2') // another name when the messages change: pages of an older server may keep theirs running
   const tell = (asked: Asked) => worker.port.postMessage(asked)
   const beat = setInterval(() => tell({ ping: true }), pingMs)
   const leave = () => { tell({ leave: true }); worker.port.close() }
@@ -58,7 +58,7 @@ function shared(queue: string, topics: string[]): Source {
     close: () => { end(); own ? own.close() : leave() },
   }
   addEventListener('pagehide', leave)
-  worker.onerror = () => { // it cannot be loaded here: each page follows alone
+  worker.onerror = () => { // the worker cannot be loaded here: each page follows alone
     refused = true
     if (over) return
     end()

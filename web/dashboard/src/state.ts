@@ -4,7 +4,7 @@ import type { Scope } from './session'
 /** Where the reader is: #/page/rest?filters. Everything that a page filters by stands in it, so that a link shows the same. */
 export interface Route { page: string; rest: string; query: URLSearchParams }
 
-/** What was escaped for an address; what is not, because someone typed it, stays as it is. */
+/** Decodes a part of the address. Text that is not escaped, because someone typed it, stays as it is. */
 const decoded = (text: string) => { try { return decodeURIComponent(text) } catch { return text } }
 
 function parse(): Route {
@@ -65,19 +65,19 @@ export function setTheme(t: Theme) {
   try { localStorage.setItem('quern.theme', t) } catch { /* private windows keep nothing */ }
 }
 
-/** What takes a change back. */
+/** An act that takes a change back. */
 export interface Undo {
-  /** What it does, in words. */
+  /** The act, in words. */
   text: string
   run: () => Promise<unknown>
-  /** What it takes, other than operate. */
+  /** The scope that the act needs, if it is not operate. */
   scope?: Scope
 }
 
 export const toast = signal<{ text: string; undo?: Undo | undefined } | null>(null)
 let toastTimer = 0
 
-/** Says what was done, for a moment; for longer where it can be taken back. */
+/** Shows what was done, for a moment; longer where it can be taken back. */
 export function say(text: string, undo?: Undo) {
   toast.value = { text, undo }
   clearTimeout(toastTimer)

@@ -3,16 +3,16 @@ import { kept } from './kept'
 
 export interface Steady<T> {
   rows: { id: string; item: T; gone: boolean }[]
-  /** How many are there that are not shown yet. */
+  /** How many items are new and not shown yet. */
   fresh: number
   show: () => void
   hold: { onPointerEnter: () => void; onPointerLeave: () => void }
 }
 
 /**
- * Keeps a list that is read again and again in the order that it has while the pointer is over it, or something of it is held
- * otherwise (chosen, or marked by the keyboard): rows change in place, those that are gone stay and are marked, and new ones are counted
- * until show lets them in. A list of another scope (other filters, another page) is shown as it is.
+ * Keeps the order of a list that is read again and again, while the pointer is over it, or something in it is held otherwise (chosen, or
+ * marked by the keyboard): rows change in place, those that are gone stay and are marked, and new ones are counted until show lets them in.
+ * A list of another scope (other filters, another page) is shown as it is.
  */
 export function useSteady<T>(list: T[] | undefined, id: (item: T) => string, scope: string, held: boolean): Steady<T> {
   const over = useRef(false)

@@ -3,7 +3,7 @@
 import { read } from './json'
 import { address, events, goneMs, type Asked, type Told } from './source'
 
-/** `begun`: it has had what was before, and no frame was missed since. */
+/** `begun`: the page has the earlier events, and has missed no frame since. */
 interface Page { port: MessagePort; queue: string; topics: string[]; seen: number; begun: boolean }
 
 interface Stream { es: EventSource; queues: Set<string>; topics: Set<string> }
@@ -12,14 +12,14 @@ const pages = new Set<Page>()
 /** The last event of each kind, by queue. */
 const last = new Map<string, Map<string, string>>()
 let stream: Stream | undefined
-/** The stream that takes the place of the one above as soon as it is open: until then, pages hear from that one. */
+/** The stream that replaces the one above as soon as it is open. Until then, pages get the events of the old one. */
 let next: Stream | undefined
 
 const to = (page: Page, told: Told) => page.port.postMessage(told)
 const of = (queue: string) => [...pages].filter((p) => p.queue === queue)
 const covers = (s: Stream | undefined, { queue, topics }: Page) => s !== undefined && s.queues.has(queue) && topics.every((t) => s.topics.has(t))
 
-/** The page is followed no longer, and asks again when it has found out why. */
+/** Stops following a queue for a page. The page asks again when it has found out why. */
 function close(page: Page) {
   pages.delete(page)
   to(page, { closed: true })
@@ -70,7 +70,7 @@ function open() {
   for (const event of events) mine.es.addEventListener(event, (e) => { if (mine === stream) hear(event, (e as MessageEvent<string>).data) })
 }
 
-/** Opens another stream if that of now lacks something that a page wants, and closes all when there is no page. */
+/** Opens another stream if the present one lacks something that a page wants, and closes all when there is no page. */
 function settle() {
   if (pages.size > 0) {
     if ([...pages].some((p) => !covers(next ?? stream, p))) open()
@@ -85,7 +85,7 @@ function join(page: Page, { queue, topics }: { queue: string; topics: string[] }
   Object.assign(page, { queue, topics, begun: false })
   pages.add(page)
   settle()
-  if (!covers(stream, page)) return // the stream that is being opened says what was before
+  if (!covers(stream, page)) return // the stream that is being opened sends the earlier events
   page.begun = true
   to(page, { joined: true })
   for (const [event, data] of last.get(queue) ?? []) to(page, { event, data })
@@ -104,7 +104,8 @@ function leave(page: Page) {
   }
 }
 
-/** Closes pages that are gone, and has the stream leave out what no page wants any more: not at once, as a page that is loaded again leaves and comes back. */
+/** Closes pages that are gone, and drops topics and queues that no page wants any more. It does not do so at once, because a page that is
+ * loaded again leaves and comes back. */
 function tidy() {
   for (const page of pages) if (Date.now() - page.seen > goneMs) close(page)
   settle()

@@ -13,32 +13,33 @@ const kept = 600
 export const stats = signal<StatsFrame | null>(null)
 export const keys = signal<KeysFrame | null>(null)
 export const series = signal<Series>(empty())
-/** The server's clock, every ten seconds: an age that stands in each row of a long list moves with it, as a thousand rows would be laid out again with each second. */
+/** The server's clock, every ten seconds, for ages in the rows of a long list: with a clock of seconds, a thousand rows would be laid out
+ * again each second. */
 export const calmNow = computed(() => (stats.value ? Math.floor(Date.parse(stats.value.at) / 10_000) * 10_000 : 0))
-/** Counts frames: what is read besides the stream is read again when it moves, and never on a clock of its own. */
+/** Counts frames. Data beside the stream is read again when it grows, and never on a timer of its own. */
 export const beat = signal(0)
 export const frozen = signal(false)
-/** Whether a frame is of after the page began to look: the first may be a second old, and what it calls empty may be no longer. */
+/** Whether a frame is from after the page opened. The first may be a second old, so a list that it calls empty may have entries by now. */
 export const sure = signal(false)
-/** From this many seconds on, what is shown is not of now. */
+/** From this many seconds on, the page counts as stale. */
 const late = 3
-/** Seconds since the last frame once they are too many, else 0; null while there was none. */
+/** Seconds since the last frame if the page is stale, else 0; null before the first frame. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
-/** Whether it is known what the queue of the address is: until then, no page asks anything of it that the server may refuse. */
+/** Whether the page knows the queue of the address. Until then, no page makes a call about it that the server may refuse. */
 export const known = signal(false)
-/** The queue that the address names, while there is none of this name. */
+/** The name of the queue in the address, while there is no such queue. */
 export const missing = signal('')
 
 /** Why the queue of the address does not serve; null: it does, as far as is known. */
 export const aside = signal<Quarantined | null>(null)
-/** How many shards the queue of the address has, each of which has pages of its own; 0: it is followed as a whole, or it is one of them. */
+/** How many shards the queue of the address has, each with pages of its own; 0: it is followed as a whole, or is itself a shard. */
 export const divided = signal(0)
-/** Whether the server answers about the queue of the address, as far as is known. */
 /** The moment that times on a page are compared with: that of the last frame. A queue of several shards has no frames, so it is the browser's. 0: not known yet. */
 export const momentNow = () => (stats.value ? Date.parse(stats.value.at) : divided.value > 0 ? Date.now() : 0)
+/** Whether the server answers about the queue of the address, as far as is known. */
 export const serves = computed(() => known.value && !missing.value && !aside.value && divided.value === 0)
-/** What pages follow that name the topic; null while no page does, or before the first frame of it. */
+/** The latest frame of a topic that a page follows; null while no page does, or before the first frame. */
 export const consumers = signal<ConsumersFrame | null>(null)
 export const schedules = signal<SchedulesFrame | null>(null)
 const topic = signal<'consumers' | 'schedules' | ''>('')
@@ -51,14 +52,14 @@ export function useTopic(name: 'consumers' | 'schedules') {
   }, [name])
 }
 
-/** Grows whenever the stream starts over, so that what was missed is read again. */
+/** Grows whenever the stream starts over, so that the pages read missed data again. */
 export const starts = signal(0)
 
 function empty(): Series {
   return { at: [], ready: [], waiting: [], reserved: [], dead: [], inserted_rate: [], reserved_rate: [], done_rate: [], failed_rate: [] }
 }
 
-/** The two as one, in order: what is read of the past may come after what the stream said meanwhile. */
+/** The two as one, in order: the answer about the past may come after newer frames of the stream. */
 function merge(a: Series, b: Series): Series {
   const places = [...a.at.map((at, i) => ({ at, of: a, i })), ...b.at.map((at, i) => ({ at, of: b, i }))].sort((x, y) => x.at - y.at)
   const once = places.filter((p, i) => p.at !== places[i - 1]?.at).slice(-kept)
@@ -86,10 +87,10 @@ let retry = 0
 let lastFrame = 0
 let frames = 0
 
-/** How long a frame waits for the answers that are asked for with it: a page that is drawn once for all of them costs half of one that is drawn for each. */
+/** How long a frame waits for the answers to its reads: drawing the page once for all of them costs half as much as drawing it for each. */
 const gatherMs = 150
 
-/** After how long a page that no one touches is drawn every other second: who looks at it from afar reads no number by the second. */
+/** After how long without a touch a page is drawn only every other second: a reader from afar does not read numbers by the second. */
 const calmAfterMs = 30_000
 let touched = performance.now()
 for (const event of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'focus']) addEventListener(event, () => { touched = performance.now() }, { passive: true, capture: true })
@@ -98,10 +99,10 @@ const untouched = () => performance.now() - touched > calmAfterMs
 /** Grows whenever a frame is shown. */
 const drawn = signal(0)
 
-/** Resolves when an answer can be shown that takes the place of another: with the next frame, so that the page is drawn once for both. */
+/** Resolves when an answer may replace an earlier one on the page: with the next frame, so that the page is drawn once for both. */
 export const inTurn = async () => { if (followed && stats.peek()) await nextFrame() }
 
-/** Takes a frame in: what a page shows is of its moment now. */
+/** Shows a frame: the numbers on the page are now those of its moment. */
 function show(frame: StatsFrame) {
   if (++frames > 1) sure.value = true
   stats.value = frame
@@ -117,9 +118,9 @@ function show(frame: StatsFrame) {
 
 function open(name: string, more: string) {
   close()
-  if (boundTo()) return // what it sees is read again on a clock
+  if (boundTo()) return // it reads everything again on a timer
   frames = 0
-  if (performance.now() - lastFrame > 3000) sure.value = false // another topic asks for another stream, and what is known stays known
+  if (performance.now() - lastFrame > 3000) sure.value = false // another topic only opens another stream, and the known numbers stay sure
   const src = source(name, ['stats', 'keys', ...(more ? [more] : [])])
   followed = src
   const begin = (past: Series) => batch(() => {
@@ -132,8 +133,8 @@ function open(name: string, more: string) {
   const waiting: StatsFrame[] = []
   let last = '' // the keys of the last of them
   let timer = 0
-  let asked = 0 // for how many of them what belongs to them was asked for
-  const beside = new Map<string, string>() // what came with the last of them, by its topic
+  let asked = 0 // for how many of them the reads have begun
+  const beside = new Map<string, string>() // the topics' data of the last of them
   const draw = () => batch(() => {
     if (followed !== src) return
     waiting.splice(0).forEach(show)
@@ -148,7 +149,7 @@ function open(name: string, more: string) {
     clearTimeout(timer)
     beat.value += waiting.length - asked
     asked = waiting.length
-    timer = setTimeout(draw, stats.peek() ? gatherMs : 0) as unknown as number // with the first, what comes with it
+    timer = setTimeout(draw, stats.peek() ? gatherMs : 0) as unknown as number // the first frame waits only for events of the same turn
   }
   src.on('stats', (data) => { first = read<StatsFrame>(data) })
   src.on('keys', (data) => { // it comes right after the stats of the same moment: with both at once, a page is drawn once
@@ -167,7 +168,7 @@ function open(name: string, more: string) {
 
 let looks = 0
 
-/** What chunks did per second from one look at a queue of several shards to the next. Counters fall when a shard begins again. */
+/** The rates of chunks between two looks at a queue of several shards. Counters fall when a shard restarts. */
 function between(before: StatsFrame, now: Stats, at: number): Rates {
   const seconds = Math.max(1, (at - Date.parse(before.at)) / 1000)
   const rate = (name: 'inserted_total' | 'reserved_total' | 'done_total' | 'failed_total') => Math.max(0, now[name] - before.stats[name]) / seconds
@@ -216,7 +217,7 @@ async function readSums(name: string, mine: number) {
   })
 }
 
-/** Looks what the queue is, and opens its stream after a moment, if it has one. Else it looks again, until the queue is there and serves. */
+/** Reads the queue, and opens its stream after a moment, if it has one. Else it looks again, until the queue exists and serves. */
 async function look(name: string, more: string, pause: number) {
   close()
   const mine = looks
@@ -229,7 +230,7 @@ async function look(name: string, more: string, pause: number) {
     divided.value = shards
     missing.value = there === null ? name : ''
     known.value = true
-    if (shards > 0) beat.value += 2 // it has no frames: what is shown of it is read again with each look
+    if (shards > 0) beat.value += 2 // it has no frames, so the page's data is read again with each look
   })
   if (shards > 0 && !boundTo()) {
     await readSums(name, mine)
@@ -250,10 +251,10 @@ function close() {
 export function follow() {
   const hidden = signal(document.hidden)
   document.addEventListener('visibilitychange', () => { hidden.value = document.hidden })
-  const allowed = computed(() => who.value !== null && may('read')) // who it is, is asked at each start of the stream: that must not start it again
+  const allowed = computed(() => who.value !== null && may('read')) // each start of the stream asks for the identity, which must not start the stream again
   let of = ''
   effect(() => {
-    const now = locked.value ? '' : queue.value // what was shown is not for the one who logs in next
+    const now = locked.value ? '' : queue.value // the next login must not see these numbers
     if (of !== now) {
       of = now
       lastFrame = 0
@@ -269,7 +270,7 @@ export function follow() {
     void shownKey.value
     untracked(() => { if (divided.value > 0 && !frozen.value && !boundTo()) void look(queue.value, topic.value, 0) })
   })
-  setInterval(() => { if (boundTo() && !frozen.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
+  setInterval(() => { if (boundTo() && !frozen.value && !hidden.value) beat.value++ }, 2000) // without frames, the page's data is read again on this timer
   setInterval(() => {
     const seconds = (performance.now() - lastFrame) / 1000
     if (lastFrame > 0 && !frozen.value) age.value = seconds > late ? seconds : 0

@@ -2,7 +2,8 @@ import { options } from 'preact'
 import { clamped, local, visible } from './format'
 import { CopyMark } from './copy'
 
-/** Whatever is drawn goes through here: no text of a client turns around or hides what stands beside it. What is copied or sent stays as it is. */
+/** All rendered text goes through here, so that a client's text cannot reverse or hide the text beside it. Copied and sent texts stay as
+ * they are. */
 const before = options.vnode
 options.vnode = (node) => {
   const { type, props } = node as { type: unknown; props: unknown }
@@ -17,7 +18,8 @@ options.vnode = (node) => {
 /** The room that a name has in a table. */
 export const nameLength = 28
 
-/** A name or another text of a client: isolated from what stands beside it, and without its middle when it is long. Then its title has all of it, and a button copies it. */
+/** A name or another text of a client: isolated from the text beside it, and without its middle when it is long. Then its title has all of
+ * it, and a button copies it. */
 export function Clamp({ text, most = nameLength, href }: { text: string; most?: number; href?: string }) {
   const whole = visible(text)
   const part = clamped(whole, most)
@@ -26,7 +28,7 @@ export function Clamp({ text, most = nameLength, href }: { text: string; most?: 
   return <>{href === undefined ? name : <a class="mono" href={href}>{name}</a>}{cut && <CopyMark text={text} />}</>
 }
 
-/** What is read from right to left, with what stands within it. */
+/** Text that is read from right to left, with digits and spaces inside it. */
 const fromTheRight = /([\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff](?:[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\d_ -]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff])?)/
 
 /** A sentence in which long names stand without their middles, times are the reader's, and no name turns around the numbers beside it. */

@@ -3,8 +3,8 @@ import { read } from './json'
 import type { AuditEntry, Rate } from './types'
 
 /**
- * An entry of the audit log as a sentence without its subject: "paused", "company=12", "until 09:00". `shown` are the fields of
- * the entry's states that the sentence has already.
+ * An entry of the audit log as a sentence without its subject: "paused", "company=12", "until 09:00". `shown` are the fields of the entry's
+ * states that the sentence contains.
  */
 export interface Told { verb: string; object: string; rest: string; shown: string[] }
 

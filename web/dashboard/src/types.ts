@@ -129,7 +129,7 @@ export interface DeadLetter {
 export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
 export interface DeadGroups { items: DeadGroup[]; others: number }
 export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string; died_after?: string; oldest?: number }
-/** What a bulk operation is about; everything given has to fit. */
+/** The chunks or submissions of a bulk operation; all given fields must match. */
 export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
 export interface BulkOperation {
   id: string; queue: string; action: string; actor?: string; filter?: BulkFilter; to?: string; priority?: number; limit?: number; rate_per_second: number; dry_run: boolean; state: string
@@ -153,7 +153,7 @@ export interface Consumer {
   consumer: string; state: string; attached_since?: string; away_since?: string; lost_at?: string; last_seen_at?: string
   draining: boolean; quiet: boolean; reserved: number; oldest_reserved_at?: string; overdue: number
 }
-/** Those with most overdue, then with most in hand, and sums over all that were looked at. */
+/** The consumers with the most overdue, then the most held chunks; and sums over all consumers that were counted. */
 export interface ConsumersFrame { queue: string; at: string; consumers: number; attached: number; overdue: number; whole: boolean; top: Consumer[]; left: number }
 export interface HeldReservation { submission: string; index: number; attempt: number; consumer: string; since: string; held_ms: number; deadline: string; overdue: boolean; finishing?: boolean; progress?: number; note?: string; meta: Meta }
 
@@ -170,13 +170,13 @@ export interface ScheduleDefinition {
   missed?: string; catchup_limit?: number; catchup_window_ms?: number; overlap?: string; jitter_ms?: number; start?: string | undefined; end?: string | undefined
   enabled?: boolean; pause_on_failure?: boolean; run_on_create?: boolean
 }
-/** A submission that a schedule inserted, and how it stands. */
+/** A submission that a schedule inserted, and its state. */
 export interface Emission { at: string; submission: string; state: string }
 export interface Schedule {
   name: string; definition: ScheduleDefinition; description: string; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
   emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; recent: Emission[]; version: number; etag: string; created_at: string; changed_at: string
 }
-/** What moves of a schedule. */
+/** The changing part of a schedule. */
 export interface ScheduleNow {
   name: string; version: number; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
   emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; open: number; newest?: string; newest_state?: string

@@ -18,7 +18,7 @@ function pairOf(text: string): [string, MetaValue] | undefined {
   try { return [text.slice(0, cut), raw.startsWith('"') ? read<string>(raw) : raw] } catch { return undefined }
 }
 
-/** What a rule was about, from how the audit log writes it. */
+/** The match of a rule, from its text in the audit log. */
 function matchOf(text: string): { queue?: boolean; submission?: string; meta?: Meta } | undefined {
   if (text === 'the queue') return { queue: true }
   const submission = /^submission (\d+)$/.exec(text)
@@ -47,7 +47,7 @@ function settingsBefore(was: Fields, is: Fields): [string, unknown][] {
 export interface Use { sha256: string; config: unknown }
 interface InUse { active?: Use; shadow?: Use; canary?: Use; percent?: number; settings?: Fields }
 
-/** What is in use of a plugin, as it was before a change: one call for each role that the change gave to another version. */
+/** Restores the versions of a plugin that were in use before a change: one call for each role that the change gave to another version. */
 function pluginBefore(name: string, was: InUse, is: InUse): Undo | undefined {
   const path = pluginPath(name)
   const differs = (role: keyof InUse) => write(was[role]) !== write(is[role])
@@ -64,7 +64,7 @@ function pluginBefore(name: string, was: InUse, is: InUse): Undo | undefined {
 /** Sets a limit, a weight, a rate and a quota as they were. */
 const put = (path: string, was: Fields | undefined) => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null, ...(was['rate'] ? { rate: was['rate'] } : {}), ...(was['quota'] ? { quota: was['quota'] } : {}) }) : call('DELETE', path))
 
-/** The call that takes a change back, from what the audit log has of it; undefined where there is none. What came after it is overwritten. */
+/** The call that takes a change back, from its entry in the audit log; undefined where there is none. It overwrites later changes. */
 export function undoOf({ action, queue = '', target = '', before, after }: Done): Undo | undefined {
   const base = queuePath(queue)
   const rest = target.slice(target.indexOf(' ') + 1)

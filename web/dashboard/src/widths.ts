@@ -5,9 +5,9 @@ import type { RefObject } from 'preact'
 const long = 200
 
 /**
- * Keeps the widths that the columns of a long table get when it is laid out as a table. With them each row is laid out by itself, and the browser skips those
- * that are out of view: a table has all of its rows laid out and painted when one number changes. The widths are taken again when the room changes, or
- * what is listed; a text that has grown since then wraps.
+ * Keeps the widths that the columns of a long table get when it is laid out as a table. With fixed widths each row is laid out by itself,
+ * and the browser skips rows that are out of view; in a plain table, one changed number lays out and paints all rows. The widths are taken
+ * again when the room or the list changes; a text that has grown since then wraps.
  */
 export function useWidths(rows: number, listed: string): RefObject<HTMLTableElement | null> {
   const isLong = rows >= long

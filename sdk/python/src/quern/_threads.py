@@ -341,8 +341,8 @@ REPEAT_SECONDS = 1.0  # in which a second SIGTERM is the same one: timeout(1) se
 
 @contextlib.contextmanager
 def signals(stop: Callable[[], None]) -> Iterator[list[float]]:
-    """The first SIGTERM or SIGINT calls stop, and both signals get their earlier handlers back, so that the next one has its usual effect.
-    The list has the times of the signals. Outside the main thread, no signals are handled."""
+    """The first SIGTERM or SIGINT calls stop; the next one has its earlier effect. The list has the times of the signals. At the end both
+    signals get their earlier handlers back. Outside the main thread no signal is handled."""
     told: list[float] = []
     if threading.current_thread() is not threading.main_thread():
         yield told
