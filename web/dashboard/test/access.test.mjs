@@ -262,7 +262,7 @@ test('a page of another origin can neither post nor read with the login of this 
 test('where no token is needed the first one is made in the page, which goes on with it', async () => {
   const free = await server()
   const t = await open(chromium.b, free.url)
-  t.allow(401) // what was asked before, and is answered when the first token is there
+  t.allow(401) // a request from before, which is answered when the first token exists
   await t.go('#/tokens')
   await t.page.getByText('everyone who reaches the server may do everything').waitFor()
   await t.page.getByRole('form', { name: 'New token' }).getByLabel('Name').fill('ana')

@@ -122,7 +122,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.page.getByRole('heading', { name: 'Ended attempts' }).waitFor()
   await t.page.getByRole('cell', { name: 'importer-7' }).waitFor()
   const before = await letters()
-  t.allow(404) // what the page reads in the moment when it is no letter any more
+  t.allow(404) // the page may read the letter just after it stopped being one
   await t.page.getByRole('button', { name: 'Redrive' }).click()
   await t.page.getByRole('dialog', { name: 'Redrive this chunk?' }).getByRole('button', { name: 'Redrive' }).click()
   await t.told('ready again, with its attempts reset')
@@ -316,7 +316,7 @@ test('a schedule is read in plain words while it is written, created, triggered,
   await t.page.getByRole('button', { name: 'Pause leap' }).click()
   await t.page.getByRole('button', { name: 'Resume leap' }).waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/schedules/leap')).state, 'paused')
-  t.allow(404) // what the page asks in the moment when it is gone
+  t.allow(404) // the page may ask for it just after it is gone
   await t.page.getByRole('button', { name: 'Delete' }).click()
   await t.page.getByRole('dialog', { name: 'Delete leap?' }).getByRole('button', { name: 'Delete' }).click()
   await t.page.getByRole('heading', { name: 'New schedule' }).waitFor()

@@ -1,5 +1,6 @@
 // Runs all tests of the dashboard. In CI (CI=true) the files of which a test failed are run once more, alone, and named: a browser on a busy
-// machine can be late in ways that say nothing of the page, and one such moment must not hold back a release. What fails twice fails.
+// machine can be late in ways that say nothing of the page, and one such moment must not hold back a release. A file that fails twice fails
+// the run.
 import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'

@@ -1,4 +1,4 @@
-// The TypeScript client in a browser: bundled as a page would have it, with fetch as what carries its calls.
+// The TypeScript client in a browser: bundled as a page would have it, with fetch as its transport.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { build } from 'esbuild'
@@ -17,7 +17,7 @@ after(async () => {
 
 test('a page produces, works and reads outputs, streams and 64-bit numbers', async () => {
   const client = new URL('../../../sdk/typescript', import.meta.url).pathname
-  // The mapping of package.json, with the sources in the place of what they are built into.
+  // The mapping of package.json, with the sources in the place of the built files.
   const { outputFiles: [bundle] } = await build({ entryPoints: [client + '/src/index.ts'], bundle: true, write: false, format: 'iife', globalName: 'quern', platform: 'browser', alias: { '#transport': client + '/src/transport_fetch.ts' } })
   const t = await open(chromium.b, quern.url)
   await t.page.goto(quern.url)

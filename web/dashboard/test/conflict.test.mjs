@@ -1,4 +1,4 @@
-// Two people edit the same thing. Who saves second sees what the other wrote, and chooses; nothing is overwritten unseen.
+// Two people edit the same thing. The second to save sees the other's version, and chooses; nothing is overwritten unseen.
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -16,7 +16,7 @@ after(async () => {
   await quern?.stop()
 })
 
-/** A page, the conflict that it shows, and what its table says of a field. */
+/** A page, the conflict that it shows, and the values of a field in the conflict's table. */
 async function page(hash) {
   const t = await open(chromium.b, quern.url)
   t.allow(404, 412)
@@ -58,7 +58,7 @@ test('a value: the page says who changed what, and offers both', async () => {
   await call(quern.url, 'PUT', value, { limit: 10, weight: 5 }, kim) // and once more, while both are compared
   await t.keep()
   await eventually(async () => assert.deepEqual(await t.field('limit'), ['3', '10', '7']))
-  await limit.fill('8') // what is saved is what the form has then
+  await limit.fill('8') // a save writes the form's present values
   await t.keep()
   await t.told('company=acme: limit 8, weight 5')
   assert.deepEqual(await now(), [8, 5], 'the weight that only the other changed stays')
@@ -88,7 +88,7 @@ test('a value that another set first', async () => {
   await t.page.getByRole('button', { name: 'Change…' }).click()
   await t.page.getByRole('spinbutton', { name: 'Limit' }).fill('4')
   await call(quern.url, 'PUT', `${base}/meta-keys/company/values/early`, { limit: 6 }, kim)
-  await t.page.getByText('limit 6, weight 1').waitFor() // the page knows of it, and what is typed stays
+  await t.page.getByText('limit 6, weight 1').waitFor() // the page has the change, and the typed text stays
   await t.page.getByRole('button', { name: 'Save', exact: true }).click()
   await t.conflict.getByText('There is one already.').waitFor()
   assert.deepEqual(await t.field('limit'), ['6', '4'])
@@ -277,7 +277,7 @@ test('a change that comes after the form looked, and before it writes, is not ov
   await call(quern.url, 'POST', `${base}/reservations/fail`, { items: [{ token: r.token, error: 'no such customer' }] })
   const { id: open } = await call(quern.url, 'POST', `${base}/submissions`, { meta: { company: 'late' }, chunks: { count: 1, prefix: 'x/' } })
   const t = await page('#/settings')
-  /** Lets another write at the moment at which the page does. */
+  /** Makes another client write at the same moment as the page. */
   const overtake = (method, path, theirs) => {
     let first = true
     return t.page.route(path, async (route) => {
@@ -329,7 +329,7 @@ test('a change that comes after the form looked, and before it writes, is not ov
 
 test('every page that writes over what is there knows of conflicts', () => {
   const src = new URL('../src/', import.meta.url)
-  const except = ['undo.ts', 'pages/submissions.tsx'] // what overwrites on purpose, and says so: an undo, and a priority for many
+  const except = ['undo.ts', 'pages/submissions.tsx'] // these overwrite on purpose, and say so: an undo, and a priority for many
   const writes = readdirSync(src, { recursive: true }).filter((f) => /\.tsx?$/.test(f) && /\bcall(<[^(]*>)?\('(PUT|PATCH)'/.test(readFileSync(new URL(f, src), 'utf8')))
   assert.ok(writes.length >= 8, `only ${writes} write`)
   assert.deepEqual(writes.filter((f) => !except.includes(f) && !readFileSync(new URL(f, src), 'utf8').includes('useEdit(')), [])

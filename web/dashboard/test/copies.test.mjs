@@ -17,7 +17,7 @@ after(async () => {
   await quern?.stop()
 })
 
-/** Runs a command as a person would who pastes it elsewhere: the server that the shell would take by itself is another. */
+/** Runs a command like a person who pastes it elsewhere: the shell's default server is another one. */
 const shell = (command) => promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: `${dirname(program)}:${process.env.PATH}`, QUERN_SERVER: 'http://127.0.0.1:9' } })
 
 test('what is copied as a command runs, on the command line and with curl', async () => {
@@ -38,7 +38,7 @@ test('what is copied as a command runs, on the command line and with curl', asyn
     await t.page.waitForFunction((wanted) => { // parts of a page come one after the other
       const titles = [...document.querySelectorAll('button[title]')].map((b) => b.title)
       return wanted.every((w) => titles.some((title) => new RegExp(w).test(title)))
-    }, commands.map((wanted) => wanted.source), { timeout: 10_000 }).catch(() => {}) // what is missing is said below
+    }, commands.map((wanted) => wanted.source), { timeout: 10_000 }).catch(() => {}) // the assertion below names the missing ones
     const copied = await t.page.getByRole('button', { name: /^Copy (CLI|curl)$/ }).evaluateAll((all) => all.map((b) => b.title))
     for (const wanted of commands) assert.ok(copied.some((c) => wanted.test(c)), `${hash}: ${wanted} is not among ${JSON.stringify(copied)}`)
     for (const command of copied) {

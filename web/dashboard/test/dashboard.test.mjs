@@ -9,7 +9,7 @@ let quern, chromium, stopConsumers, submission, failed, held
 before(async () => {
   quern = await server()
   chromium = await browser()
-  // Its chunks are never handed out: what keeps them back can be asked at any moment.
+  // Its chunks are never handed out, so the reason can be asked for at any moment.
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/source/values/held', { limit: 0 })
   held = (await insert(quern.url, 20_000, { source: 'held', mode: 'full' })).id
   for (const [i, company] of companies.entries()) {
@@ -35,7 +35,7 @@ before(async () => {
   await call(quern.url, 'POST', '/v1/bulk-operations', { queue: 'default', action: 'redrive', rate_per_second: 1, filter: { fingerprint: '0123456789abcdef' }, actor: 'ana', dry_run: true })
   await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
-  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 400_000)) // pictures show what was; tests need none of it
+  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 400_000)) // pictures show the past; tests do not need it
 })
 after(async () => {
   await stopConsumers?.()
@@ -44,7 +44,7 @@ after(async () => {
 })
 
 const number = (text) => Number(text.replaceAll(/[^\d]/g, ''))
-/** The exact number of a tile: what is shown may be shortened, its title is not. */
+/** The exact number of a tile, from its title: the shown number may be shortened. */
 const tile = async (page, name) => number(await page.getByRole('region', { name, exact: true }).locator('.v').getAttribute('title'))
 const until = (page, fn, arg) => page.waitForFunction(fn, arg)
 
@@ -194,7 +194,7 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await solo.locator('.badge').getByText(/^(\d+m )?\d+s$/).waitFor() // for how long it has been at its limit
 
   await set()
-  await t.page.getByRole('spinbutton', { name: 'Limit' }).fill('70') // first: a form without changes follows what others change
+  await t.page.getByRole('spinbutton', { name: 'Limit' }).fill('70') // first: a form without changes follows the changes of others
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/solo', { limit: 9 })
   await t.page.getByRole('button', { name: 'Save' }).click()
   await t.page.getByRole('region', { name: 'Conflict' }).getByText('It changed while you edited it').waitFor()
@@ -277,7 +277,7 @@ test('submissions are filtered by address, opened by keyboard, changed and cance
   await t.page.keyboard.press('k')
   await t.page.getByRole('heading', { name: 'Keys', exact: true }).waitFor()
   assert.deepEqual(t.wrong, [])
-  // from here on the page may have asked for what is gone
+  // from here on the page may ask for the deleted submission
   await t.go('#/submissions/' + id)
   await t.page.getByRole('button', { name: 'Delete…', exact: true }).click()
   await t.page.getByRole('dialog', { name: `Delete submission ${id} for good?` }).getByRole('button', { name: 'Delete' }).click()

@@ -1,4 +1,4 @@
-// The first picture of a page, before all of its data has come, says nothing that is not so.
+// The first picture of a page, before all of its data has come, says nothing false.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, dead, insert, open, reserve, server } from './harness.mjs'
@@ -21,7 +21,7 @@ before(async () => {
   await call(quern.url, 'POST', `${base}/reservations/fail`, { items: reservations.slice(1, 2).map((r) => ({ token: r.token, error: 'HTTP 503', retry_after_ms: 3_600_000 })) })
   await call(quern.url, 'PUT', `${base}/schedules/nightly`, { spec: '30 2 * * *', tz: 'UTC', template: { meta: { company: 'acme' }, chunks: { count: 1, template: '{index}' } } })
   await call(quern.url, 'PUT', `${base}/strategies/nightly`, { strategy: 'OldestFirst' })
-  const t = await open(chromium.b, quern.url) // a frame is up to a second old: that of before all this would say, truly, that nothing is done
+  const t = await open(chromium.b, quern.url) // a frame is up to a second old: one from before all this would rightly say that nothing is done
   await t.go('#/overview')
   await t.page.waitForFunction(() => /[1-9]\d* since the start/.test(document.getElementById('main').innerText))
   await t.close()

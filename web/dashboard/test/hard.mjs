@@ -26,7 +26,7 @@ async function many(url, tenants, each) {
   }
 }
 
-/** Fills the default queue, and pauses five values of it: what the last rule holds is the most. */
+/** Fills the default queue, and pauses five values of it: the last rule holds the most chunks. */
 export async function hard(url, { tenants = 40, each = 1, letters = 30 } = {}) {
   await insert(url, 300, { tenant: long('-a'), region: 'eu' })
   await insert(url, 200, { tenant: long('-b'), region: 'eu' })

@@ -34,7 +34,7 @@ const pages = () => [
   }],
 ]
 
-/** What of the tables of a page cannot be seen without scrolling sideways: buttons, links, states and times, and cells that stand out. */
+/** The parts of a page's tables that are hidden without scrolling sideways: buttons, links, states and times, and cells that stand out. */
 const hidden = (page) => page.evaluate(() => {
   const out = []
   for (const region of document.querySelectorAll('main .scroll')) {
@@ -50,7 +50,7 @@ const hidden = (page) => page.evaluate(() => {
   return out.slice(0, 5)
 })
 
-/** Other widths than these two move what the page has, and hide or colour nothing else: axe has nothing new to say there. */
+/** Other widths move parts of the page, but hide and colour nothing else, so axe has nothing new to say there. */
 const widths = [1440, 390]
 
 for (const width of [2560, 1440, 1280, 390]) {

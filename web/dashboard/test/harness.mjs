@@ -1,4 +1,4 @@
-// What the tests share: a real server, real load, a real browser.
+// The parts that the tests share: a real server, real load, a real browser.
 import { execFileSync, spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { createServer as createHttp, request } from 'node:http'
@@ -140,7 +140,8 @@ export async function dead(url, count, meta) {
   return id
 }
 
-/** A way to the server that can be cut and restored, and lead to another one; it notes which streams the browser opens, by their topics and queues, and what it says it has when it comes back. */
+/** A way to the server that can be cut and restored, and lead to another one; it notes the streams that the browser opens, by their topics
+ * and queues, and the last event that it names when it reconnects. */
 export async function proxy(url) {
   let target = new URL(url)
   const sockets = new Set()
@@ -163,7 +164,9 @@ export async function proxy(url) {
   }
 }
 
-/** A way to the server on which every number of its answers is another one: what a page says of exactly 1 does not have to be waited for. Shares of a whole stay. Times, ids and sentences are texts, and stay; so do the number of shards, as a divided queue has other pages, and a progress. */
+/** A way to the server that changes every number of its answers, so that a test need not wait until a page says something of exactly 1.
+ * Shares of a whole stay. Times, ids and sentences are texts, and stay; so do the number of shards, as a divided queue has other pages, and
+ * a progress. */
 export async function renumbered(url, n) {
   const { hostname, port } = new URL(url)
   const other = (text) => JSON.stringify(JSON.parse(text, (name, v) => (typeof v === 'number' && !(v > 0 && v < 1) && v < 1e12 && !['shards', 'progress'].includes(name) ? n : v)))
@@ -200,7 +203,7 @@ export async function browser() {
   return { b, stop: async () => { await b.close(); rmSync(dir, { recursive: true, force: true }) } }
 }
 
-/** How pages are looked at: in both schemes where all there is of them is shown, and narrow, where the place of things is another. */
+/** How tests look at pages: in both schemes at a width that shows everything, and narrow, where the layout is another. */
 export const looks = [['light', 1440], ['dark', 1440], ['light', 390]]
 
 /** Opens a page and collects all that a page must not do. */
@@ -217,21 +220,21 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
   const expected = (m) => /the server responded with a status of (4\d\d)/.exec(m.text()) && allowed.has(/status of (4\d\d)/.exec(m.text())[1])
   context.setDefaultTimeout(patience)
   if (hostile > 0) await slow(context, page)
-  await page.addInitScript((name) => { if (localStorage.getItem('quern.me') === null) localStorage.setItem('quern.me', name) }, me) // who sits here has said so once
+  await page.addInitScript((name) => { if (localStorage.getItem('quern.me') === null) localStorage.setItem('quern.me', name) }, me) // the reader has given a name once
   await page.addInitScript(() => {
     globalThis.told = []
     new MutationObserver(() => {
       const text = document.querySelector('.toast')?.textContent
       if (text && text !== globalThis.told.at(-1)) globalThis.told.push(text)
     }).observe(document, { subtree: true, childList: true, characterData: true })
-    globalThis.wasLate = 0 // how many times its numbers became those of now, or ceased to be
+    globalThis.wasLate = 0 // how many times its numbers became live or stale
     new MutationObserver(() => { globalThis.wasLate++ }).observe(document.documentElement ?? document, { subtree: true, attributes: true, attributeFilter: ['data-live'] })
     globalThis.violations = []
     document.addEventListener('securitypolicyviolation', (e) => globalThis.violations.push(`${e.violatedDirective}: ${e.blockedURI}`))
   })
   return {
     page, context, wrong,
-    /** Answers that are under way to a page that closes are not errors. */
+    /** Answers that are on the way to a closing page are not errors. */
     close: async () => {
       await page.unrouteAll({ behavior: 'ignoreErrors' })
       await context.unrouteAll({ behavior: 'ignoreErrors' })
@@ -239,13 +242,14 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
     },
     allow: (...statuses) => statuses.forEach((s) => allowed.add(String(s))),
     calm: (on) => { calm = on },
-    /** The pointer is nowhere: under it, a list would keep its rows as they come first. */
+    /** Moves the pointer away: under it, a list would keep its first rows. */
     go: async (hash) => { await page.mouse.move(0, 0); await page.goto(`${url}/${hash}`); await live(page) },
-    /** Waits until the page has told of something done, in the words that go away again after a moment. */
+    /** Waits until the page has reported an act, in the text that goes away again after a moment. */
     told: (words) => page.waitForFunction((w) => globalThis.told.some((text) => (w.source ? new RegExp(w.source).test(text) : text.includes(w))), words instanceof RegExp ? { source: words.source } : words)
       .catch(async (e) => { throw new Error(`told: ${JSON.stringify(await page.evaluate(() => globalThis.told))}, not ${words}`, { cause: e }) }),
     violations: () => page.evaluate(() => globalThis.violations),
-    /** Also the numbers are looked at, unless consumers change them meanwhile: whether they stand with the right nouns, and have commas. Numbers that are not those of now are dimmed on purpose: a page that is late is looked at again when it has caught up. */
+    /** It also checks that numbers have the right nouns and commas, unless consumers change them meanwhile. Stale numbers are dimmed on
+     * purpose, so a late page is checked again when it has caught up. */
     axe: async () => {
       if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe)
       for (;;) {
@@ -260,7 +264,8 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
   }
 }
 
-/** What the page says, a line for each block, without what is a client's or is copied: names, code and what is typed. Titles and labels are lines, too. */
+/** The page's texts, a line for each block, without clients' texts and copied ones: names, code and typed text. Titles and labels are
+ * lines, too. */
 export function texts() {
   const foreign = 'code, pre, .mono, bdi, kbd, textarea, select, script, style, .chip'
   const lines = [[]]
@@ -291,7 +296,8 @@ export function misread({ lines, named }) {
   return [...of([...lines, ...named], one), ...of([...lines, ...named], many), ...of(lines, bare)]
 }
 
-/** With HOSTILE=300, answers take up to 300 ms more than they do, each another time, and the page has a fifth of the processor: what waits for time and not for events is found. */
+/** With HOSTILE=300, answers take up to 300 ms more than they do, each another time, and the page has a fifth of the processor. That finds
+ * tests that wait for time and not for events. */
 const hostile = Number(process.env.HOSTILE ?? 0)
 
 async function slow(context, page) {
@@ -303,10 +309,10 @@ async function slow(context, page) {
   await session.send('Emulation.setCPUThrottlingRate', { rate: 5 })
 }
 
-/** For how long something is waited for that comes after milliseconds on a machine that does nothing else. */
+/** The longest wait for something that takes milliseconds on an idle machine. */
 const patience = 60_000
 
-/** Asks until the answer is right: what a page shows follows what was done, some frames later. */
+/** Repeats a check until it holds, because a page shows the effect of an act some frames later. */
 export async function eventually(check) {
   for (const until = Date.now() + patience; ; await new Promise((later) => setTimeout(later, 30))) {
     try {

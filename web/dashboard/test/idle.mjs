@@ -1,7 +1,7 @@
-// What a tab costs that no one touches, page by page, at a server under load with many values: the share of a core that the whole browser takes more than
-// with a blank tab, the main thread's part of it, and what comes over the network. IDLE_PAGES chooses pages,
-// IDLE_SECONDS (30) says how long each is watched, IDLE_TOUCHED has the pointer move every few seconds, as if someone read, and IDLE_PROFILE has
-// the functions named that take most of the time.
+// The cost of a tab that no one touches, page by page, at a server under load with many values: the share of a core that the whole browser
+// takes more than with a blank tab, the main thread's part of it, and the bytes from the network. IDLE_PAGES chooses pages, IDLE_SECONDS
+// (30) sets how long each is watched, IDLE_TOUCHED moves the pointer every few seconds, like a reader, and IDLE_PROFILE prints the
+// functions that take most of the time.
 import { createConnection, createServer } from 'node:net'
 import { browser, consumers, insert, open, server } from './harness.mjs'
 import { hard } from './hard.mjs'
@@ -28,7 +28,7 @@ async function counting(url) {
   return way
 }
 
-/** Says where the main thread is for the next ten seconds. */
+/** Prints the functions of the main thread over the next ten seconds. */
 async function profile(page) {
   await page.send('Profiler.enable')
   await page.send('Profiler.start')

@@ -1,4 +1,5 @@
-// What an operator does in an incident, and takes back: each act says what follows, is kept under a name, and has a way back where there is one.
+// An operator's acts in an incident, and their undo: each act names its consequences, is recorded under a name, and can be undone where
+// that is possible.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, dead, eventually, insert, live, open, proxy, reserve, server } from './harness.mjs'

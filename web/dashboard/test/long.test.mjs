@@ -1,4 +1,4 @@
-// Tables of many rows: those out of view are skipped by the browser, and are there all the same for who looks for them.
+// Tables of many rows: the browser skips rows out of view, and still finds them in a search.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, eventually, open, server } from './harness.mjs'

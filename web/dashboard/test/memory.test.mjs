@@ -19,8 +19,8 @@ after(async () => {
 })
 
 /**
- * A page keeps ten minutes of seconds, and of what it reads besides a few dozen answers. Then more of them take no more room: there is a round
- * of frames that leaves the heap as it was. What keeps 200 bytes a frame grows by 80 kB in each, and never comes to rest.
+ * A page keeps ten minutes of frames, and a few dozen other answers. After that, more frames take no more room: some round of frames leaves
+ * the heap as it was. A leak of 200 bytes a frame adds 80 kB in each round, and never comes to rest.
  */
 const filling = 600
 const round = 400
@@ -44,7 +44,7 @@ test('a tab left open comes to rest', { concurrency: 3 }, (all) => Promise.all(p
   const sizes = [await heap(t.page)]
   do {
     assert.ok(sizes.length <= rounds, `${page}: the heap grows from round to round of ${round} frames: ${sizes}`)
-    await frames(round, 4) // few at a time, so that what is not in frames is read often
+    await frames(round, 4) // few at a time, so that data outside of frames is read often
     sizes.push(await heap(t.page))
   } while (sizes.at(-1) - sizes.at(-2) > rest)
   console.log(`# ${page}: ${sizes.map((n) => (n / 2 ** 20).toFixed(2)).join(', ')} MiB`)

@@ -71,7 +71,7 @@ test('the page says that its node is gone, and goes on when another one answers 
   await t.page.getByText('is gone').waitFor({ state: 'detached' })
   await row(t, 'a').waitFor({ state: 'detached' })
   await t.page.locator('nav').getByRole('link', { name: 'Submissions' }).click()
-  await t.page.getByText('of=nodes').waitFor() // what the dead node had taken in
+  await t.page.getByText('of=nodes').waitFor() // a submission that the dead node had accepted
   assert.deepEqual(t.wrong, [])
   await t.close()
   await way.cut()

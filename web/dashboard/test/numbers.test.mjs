@@ -1,4 +1,4 @@
-// The numbers that a page shows are those that the API says: on hard data, of which nothing moves.
+// The numbers on a page are those of the API, on hard data that does not change.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, eventually, insert, open, reserve, server } from './harness.mjs'

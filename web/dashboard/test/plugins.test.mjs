@@ -82,12 +82,12 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   await whole.getByRole('button', { name: 'Delete' }).click()
   await eventually(async () => assert.match(await whole.getByRole('alert').textContent(), /revision .*request \S+/))
   await call(quern.url, 'POST', '/v1/plugins/gone/deactivate')
-  t.allow(404) // what the page read in the moment when it is gone
+  t.allow(404) // the page may read it just after it is gone
   await t.page.reload() // and reads the revision of now
   await t.page.getByText('inactive').waitFor()
   await t.page.getByRole('button', { name: 'Delete gone', exact: true }).click()
   await whole.getByRole('button', { name: 'Delete' }).click()
-  await whole.getByRole('alert').filter({ hasText: 'by-gone' }).waitFor() // the strategies that name it are told
+  await whole.getByRole('alert').filter({ hasText: 'by-gone' }).waitFor() // the refusal lists the strategies that name it
   assert.equal((await call(quern.url, 'GET', '/v1/plugins')).items.filter((p) => p.name === 'gone').length, 1)
   await whole.getByRole('button', { name: 'Delete all the same' }).click()
   await t.page.getByRole('heading', { name: 'Uploaded' }).waitFor()

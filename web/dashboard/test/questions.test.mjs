@@ -1,5 +1,5 @@
 // The questions of an operator in an incident, on hard data: each is answered from the Overview in at most five actions, and without typing
-// an id. What is typed into a field, and what is chosen in it, is an action as much as a click.
+// an id. Typing into a field, or choosing in it, is an action as much as a click.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -106,7 +106,7 @@ test('the failing chunks of the last hour by kind, and half of one kind redriven
   await o.click(o.page.getByRole('link', { name: 'those of the last hour' }))
   await o.fill(o.page.getByLabel('Only the oldest'), String(half))
   await o.click(o.page.getByRole('region', { name: 'Groups of dead letters' }).getByRole('row').filter({ hasText: 'connection refused' }).getByRole('button', { name: /^Redrive group/ }))
-  await o.fill(o.page.getByLabel(`Type ${half} to go on`), String(half)) // more than a hundred want their number typed
+  await o.fill(o.page.getByLabel(`Type ${half} to go on`), String(half)) // for more than a hundred, the number is typed
   await o.click(o.page.getByRole('form', { name: 'Redrive' }).getByRole('button', { name: `Redrive ${half.toLocaleString('en-US')}` }))
   await eventually(async () => assert.deepEqual(await groups(), { ...before, connection: before['connection'] - half }))
   await o.done()
@@ -223,7 +223,7 @@ test('the chart has what was changed as marks, and names it', async () => {
   await o.done()
 })
 
-/** What made answers false on hard data once, each with the tests that would find it again. */
+/** Faults that once made answers false on hard data, each with the tests that would find it again. */
 const faults = {
   'an end that is foreseen without the limits and rules before it': [['engine/outlook_test.go', 'TestForecastsAreCalibrated'], ['engine/outlook_test.go', 'TestEachRuleIsAPart'], ['engine/diagnosequeue_test.go', 'TestDiagnosisOfAQueue(']],
   '“paused” on every value of which any chunk is paused': [['signals', 'Keys shows the share that rules hold, and a badge only where a rule names the value']],

@@ -1,4 +1,4 @@
-// A way to the server on which frames come as fast as they are asked for: what a tab sees in hours is over in seconds.
+// A way to the server on which frames come as fast as they are asked for: a tab sees the frames of hours in seconds.
 import { createServer, request } from 'node:http'
 
 /** Reads the stream until it has had the beginning and one frame of each topic. */
@@ -20,7 +20,8 @@ async function frames(url) {
   return found
 }
 
-/** Serves what the server serves, but the stream: a subscriber gets the frame of now, as from the server, and then `send(n)` sends n frames, each a second later than the one before by its own time. */
+/** Serves the server's answers, except the stream: a subscriber gets the server's present frame, and then `send(n)` sends n frames, each a
+ * second later than the one before by its own time. */
 export async function replay(url) {
   const real = await frames(url)
   const open = new Set()

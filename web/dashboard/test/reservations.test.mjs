@@ -51,7 +51,7 @@ test('who holds a chunk, free it', async () => {
   const log = await call(quern.url, 'GET', '/v1/audit?action=reservation.release')
   assert.deepEqual([log.items[0].actor, log.items[0].before.consumer, log.items[0].target], ['ann', 'stuck-1', `submission ${sub.id} chunk 1`])
 
-  await t.go(`#/submissions/${sub.id}/0`) // the page of a chunk has its holder, and that of the holder what it holds
+  await t.go(`#/submissions/${sub.id}/0`) // the page of a chunk has its holder, and the holder's page has its chunks
   await t.page.getByRole('button', { name: `Release chunk 0 of ${sub.id}` }).waitFor()
   const { held_since } = await call(quern.url, 'GET', `/v1/submissions/${sub.id}/chunks/0`)
   const since = await t.page.evaluate((at) => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(new Date(at)), held_since)

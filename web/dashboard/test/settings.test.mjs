@@ -1,4 +1,4 @@
-// What a queue and the server are set to, and a change of it.
+// The settings of a queue and of the server, and changes of them.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'

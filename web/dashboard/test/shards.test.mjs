@@ -73,7 +73,7 @@ test('a queue of several shards shows them and its groups, and each shard has it
     await call(quern.url, 'POST', '/v1/queues/orders/submissions', { group: 'g3', chunks: { count: 1000, template: '{index}' } })
     const { ready } = (await call(quern.url, 'GET', '/v1/queues/orders/shards')).items.find((s) => s.queue === of.g3)
     await shards.filter({ hasText: shown(of.g3) }).getByText(ready.toLocaleString('en-US'), { exact: true }).waitFor()
-    await t.page.keyboard.press('Control+k') // what it finds is of a queue that is followed as a whole
+    await t.page.keyboard.press('Control+k') // the palette needs a queue that is followed as a whole
     await t.page.getByRole('listbox').getByText('Overview').waitFor()
     await t.page.keyboard.press('Escape')
     if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/shards-${scheme}-${width}.png`, fullPage: true })

@@ -1,4 +1,4 @@
-// What the page must not say: small signals that are false, on data with more values than a page has room for.
+// The page must not give small false signals, on data with more values than it has room for.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { transformSync } from 'esbuild'

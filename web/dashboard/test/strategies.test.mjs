@@ -20,7 +20,7 @@ async function editor(text) {
   await t.go('#/strategies?text=' + encodeURIComponent(text))
   const field = t.page.getByRole('textbox', { name: 'Strategy', exact: true })
   await t.page.getByRole('group', { name: 'Blocks' }).waitFor()
-  await t.page.locator('#block-keys option[value="company"]').waitFor({ state: 'attached' }) // the stream has told which keys there are
+  await t.page.locator('#block-keys option[value="company"]').waitFor({ state: 'attached' }) // the page has the keys from the stream
   const becomes = async (want) => {
     await t.page.waitForFunction((w) => document.getElementById('strategy-text').value === w, want, { timeout: 20_000 })
       .catch(async () => assert.equal(await field.inputValue(), want))
@@ -57,7 +57,7 @@ test('a strategy is built from its blocks', async () => {
   await t.becomes('OrElse(SelectOnly("mode", "7", Random), Fair("company", time, OldestFirst), OldestFirst)')
   await t.page.getByRole('button', { name: 'Remove OldestFirst (3)' }).click()
   await t.becomes('OrElse(SelectOnly("mode", "7", Random), Fair("company", time, OldestFirst))')
-  await t.page.getByRole('button', { name: 'Remove SelectOnly (1)' }).click() // what it was around stays
+  await t.page.getByRole('button', { name: 'Remove SelectOnly (1)' }).click() // its inner block stays
   await t.becomes('OrElse(Random, Fair("company", time, OldestFirst))')
   await t.page.getByRole('button', { name: 'Remove Random (1)' }).click() // of two alternatives the other is left
   await t.becomes('Fair("company", time, OldestFirst)')
@@ -120,7 +120,7 @@ test('what is typed stays when the answer about the text before comes late', asy
     if (typeof strategy !== 'string') t.page.emit('changed')
   })
   const is = t.page.getByLabel('is', { exact: true })
-  for (let text = 'ab'; text.length < 10; text += 'b') { // whether one comes between the change and what it draws is a matter of milliseconds
+  for (let text = 'ab'; text.length < 10; text += 'b') { // milliseconds decide whether an answer comes between the change and its drawing
     const wanted = new Promise((resolve) => { asked = (about) => { if (about.includes(`"${text}"`)) resolve() } })
     await is.press('End')
     await is.press('b')

@@ -14,7 +14,7 @@ after(async () => {
   await quern?.stop()
 })
 
-/** Counts what a page reads besides the stream. */
+/** Counts the reads of a page besides the stream. */
 function reads(page, part) {
   const seen = []
   page.on('request', (r) => { if (r.method() === 'GET' && r.url().includes(part) && !r.url().includes('/events')) seen.push(r.url()) })

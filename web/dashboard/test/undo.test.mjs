@@ -1,4 +1,4 @@
-// What stands in Activity with what was before is taken back from there.
+// A change in Activity that has its earlier state is undone from there.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, eventually, manifest, open, server, upload } from './harness.mjs'
@@ -17,7 +17,7 @@ after(async () => {
 const base = '/v1/queues/default'
 const get = (path) => call(quern.url, 'GET', path)
 
-/** Undoes the latest change of an action, whose question must say what it does. */
+/** Undoes the latest change of an action. Its question must say what the undo does. */
 async function undo(t, action, question) {
   await t.go('#/activity?action=' + action)
   const row = t.page.getByRole('row').filter({ has: t.page.getByTitle(`show only ${action}`, { exact: true }) }).first()

@@ -1,4 +1,5 @@
-// Many windows of one browser, each on a queue of its own: a browser keeps six connections to a server, and all windows need them for what they read.
+// Many windows of one browser, each on a queue of its own: a browser keeps six connections to a server, and all windows need these for
+// their reads.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, eventually, live, open, proxy, server } from './harness.mjs'
@@ -30,7 +31,7 @@ async function queue(number) {
   return name
 }
 
-/** Cancels what a queue has, and deletes it. */
+/** Cancels the submissions of a queue, and deletes it. */
 async function drop(name) {
   for (const { id } of (await call(quern.url, 'GET', `/v1/queues/${name}/submissions`)).items) await call(quern.url, 'POST', `/v1/submissions/${id}/cancel`)
   await eventually(() => call(quern.url, 'DELETE', '/v1/queues/' + name))

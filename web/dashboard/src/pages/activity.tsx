@@ -28,7 +28,7 @@ export function Activity() {
   const span = spans.find(([, name]) => name === (q.get('for') ?? '24h')) ?? spans[2]!
   const cursor = q.get('cursor') ?? ''
   const now = stats.value ? Date.parse(stats.value.at) : Date.now()
-  const since = span[2] > 0 ? new Date(Math.floor(now / 60_000 - span[2]) * 60_000).toISOString() : '' // whole minutes, so that the address of what is read changes seldom
+  const since = span[2] > 0 ? new Date(Math.floor(now / 60_000 - span[2]) * 60_000).toISOString() : '' // whole minutes, so that the path of the read changes seldom
   const asked = filters.flatMap((name) => (q.get(name) ? [[name, q.get(name)!] as const] : []))
   const query = new URLSearchParams([...asked, ...(since ? [['since', since]] : []), ...(cursor ? [['cursor', cursor]] : []), ['limit', '100']] as [string, string][])
   const path = `/v1/audit?${query}`
@@ -113,7 +113,7 @@ const isUse = (v: unknown): v is Use => typeof v === 'object' && v !== null && '
 const isEntry = (v: unknown): v is { key: string; text?: string; int?: number } => typeof v === 'object' && v !== null && 'key' in v && ('text' in v || 'int' in v)
 
 function text(v: unknown, name = ''): string {
-  if (v === undefined) return name === 'shards' ? '1' : setting(name)?.zero ?? 'nothing' // the log leaves out what is zero, and one shard
+  if (v === undefined) return name === 'shards' ? '1' : setting(name)?.zero ?? 'nothing' // the log leaves out zeros, and one shard
   if (typeof v === 'string') return v
   if (Array.isArray(v)) return v.map((one) => text(one)).join(', ')
   if (isEntry(v)) return `${v.key}=${valueOf(v.text ?? v.int ?? 0)}`
@@ -125,7 +125,8 @@ function text(v: unknown, name = ''): string {
 
 const fieldsOf = (v: unknown): Record<string, unknown> => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : v === undefined ? {} : { '': v })
 
-/** The differences, field by field: the old and the new value, or the only one. What the sentence says already is left out, and so are the defaults of a new queue. */
+/** The differences, field by field: the old and the new value, or the only one. Fields that the sentence contains are left out, and so are
+ * the defaults of a new queue. */
 export function Change({ e }: { e: AuditEntry }) {
   const { actor, before, after } = e
   const { shown } = toldOf(e)

@@ -15,7 +15,7 @@ import type { BulkFilter, BulkOperation, Meta, Page, Queue } from '../types'
 
 export const bulkPath = '/v1/bulk-operations'
 
-/** Starts an operation that only counts, and waits for its end at the pace of the stream: what it would be done with. */
+/** Starts an operation that only counts its items, waits for its end at the pace of the stream, and returns the count. */
 export async function dryRun(body: object): Promise<number> {
   let b = await call<BulkOperation>('POST', bulkPath, { ...body, dry_run: true, rate_per_second: 0 })
   for (let tries = 0; b.state === 'running'; tries++) {
@@ -48,8 +48,9 @@ export type Verb = 'redrive' | 'delete' | 'forward'
 const names: Record<Verb, string> = { redrive: 'Redrive', forward: 'Forward', delete: 'Delete' }
 const going: Record<Verb, string> = { redrive: 'Redriving', forward: 'Forwarding', delete: 'Deleting' }
 
-/** Redrives, forwards or deletes all dead letters that a filter means, at a pace. More than a hundred want their number typed. */
-export function Start({ filter: meant, known, asked, setAsked, done }: { filter: BulkFilter; known: number | undefined; /** What is asked about now. */ asked: Verb | undefined; setAsked: (verb: Verb | undefined) => void; done: () => void }) {
+/** Redrives, forwards or deletes all dead letters that match a filter, at a given rate. For more than a hundred, the reader types the
+ * number. */
+export function Start({ filter: meant, known, asked, setAsked, done }: { filter: BulkFilter; known: number | undefined; /** The action whose question is open. */ asked: Verb | undefined; setAsked: (verb: Verb | undefined) => void; done: () => void }) {
   const [rate, setRate] = useState('')
   const [to, setTo] = useState('')
   const [counted, setCounted] = useState<{ what: string; n: number }>()
@@ -103,7 +104,7 @@ const marks: Record<string, string> = { running: 'reserved', completed: 'done', 
 /** How many readings the pace of an operation is taken from: about half a minute. */
 const kept = 30
 
-/** What operations got on with since this page looks, a second. */
+/** The pace of each operation since this page opened, in items a second. */
 function usePaces(items: BulkOperation[]): Map<string, number> {
   const seen = useRef(new Map<string, { at: number; n: number }[]>())
   const now = momentNow()
@@ -142,7 +143,7 @@ export function BulkList({ name, items, scope, done, keys }: { name: string; ite
   )
 }
 
-/** How far an operation got through what there was at its start, and how long the server thinks that it still takes. */
+/** How much of the items of its start an operation has examined, and the server's estimate of the rest. */
 function Progress({ b }: { b: BulkOperation }) {
   if (b.examined === undefined || b.to_examine === undefined || b.percent === undefined) return <></>
   if (b.state === 'completed') return <div class="note">all {exact(b.to_examine)} examined</div>
@@ -158,10 +159,10 @@ function Progress({ b }: { b: BulkOperation }) {
 /** The command that starts the same operation again. */
 const again = (b: BulkOperation) => quern('bulk', 'run', b.action, ...bulkFlags(b.filter ?? {}), ...(b.to ? ['--to', b.to] : []), ...(b.priority === undefined ? [] : ['--priority', b.priority]), ...(b.limit ? ['--limit', b.limit] : []), ...(b.rate_per_second > 0 ? ['--rate', b.rate_per_second] : []), ...(b.dry_run ? ['--dry-run'] : []), '--queue', b.queue)
 
-/** How long one that ended is of interest beside the list that it was started from. */
+/** How long an ended operation stays beside the list from which it was started. */
 const recent = 15 * 60_000
 
-/** The operations of a page on many at once, as far as they run or ended a moment ago, and the way to all of them. */
+/** The bulk operations that this page started, if they run or ended a moment ago, with a link to all of them. */
 export function Operations({ queue: name, of }: { queue: string; of: string[] }) {
   const list = useLive<Page<BulkOperation>>(`${bulkPath}?queue=${encodeURIComponent(name)}`, 1)
   const now = momentNow()

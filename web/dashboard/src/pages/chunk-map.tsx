@@ -36,7 +36,7 @@ export function ChunkMap({ s }: { s: Submission }) {
   )
 }
 
-/** A rule covers a submission as a whole: what is ready is paused or blocked then. */
+/** A rule covers a whole submission, so all its ready chunks are paused or blocked. */
 const named = (of: (typeof chunkStates)[number], m: Of | undefined) => (of === 'ready' ? m?.ruling ?? of : of)
 
 function Cell({ m, i, href }: { m: Of; i: number; href: string }) {

@@ -18,7 +18,7 @@ import { Release, said, Said } from './reservations'
 import { Says } from './value'
 import { Why } from './why'
 
-/** One chunk: where it stands, its tries, what it left, and why it is not handed out. */
+/** One chunk: its state, its attempts, its output or error, and why it is not handed out. */
 export function Chunk({ id, index }: { id: string; index: string }) {
   const path = `/v1/submissions/${encodeURIComponent(id)}/chunks/${encodeURIComponent(index)}`
   const chunk = useLive<Of>(path, 1)
@@ -115,7 +115,7 @@ function Tries({ path, state }: { path: string; state: string }) {
   )
 }
 
-/** What can be done with a chunk that is out of attempts. */
+/** The actions on a chunk that is out of attempts. */
 function Dead({ of, index, done }: { of: Submission; index: string; done: () => void }) {
   const path = `${queuePath(of.queue)}/dead-letters/${of.id}/${index}`
   const letter = useLive<DeadLetter>(path, 5)

@@ -22,7 +22,7 @@ export const ago = (iso: string | undefined) => {
   return iso && now > 0 ? `${duration(Math.max(0, now - Date.parse(iso)) / 1000)} ago` : ''
 }
 
-/** One that never attached is as well as any other: what it holds ends by its deadlines. */
+/** A consumer that never attached is as healthy as any other: its reservations end by their deadlines. */
 const named: Record<string, string> = { detached: 'by deadline' }
 const State = ({ of }: { of: Of }) => <span class="state"><Mark of={of.draining || of.quiet ? 'skipped' : marks[of.state] ?? 'zero'} />{named[of.state] ?? of.state}{of.draining ? ', draining' : of.quiet ? ', quiet' : ''}</span>
 
@@ -30,7 +30,7 @@ export function Consumers() {
   const q = route.value.query
   const path = `${queuePath(queue.value)}/consumers?limit=1000`
   useTopic('consumers')
-  // The stream has them all, or those with most in hand; of more, and to find one by name, the list is read.
+  // The stream has all consumers, or those with the most chunks. For the others, and for a search by name, the page reads the list.
   const frame = consumers.value
   const streamed = frame !== null && frame.left === 0 && frame.whole
   const list = useLive<Page<Of>>(path, streamed ? 0 : 2)
@@ -81,7 +81,7 @@ export function Consumers() {
   )
 }
 
-/** What an operator can tell a consumer. */
+/** The orders that an operator can give to a consumer. */
 function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
   const action = useAction()
   const of = queue.value

@@ -14,7 +14,7 @@ import { Clamp, Expand } from '../text'
 import type { BulkFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
 import { filterFlags, Operations, Start, ToQueue, type Verb } from './bulk'
 
-/** Since when a letter may have died: the words of the address, and what they mean. */
+/** Since when a letter may have died: the word in the address, the label, and the seconds. */
 const ages: [string, string, number][] = [['', 'at any time', 0], ['15m', 'in the last 15 min', 900], ['1h', 'in the last hour', 3600], ['24h', 'in the last day', 86400]]
 
 /** The filter that the address names, apart from the time. */
@@ -38,7 +38,7 @@ const asked = (f: BulkFilter, more = {}) => new URLSearchParams({ ...parameters(
 
 export function DeadLetters() {
   const died = route.value.query.get('died') ?? ''
-  // The moment stays what it was when the time was chosen, so that what is counted is what is redriven.
+  // The moment stays what it was when the time was chosen, so that a redrive means the same letters that were counted.
   const died_after = useMemo(() => {
     const age = ages.find(([word]) => word === died)?.[2]
     return age ? new Date((stats.value ? Date.parse(stats.value.at) : Date.now()) - age * 1000).toISOString() : undefined

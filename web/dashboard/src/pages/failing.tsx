@@ -13,7 +13,8 @@ import { Expand } from '../text'
 import type { RetryGroup, RetryGroups } from '../types'
 import { filterFlags, Operations } from './bulk'
 
-/** Chunks whose last try failed and that will be tried again, by the kind of error: what goes wrong now, before anything is dead. */
+/** Chunks whose last attempt failed and that will be tried again, by the kind of error: they show present errors before anything is
+ * dead. */
 export function Failing() {
   const meta = [...route.value.query].filter(([name]) => name.startsWith('meta.'))
   const path = `${queuePath(queue.value)}/retries/groups?${new URLSearchParams(meta)}`

@@ -16,7 +16,7 @@ export function Fairness() {
   const base = `${queuePath(queue.value)}/ledgers`
   const list = useLive<Page<Ledger>>(base, 5)
   const all = list.data?.items ?? []
-  const first = useRef('') // it stays, whatever the others do while one looks
+  const first = useRef('') // it stays while the page is open, even if another ledger grows
   if (!all.some((l) => l.id === first.current)) first.current = busiest(all)?.id ?? ''
   const id = q.get('ledger') ?? (first.current || undefined)
   return (
@@ -42,7 +42,7 @@ export function Fairness() {
   )
 }
 
-/** The ledger with most tenants: of a strategy that someone asked by once, there is one with a single tenant. */
+/** The ledger with the most tenants. A strategy that was used only once also has one, with a single tenant. */
 const busiest = (all: Ledger[]) => [...all].sort((a, b) => b.active + b.blocked - a.active - a.blocked)[0]
 
 /** How many readings are kept to say what was received lately: about a minute, whatever the pace. */
@@ -144,7 +144,8 @@ export const share = (n: number) => `${n > 0 && n < 0.1 ? (n < 0.001 ? '<0.001' 
 
 interface Lately { received: number; entitled: number; of: Map<string, { received: number; entitled: number }> }
 
-/** What each tenant got and was entitled to since a reading of this page. One that was forgotten meanwhile, and came back, begins at nothing. */
+/** The chunks that each tenant received and was entitled to since a reading of this page. A tenant that was forgotten meanwhile, and came
+ * back, begins at 0. */
 function since(now: LedgerTenants, first: Reading | undefined): Lately {
   return sums(now.items, (t) => {
     const was = first?.of.get(keyOf(t))
@@ -154,7 +155,8 @@ function since(now: LedgerTenants, first: Reading | undefined): Lately {
 
 type Amounts = { received: number; entitled: number } | undefined
 
-/** The parts of those listed, and the sums of all tenants. Where some were forgotten meanwhile, these are no less than the sums of the parts. */
+/** The parts of the listed tenants, and the sums of all tenants. Even where some tenants were forgotten, the sums are no less than the sums
+ * of the parts. */
 function sums(now: LedgerTenant[], part: (t: LedgerTenant) => Amounts, all: Amounts): Lately {
   const lately: Lately = { received: 0, entitled: 0, of: new Map() }
   for (const t of now) {

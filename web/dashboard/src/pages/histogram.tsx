@@ -1,7 +1,7 @@
 import { amount, exact } from '../format'
 import { Mark } from '../parts'
 
-/** How many candidates scored so, and of how many of them something is taken. */
+/** How many candidates have scores in this range, and how many of these have chunks that are taken. */
 export interface ScoreBin { from: number; to: number; count: number; taken: number }
 
 /** Writes scores with as many digits as tell the ends of a range apart. */
@@ -16,7 +16,7 @@ function scale(from: number, to: number, parts: number): (n: number) => string {
   return (n) => n.toExponential(digits)
 }
 
-/** How scores are spread: a column for each range, its upper part what is taken. The same numbers stand below as a table. */
+/** The spread of scores: a column for each range, with the taken candidates as its upper part. The same numbers stand below as a table. */
 export function Histogram({ bins, taken }: { bins: ScoreBin[]; taken: string }) {
   const most = Math.max(1, ...bins.map((b) => b.count))
   const first = bins[0]

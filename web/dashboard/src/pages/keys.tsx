@@ -43,7 +43,7 @@ export function Keys() {
 /** Whether the number of values is that of the key. Over shards, a value counts in each that has it, and a group is in one. */
 const counted = (key: string) => divided.value === 0 || key === 'group'
 
-/** What values are sorted by, the largest first: as the server has it, and in words. */
+/** The orders of values, the largest first: the server's name, and the label. */
 const sorts = [['in_flight', 'in flight'], ['ready', 'ready'], ['waiting', 'waiting'], ['dead', 'dead'], ['done', 'done'], ['oldest', 'longest ready'], ['paused', 'paused'], ['blocked', 'blocked'], ['submissions', 'submissions'], ['weight', 'weight']] as const
 
 function Values({ of, info: known }: { of: string; info: MetaKey | undefined }) {
@@ -85,7 +85,8 @@ function Values({ of, info: known }: { of: string; info: MetaKey | undefined }) 
   )
 }
 
-/** Of what the stream said and what was read, that which knows the newer settings; else the stream. Only what was read has all numbers. */
+/** The newer of the value in the stream and the value that was read, by their settings; if neither is newer, that of the stream. Only a
+ * value that was read has all numbers. */
 export function newer(streamed: ValueCount | undefined, read: ValueCount): ValueCount {
   return streamed && (read.changed_at ?? '') <= (streamed.changed_at ?? '') ? { ...read, ...streamed } : read
 }
@@ -98,11 +99,11 @@ export function Oldest({ v }: { v: ValueCount }) {
 
 const name = (of: string, v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} href={valueLink(of, valueText(v.value))} /></td>
 
-/** Says where a number comes from that a value has not itself. */
+/** Says where a number comes from that the value does not have itself. */
 const byDefault = (own: number | null, all: number | undefined) => (own === null && all !== undefined ? 'the default of the key' : undefined)
 
 function cells(of: string, v: ValueCount, edit: () => void) {
-  const share = v.in_flight === 0 ? 0 : percent(v.in_flight, stats.value?.stats.reserved ?? 0) // what all have matters to a value that has some
+  const share = v.in_flight === 0 ? 0 : percent(v.in_flight, stats.value?.stats.reserved ?? 0) // only a value with chunks in flight needs the total
   const limit = v.limit ?? v.default_limit ?? null
   const rate = v.rate ?? v.default_rate
   return [
@@ -121,13 +122,13 @@ function cells(of: string, v: ValueCount, edit: () => void) {
   ]
 }
 
-/** What is ready of a value and what only a rule keeps from that; of a value that is held whole, how much that is and not a 0. */
+/** The ready chunks of a value, and those that only a rule holds back. Of a value that is held whole it shows their number instead of 0. */
 function Ready({ of, v }: { of: string; v: ValueCount }) {
   const held = (v.paused ?? 0) + (v.blocked ?? 0)
   return <div class="row end"><Held of={of} v={v} how="paused" /><Held of={of} v={v} how="blocked" /><Count n={v.ready || held} /></div>
 }
 
-/** What rules hold of a value: a badge where a rule names it or all of it is held, else only the share. */
+/** The chunks of a value that rules hold back: a badge where a rule names the value or holds all of it, else only the share. */
 function Held({ of, v, how }: { of: string; v: ValueCount; how: 'paused' | 'blocked' }) {
   const n = v[how] ?? 0
   const all = v.ready + (v.paused ?? 0) + (v.blocked ?? 0)
@@ -140,7 +141,7 @@ function Held({ of, v, how }: { of: string; v: ValueCount; how: 'paused' | 'bloc
 
 /** For how long a value has been at its limit, by the server's clock. */
 export function AtLimit({ v }: { v: ValueCount }) {
-  const now = v.saturated_since && keys.value?.at // each second, so only who needs it reads it
+  const now = v.saturated_since && keys.value?.at // it changes each second, so a row reads it only if it needs it
   if (v.saturated_since && now) return <span class="badge" title={`since ${moment(v.saturated_since)}`}>{duration(Math.max(1, (Date.parse(now) - Date.parse(v.saturated_since)) / 1000))}</span>
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
@@ -148,16 +149,16 @@ export function AtLimit({ v }: { v: ValueCount }) {
 type Settings = { limit: number | null; weight: number | null; rate: string | null; waiting: number | null; submissions: number | null; bytes: number | null }
 
 const none: Settings = { limit: null, weight: null, rate: null, waiting: null, submissions: null, bytes: null }
-/** What is set for a value: its counts have some of the same names. */
+/** The settings of a value, apart from its counts, which have some of the same names. */
 export const settingsOf = (v: ValueCount): Settings => ({ limit: v.limit, weight: v.weight, rate: v.rate ? rateText(v.rate) : null, waiting: v.quota?.waiting ?? null, submissions: v.quota?.submissions ?? null, bytes: v.quota?.bytes ?? null })
 const version = (v: ValueCount): Version => ({ fields: { ...settingsOf(v) }, etag: v.etag })
 const body = ({ limit, weight, rate, waiting, submissions, bytes }: Settings) => ({ limit, weight, ...(rate === null ? {} : { rate: rateOf(rate) }), ...(waiting === null && submissions === null && bytes === null ? {} : { quota: { waiting, submissions, bytes } }) })
 const empty = (s: Settings) => Object.values(s).every((field) => field === null)
 
-/** What is set for a value, in words. */
+/** The settings of a value, in words. */
 export const inWords = ({ limit, weight, rate, waiting, submissions, bytes }: Settings) => `${limit === null ? 'no limit' : 'limit ' + exact(limit)}, weight ${exact(weight ?? 1)}${rate ? ', rate ' + rate : ''}${waiting ? `, at most ${amount(waiting, 'waiting chunk')}` : ''}${submissions ? `, at most ${amount(submissions, 'open submission')}` : ''}${bytes ? `, at most ${amount(bytes, 'byte')}` : ''}`
 
-/** Limit, weight, rate and quota of a value. One that nothing has yet can have them too: they hold from its first chunk on. */
+/** Limit, weight, rate and quota of a value. A value without chunks can have them too: they hold from its first chunk on. */
 export function Edit({ of, value, v, close }: { of: string; value: MetaValue; v: ValueCount | undefined; close: (changed: boolean) => void }) {
   const [changes, setChanges] = useState<Partial<Settings>>({})
   const path = valuePath(queue.value, of, value)

@@ -9,7 +9,7 @@ import { link, queue, say } from '../state'
 import { stats } from '../stream'
 import type { Lifecycle, LifecycleKind, ParkedAction, Readiness, Recount } from '../types'
 
-/** What each kind of action is, and what an operator looks at when it cannot be done. */
+/** The kinds of actions, each with advice for an operator when it cannot be done. */
 const kinds: Record<string, { what: string; advice: string }> = {
   expiry: { what: 'deadlines of reservations', advice: 'Its chunk stays reserved. Check the submission and the disk.' },
   lost: { what: 'chunks of lost consumers', advice: 'Its chunks stay reserved. Check the consumer’s page and the disk.' },
@@ -29,7 +29,7 @@ const kinds: Record<string, { what: string; advice: string }> = {
 /** Less than a second is the worker's own step, not a delay. */
 const ago = (seconds: number) => (seconds >= 1 ? duration(seconds) : 'none')
 
-/** How the queue's life-cycle worker is doing. */
+/** The state of the queue's life-cycle worker. */
 export function Worker() {
   const path = `${queuePath(queue.value)}/lifecycle`
   const worker = useLive<Lifecycle>(path, 2)
@@ -106,7 +106,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
   )
 }
 
-/** What a parked action is about, with a way there. */
+/** The object of a parked action, with a link. */
 function About({ p }: { p: ParkedAction }) {
   if (p.schedule) return <a class="mono" href={link('schedules', { name: p.schedule })}>{p.schedule}</a>
   if (p.rule) return <a href={link('rules')}>rule {p.rule}</a>
@@ -115,7 +115,7 @@ function About({ p }: { p: ParkedAction }) {
   return <a class="mono" href={link(`submissions/${p.submission}${chunk}`)}>{p.submission}{chunk}</a>
 }
 
-/** Counters are kept, not counted: whether they are right is checked all the time, a little at a time. */
+/** Counters are kept up to date, not computed. The server recounts them all the time, a little at a time, to check them. */
 function Recounted({ r }: { r: Recount }) {
   const d = r.newest_drift
   const pace = r.every_ms === 0 ? 'switched off' : `all of it every ${duration(r.every_ms / 1000)}`

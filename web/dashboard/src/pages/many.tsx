@@ -12,7 +12,7 @@ import { bulkFlags, bulkPath, dryRun } from './bulk'
 
 const verbs = { cancel: 'Cancel', retry: 'Retry now', reprioritize: 'Change priority of', purge: 'Delete' } as const
 
-/** Does one thing with all submissions that the filter of the list means, after it was counted. */
+/** Applies one action to all submissions that match the list's filter, after counting them. */
 export function Many({ filter, close }: { filter: BulkFilter; close: () => void }) {
   const [verb, setVerb] = useState<keyof typeof verbs>('cancel')
   const [priority, setPriority] = useState('0')

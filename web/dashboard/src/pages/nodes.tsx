@@ -10,18 +10,18 @@ import { Clamp } from '../text'
 import type { Node, Page } from '../types'
 
 const path = '/v1/nodes'
-/** A heartbeat lets an owner serve for so long; what is left of the lease says how old the last heartbeat is. */
+/** A heartbeat lets an owner serve for this long, so the rest of the lease tells the age of the last heartbeat. */
 const leaseMs = 4500
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 
-/** The lease of a node is that of its queues; of a node without queues there is none. */
+/** The lease of a node is that of its queues; a node without queues has none. */
 const lease = (n: Node) => Math.min(...n.queues.map((q) => q.lease_ms ?? Infinity))
 
 const State = ({ of, left }: { of: Node; left: number }) => (
   <span class="state">{left < 0 ? <><Mark of="dead" />silent, its lease has ended</> : of.leaving ? <><Mark of="waiting" />leaving</> : of.queues.length === 0 ? <><Mark of="zero" />owns no queue</> : left < 1000 ? <><Mark of="dead" />no heartbeat</> : <><Mark of="done" />serves</>}</span>
 )
 
-/** The servers of a cluster: which queues each owns, what is left of its lease, and which of them answers this page. */
+/** The servers of a cluster: the queues and the remaining lease of each, and which of them answers this page. */
 export function Nodes() {
   const list = useLive<Page<Node>>(path)
   const items = list.data?.items

@@ -11,7 +11,7 @@ import { Worker } from './lifecycle'
 const states = ['completed', 'cancelled', 'failed']
 const actions = ['redrive', 'delete', 'forward', 'retry', 'cancel', 'reprioritize', 'purge']
 
-/** What is done with many at once, and what the queue does by itself because its time has come. */
+/** Bulk operations, and the actions that the queue takes by itself at their time. */
 export function Operations() {
   const path = `${bulkPath}?queue=${encodeURIComponent(queue.value)}`
   const list = useLive<Page<BulkOperation>>(path, 1)

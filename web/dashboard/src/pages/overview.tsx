@@ -35,7 +35,7 @@ export function Overview() {
   )
 }
 
-/** What waits for what, and when it is done, in one sentence of the server. */
+/** Why work waits, and when it is done, in one sentence of the server. */
 function Said({ frame }: { frame: StatsFrame }) {
   const read = useLive<Diagnosis>(`${queuePath(queue.value)}/diagnosis`, 2)
   const s = frame.stats
@@ -100,7 +100,7 @@ function Throughput() {
   )
 }
 
-/** What keeps chunks from being handed out, as far as counters tell; what one strategy refuses, only Explain can say. */
+/** The reasons why chunks are not handed out, as far as counters show them. Only Explain knows which chunks a strategy refuses. */
 function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: KeysFrame | null }) {
   const full = (keyed?.keys ?? []).map((k) => {
     const at = k.top.filter(atLimit)

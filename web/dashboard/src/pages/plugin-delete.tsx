@@ -3,7 +3,7 @@ import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { say } from '../state'
 
-/** Deletes a plugin or a version after a question. While it is in use it says why that is refused, and what to do first. */
+/** Deletes a plugin or a version after a question. While it is in use, the page says why that is refused, and the step to take first. */
 export function Delete({ what, path, etag, refused, cli, done, wide }: { what: string; path: string; etag: string; refused: string | undefined; cli: string[]; done: () => void; wide?: boolean }) {
   const remove = async (query: string) => {
     await call('DELETE', path + query, undefined, { 'If-Match': etag })
@@ -20,7 +20,8 @@ export function Delete({ what, path, etag, refused, cli, done, wide }: { what: s
 
 const verbs: Record<string, string> = { active: 'deactivate the plugin, or activate another version', canary: 'end the canary', shadow: 'end the shadow' }
 
-/** Why a version may not be deleted, in words; undefined when it may. What was active before may go: only the way back is lost. */
+/** Why a version may not be deleted, in words; undefined when it may. A version that was active earlier may be deleted: only the rollback
+ * to it is lost. */
 export function keptBy(version: string, uses: string[]): string | undefined {
   const use = uses.find((u) => verbs[u])
   return use && `${version} is in use (${use}): first ${verbs[use]}.`

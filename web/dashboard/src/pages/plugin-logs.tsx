@@ -6,10 +6,10 @@ import { Empty, Failed } from '../parts'
 import { refine, route } from '../state'
 import type { PluginLogs } from '../types'
 
-/** By the number that a setting has for them. */
+/** By their numbers in settings. */
 export const levels = ['debug', 'info', 'warn', 'error']
 
-/** What the plugin said, the newest at the top; the server keeps a thousand lines. */
+/** The plugin's log, the newest line at the top; the server keeps a thousand lines. */
 export function Logs({ name, dropped }: { name: string; dropped: number }) {
   const least = levels.indexOf(route.value.query.get('level') ?? 'debug')
   const path = pluginPath(name) + '/logs'

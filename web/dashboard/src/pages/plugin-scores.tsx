@@ -11,7 +11,7 @@ import { Histogram } from './histogram'
 
 const idOf = (s: PluginScores) => s.sha256.slice(0, 12) + (s.uses.length === 0 ? ' ' + write(s.config) : '')
 
-/** How what consumers ask for is scored: of a sample, the last candidates by their scores, and what was taken of them. */
+/** How reservations are scored: the last candidates of a sample by their scores, and those that were taken. */
 export function Scores({ name, path, version }: { name: string; path: string; version: string | undefined }) {
   const list = useLive<Page<PluginScores>>(`${path}/scores`, 2)
   const all = list.data?.items ?? []
@@ -62,7 +62,7 @@ const kinds: Record<string, string> = {
   trap: 'trapped', fuel: 'ran out of fuel', deadline: 'took too long', depth: 'called too deep', status: 'said it failed', exit: 'ended itself', unwritten: 'wrote no score', init: 'did not start', stopped: 'were stopped',
 }
 
-/** What went wrong in this version, by kind: of all its batches, not only of those that were sampled. */
+/** The faults of this version, by kind: in all its batches, not only in the sampled ones. */
 function Faults({ s }: { s: PluginScores }) {
   const all = Object.entries(s.faults).sort(([, a], [, b]) => b - a)
   if (all.length === 0) return <p class="note">Of {amount(s.batches, 'batch', 'batches')} since it was opened, none failed.</p>

@@ -8,7 +8,7 @@ import type { Plugin } from '../types'
 import { levels } from './plugin-logs'
 import { Entry, wrongAt } from './setting-entry'
 
-/** What an operator may set for a plugin, as the server declares it. An answer is without what is not set: 0, or no text. */
+/** The settings of a plugin, as the server declares them. Answers leave out settings that are 0 or an empty text. */
 export function PluginSettingsForm({ p, again }: { p: Plugin; again: () => void }) {
   const [edited, setEdited] = useState<Record<string, unknown>>({})
   const path = pluginPath(p.name) + '/settings'

@@ -6,7 +6,7 @@ import type { PluginReport, PluginVersion } from '../types'
 
 const stages = ['Module scanned', 'Manifest read', 'Instrumented and compiled', 'Tried on synthetic candidates'] as const
 
-/** The stages that refused a module, by what its errors say; none when it was not looked at. */
+/** The stages that refused a module, from its errors; none if the server did not examine it. */
 function refusedAt(p: Problem): number[] {
   if (p.status !== 422) return []
   return [...new Set(p.errors.map(({ pointer, detail }) => {
@@ -15,7 +15,7 @@ function refusedAt(p: Problem): number[] {
   }))]
 }
 
-/** What is done with a module before it may score, and what came out of it. */
+/** The checks that a module passes before it may score, and their results. */
 export function Stages({ version, refused }: { version: PluginVersion | undefined; refused?: Problem | undefined }) {
   const at = refused ? refusedAt(refused) : []
   const first = Math.min(...at)

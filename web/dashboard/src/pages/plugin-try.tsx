@@ -10,7 +10,7 @@ import type { PluginLive, PluginTried, PluginVersion } from '../types'
 import { Histogram, type ScoreBin } from './histogram'
 import { tried } from './plugin-stages'
 
-/** Scores what the queue holds now with a version, and says what that would change. Nothing is reserved. */
+/** Scores the queue's present chunks with a version, and shows what that would change. Nothing is reserved. */
 export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
   const q = route.value.query
   const strategy = q.get('strategy') ?? 'OldestFirst'
@@ -49,13 +49,13 @@ function Live({ of, active, want }: { of: PluginLive; active: boolean; want: num
   )
 }
 
-/** The ranges of a dry run with what would be taken of each. */
+/** The ranges of a dry run, each with the number that would be taken. */
 function binned(of: PluginLive): ScoreBin[] {
   const last = of.histogram.length - 1
   return of.histogram.map((b, i) => ({ ...b, taken: of.picks.filter((p) => p.score !== null && p.score >= b.from && (p.score < b.to || (i === last && p.score <= b.to))).length }))
 }
 
-/** What is taken now and would not be otherwise, and the reverse: the next chunks of these submissions. */
+/** The submissions whose next chunks only one of the two would take, for both directions. */
 function Moves({ name, of, gained, lost, want, overlap, tau }: { name: string; of: string[]; gained: number[]; lost: number[]; want: number; overlap?: number | undefined; tau?: number | undefined }) {
   const rows = (list: number[]) => (list.length === 0 ? <span class="note">none</span> : <>{list.slice(0, 16).map((r) => <a class="chip" key={r} title={`place ${r + 1} of the order before`} href={link('submissions/' + of[r])}>{of[r]}</a>)}{list.length > 16 && <small>and {exact(list.length - 16)} more</small>}</>)
   return (

@@ -53,7 +53,7 @@ export function Plugin({ name }: { name: string }) {
   )
 }
 
-/** What can be done with the plugin as a whole. */
+/** The actions on the plugin as a whole. */
 function Whole({ p, again }: { p: Of; again: () => void }) {
   const action = useAction()
   const order = async (verb: string, done: string) => {
@@ -136,7 +136,7 @@ function Versions({ p, list, chosen, again }: { p: Of; list: PluginVersion[]; ch
   )
 }
 
-/** What can be done with one version. The etag says which state of the plugin was seen, so that no other change is overwritten. */
+/** The actions on one version. The etag names the state of the plugin that the page showed, so that no other change is overwritten. */
 function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
   const action = useAction()
   const [share, setShare] = useState<string>()

@@ -14,7 +14,7 @@ import { Stages } from './plugin-stages'
 
 const marks: Record<string, string> = { active: 'done', inactive: 'zero', half_open: 'waiting', throttled: 'waiting', open: 'dead', quarantined: 'dead', held: 'skipped', starting: 'waiting' }
 
-/** Whether a plugin scores, and if not, what keeps it: in words, with a mark. */
+/** Whether a plugin scores, or the reason why not: in words, with a mark. */
 export const PluginState = ({ of }: { of: string }) => <span class="state"><Mark of={marks[of] ?? 'zero'} />{of === 'open' ? 'breaker open' : of.replaceAll('_', ' ')}</span>
 
 export const use = (u: PluginUse | undefined) => (u ? <span class="mono" title={u.sha256}><Clamp text={u.version} most={20} /> <span class="note">{u.sha256.slice(0, 8)}</span></span> : <span class="note">—</span>)

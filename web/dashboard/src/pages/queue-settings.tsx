@@ -28,7 +28,7 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
 
 const version = (q: Queue) => ({ fields: q.settings, etag: etagOf(q) })
 
-/** The form holds what its reader changed: what another client changes meanwhile is shown, and stays. */
+/** The form holds only the reader's changes. It shows another client's changes, and keeps them. */
 function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, unknown>; setForm: (f: Record<string, unknown> | undefined) => void; again: () => void }) {
   const changed = Object.fromEntries(Object.entries(form).filter(([name, value]) => write(value) !== write(q.settings[name] ?? (typeof value === 'string' ? '' : undefined))))
   const n = Object.keys(changed).length

@@ -6,7 +6,7 @@ import { inQueue, refine, route } from '../state'
 import { Clamp, Sentence } from '../text'
 import type { Page, Queue } from '../types'
 
-/** All queues that the token may see: those that need someone first, then those with most work. */
+/** All queues that the token may see: those that need attention first, then those with most work. */
 export function Queues() {
   const list = useLive<Page<Queue>>('/v1/queues', 3)
   const find = route.value.query.get('find') ?? ''
@@ -45,7 +45,7 @@ export function Queues() {
 
 const wholeOf = (q: Queue) => q.name.split('~')[0]!
 
-/** A queue that is divided has no numbers of its own: those of its shards. */
+/** A divided queue has no numbers of its own, but the sums of its shards. */
 function sum(q: Queue, shards: Queue[]): Queue {
   const of = shards.flatMap((s) => s.now ?? [])
   const add = (n: (of: NonNullable<Queue['now']>) => number) => of.reduce((all, one) => all + n(one), 0)

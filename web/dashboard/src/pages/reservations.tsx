@@ -18,7 +18,7 @@ type Filters = Record<string, string | undefined>
 const heldPath = (filters: Filters) => `${queuePath(queue.value)}/reservations?${new URLSearchParams(Object.entries(filters).filter((f): f is [string, string] => Boolean(f[1])))}`
 const flags = (filters: Filters) => Object.entries(filters).flatMap(([name, value]) => !value || name === 'cursor' || name === 'limit' ? [] : name === 'overdue' ? ['--overdue'] : name.startsWith('meta.') ? ['--meta', `${name.slice(5)}=${value}`] : ['--' + name, value])
 
-/** Who holds what, since when and until when. */
+/** The reservations: each with its consumer, its age and its deadline. */
 export function Reservations() {
   const q = route.value.query
   const given = Object.fromEntries([...q].filter(([name]) => ['overdue', 'consumer', 'submission', 'sort', 'cursor'].includes(name) || name.startsWith('meta.')))
@@ -69,8 +69,8 @@ function Filter({ given }: { given: Record<string, string> }) {
   )
 }
 
-/** The reservations that filters mean, each with its age and what takes it back. */
-export function Held({ filters, name, none, changed, few, all }: { filters: Filters; name: string; none: string; changed?: () => void; few?: boolean; /** The consumer that everything can be taken from. */ all?: string | undefined }) {
+/** The reservations that match filters, each with its age and a button that takes it back. */
+export function Held({ filters, name, none, changed, few, all }: { filters: Filters; name: string; none: string; changed?: () => void; few?: boolean; /** A consumer; a button takes all its chunks back. */ all?: string | undefined }) {
   const path = heldPath(filters)
   const list = useLive<Page<HeldReservation>>(path, 2)
   const items = list.data?.items
@@ -129,7 +129,7 @@ export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; l
   )
 }
 
-/** The same for the consumer that a list is about; nothing where it holds nothing. */
+/** The same for the consumer of a list; nothing if it holds no chunks. */
 function ReleaseShown({ name, done }: { name: string; done: () => void }) {
   const c = useLive<Consumer>(`${consumerPath(name)}?limit=1`, 2).data
   return c && c.reserved > 0 ? <ReleaseAll c={c} done={done} look="plain" /> : null
@@ -139,7 +139,7 @@ type Told = { progress?: number; note?: string }
 
 export const said = (of: Told) => of.progress !== undefined || Boolean(of.note)
 
-/** What a consumer says of its work. */
+/** A consumer's report of its work: progress and note. */
 export function Said({ of }: { of: Told }) {
   const percent = of.progress === undefined ? undefined : Math.floor(100 * of.progress)
   return (

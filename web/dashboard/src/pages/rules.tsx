@@ -44,7 +44,7 @@ export function Rules() {
 const ends: Record<string, string> = { lifted: 'lifted', over: 'its time came', submission_ended: 'its submission ended' }
 const more = 50
 
-/** Rules that hold no more: who set them and why, for how long they held, and who lifted them. */
+/** Rules that no longer hold: their authors and reasons, how long they held, and by whom they were lifted. */
 function Past({ path }: { path: string }) {
   const q = route.value.query
   const list = useLive<Page<Rule>>(path, 5)
@@ -84,7 +84,8 @@ function Past({ path }: { path: string }) {
 /** For how long a rule may hold: a time from now as the command line has it, until the next morning of the reader, or until a moment of their choice. */
 const lengths: [string, string][] = [['', 'until it is lifted'], ['15m', '15 minutes'], ['1h', '1 hour'], ['4h', '4 hours'], ['24h', '1 day'], ['168h', '1 week'], ['tomorrow', 'until tomorrow, 09:00'], ['at', 'until a time…']]
 
-/** When that is; undefined: never, or no time is given yet. Times from now are counted by the server's clock, as that of the reader may be wrong. */
+/** The moment of such a choice; undefined: never, or no time is given yet. Times from now are counted by the server's clock, as that of the
+ * reader may be wrong. */
 function untilOf(length: string, at: string, now: number): string | undefined {
   if (length === 'at') return fromLocal(at)
   if (length === '' || now === 0) return undefined
@@ -98,7 +99,7 @@ function untilOf(length: string, at: string, now: number): string | undefined {
   return until.toISOString()
 }
 
-/** What a rule says, besides what it covers and does. */
+/** The fields of a rule, apart from its match and its action. */
 const version = ({ reason, until, effects }: RuleRequest): Version => ({ fields: { reason: reason ?? '', until: until ?? '', refuses_inserts: effects?.insert ?? false, takes_back_reserved: effects?.revoke ?? false } })
 
 function SetRule({ path }: { path: string }) {
@@ -118,7 +119,7 @@ function SetRule({ path }: { path: string }) {
     action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}),
     ...(until ? { until } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
   }
-  const edit = useEdit({ // a rule that covers and does the same is there once: to set it again changes it
+  const edit = useEdit({ // there is one rule for each match and action: setting it again changes it
     now: undefined, changes: version(body).fields, looks: true, pinned: true, log: { queue: of }, said: (name, v) => (name === 'until' ? (v ? moment(String(v)) : 'it is lifted') : typeof v === 'boolean' ? (v ? 'yes' : 'no') : String(v || 'none')),
     read: async () => {
       const there = (await call<Page<Rule>>('GET', path)).items.find((r) => r.action === verb && write(ruleFlags(r.match).sort()) === write(ruleFlags(body.match).sort()))
@@ -160,7 +161,7 @@ function SetRule({ path }: { path: string }) {
   )
 }
 
-/** What the text means; undefined while it means nothing. A whole number is the integer, s:7 the text. */
+/** The match that the text describes; undefined if it describes none. A whole number is the integer, s:7 the text. */
 function matchOf(what: string, text: string): RuleMatch | undefined {
   if (what === 'queue') return { queue: true }
   if (what === 'submission') return /^\d+$/.test(text) ? { submission: text } : undefined

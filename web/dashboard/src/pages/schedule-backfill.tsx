@@ -11,7 +11,7 @@ import { fromLocal, localTime, one } from './schedule-paths'
 
 const most = 1000
 
-/** Inserts what ticks of the past would have inserted; how many that are is counted first, and nothing is inserted before. */
+/** Inserts the submissions of past ticks. It counts them first, and inserts nothing before. */
 export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
   const action = useAction()
   const [from, setFrom] = useState('')
@@ -22,7 +22,7 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
   const range = { from: fromLocal(from) ?? '', to: fromLocal(to) ?? '' }
   const whole = range.from !== '' && range.to !== ''
   const body = { ...range, limit: Math.max(1, Math.min(most, counted?.ticks ?? 100)) }
-  // The key is that of what was counted: pressed twice, or sent again after a lost answer, each tick is inserted once.
+  // The key names the counted range, so each tick is inserted once, even after a double click or a repeat of a lost answer.
   const key = `backfill ${s.name} ${range.from} ${range.to}`
   const change = (set: (text: string) => void) => (e: { currentTarget: HTMLInputElement }) => { set(e.currentTarget.value); setCounted(undefined); setMade(undefined) }
   const count = (e: SubmitEvent) => {

@@ -34,7 +34,7 @@ function Time({ name, ms, set, hint }: { name: string; ms: number; set: (ms: num
   )
 }
 
-/** When and what: the time is read in plain words while it is written, and what is inserted is JSON as for an insert. */
+/** The form of a schedule: its time is shown in plain words as it is typed, and its submission is JSON as for an insert. */
 export function Editor({ s, done }: { s: Schedule | undefined; done: () => void }) {
   const [name, setName] = useState(s?.name ?? '')
   const [changes, setChanges] = useState<Partial<ScheduleDefinition>>({})
@@ -113,12 +113,12 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
   )
 }
 
-/** What the text says to insert; undefined while it is no JSON. */
+/** The submission in the text; undefined while it is not JSON. */
 function templateOf(text: string): ScheduleDefinition['template'] | undefined {
   try { return read<ScheduleDefinition['template']>(text) } catch { return undefined }
 }
 
-/** Leaves out what says nothing, so that what is copied is no longer than it has to be. */
+/** Leaves out fields without effect, so that copied commands are short. */
 function tidy(d: ScheduleDefinition): ScheduleDefinition {
   const out = { ...d }
   if (out.missed !== 'all') { delete out.catchup_limit; delete out.catchup_window_ms }

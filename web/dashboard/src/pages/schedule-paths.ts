@@ -21,7 +21,7 @@ export function fromLocal(text: string): string | undefined {
   return text === '' || Number.isNaN(at.getTime()) ? undefined : at.toISOString().replace('.000Z', 'Z')
 }
 
-/** The command that makes the schedule: with flags, or with the definition as a file where flags do not say all of it. */
+/** The command that makes the schedule: with flags, or with the definition as a file where flags cannot express all of it. */
 export function setCommand(name: string, d: ScheduleDefinition): string {
   const { template: t } = d
   if ((t.chunks?.inline?.length ?? 0) > 0 || t.attachment || t.operations_per_chunk) return `${shell('echo', write(d))} | ${cli('set', name, '--file', '-')}`

@@ -9,13 +9,13 @@ import { base, cli, one } from './schedule-paths'
 
 const most = [5, 10, 25, 100]
 
-/** What the text means, asked a moment after the last key. */
+/** The meaning of the text, read from the server a moment after the last key. */
 export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefined }) {
   const [answer, setAnswer] = useState<SchedulePreview>()
   const [problem, setProblem] = useState<Problem>()
   const [n, setN] = useState(5)
   const path = `${base()}/preview`
-  // A rhythm that stays goes on where it is: @every counts from when the schedule was made, and not from now.
+  // An unchanged rhythm goes on where it is: @every counts from the creation of the schedule, and not from now.
   const kept = s && (['spec', 'seconds', 'tz', 'start', 'end'] as const).every((f) => (d[f] || undefined) === (s.definition[f] || undefined)) ? `${one(s.name)}/ticks?n=${n}` : undefined
   const asked = { spec: d.spec, tz: d.tz, ...(d.seconds ? { seconds: true } : {}), ...(d.start ? { start: d.start } : {}), ...(d.end ? { end: d.end } : {}), n }
   const key = write(asked)
@@ -47,7 +47,7 @@ export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefin
   )
 }
 
-/** What happens to a tick, in plain words. */
+/** The rules for a tick, in plain words. */
 function words(d: ScheduleDefinition): string {
   const out: string[] = []
   if (d.jitter_ms) out.push(`Each tick comes up to ${duration(d.jitter_ms / 1000)} late. A given tick always has the same delay.`)

@@ -76,7 +76,7 @@ export function Schedules() {
 
 const seen = (of: SchedulesFrame) => of.items.map((now) => [now.name, now.version, now.newest, now.newest_state, now.open].join(' ')).join('\n')
 
-/** Reads the list again when the stream tells of what is not in it: another definition, or another end of a submission. */
+/** Reads the list again when the stream shows a change that the list lacks: another definition, or another end of a submission. */
 function useChanges(list: Live<Page<Schedule>>, frame: SchedulesFrame | null) {
   const known = useRef<string | undefined>(undefined)
   const now = frame ? seen(frame) : undefined
@@ -100,7 +100,8 @@ const outcome: Record<string, string> = { open: 'reserved', completed: 'done', c
 
 const counted = (of: Emission[]) => [...new Set(of.map((e) => e.state))].map((state) => `${exact(of.filter((e) => e.state === state).length)} ${state.replaceAll('_', ' ')}`).join(', ')
 
-/** The last submissions, the newest at the right: not by colour alone, what did not succeed is lower and hatched, what is open is hollow. */
+/** The last submissions, the newest at the right: not by colour alone, one that did not succeed is lower and hatched, and an open one is
+ * hollow. */
 function Spark({ of }: { of: Emission[] }) {
   if (of.length === 0) return <span class="note">nothing since the start</span>
   return (
@@ -110,7 +111,7 @@ function Spark({ of }: { of: Emission[] }) {
   )
 }
 
-/** What the schedule inserted last, each with what became of it. */
+/** The last submissions of the schedule, each with its state. */
 function Lately({ s }: { s: Schedule }) {
   const last = s.recent.at(-1)
   return (

@@ -4,13 +4,13 @@ import { isBackoff, pause, type Backoff } from '../backoff'
 import { grouped } from '../format'
 import { said, setting } from '../settings'
 
-/** What a refusal says of one field, and of what is in it unless that is said elsewhere. */
+/** The errors of a refusal about one field; also those about its inner fields, unless `alone`. */
 export const wrongAt = (problem: Problem | undefined, pointer: string, alone = false): string[] => (problem?.errors ?? []).filter((e) => e.pointer === pointer || (!alone && e.pointer.startsWith(pointer + '/'))).map((e) => grouped(e.detail))
 
-/** One setting in a form, with what it is and may be as the server declares it. */
+/** One setting in a form, with the server's description and range. */
 export function Entry({ name, value, set, problem, pointer }: { name: string; value: unknown; set: (v: unknown) => void; problem: Problem | undefined; pointer: string }) {
   const known = setting(name)
-  const wrong = wrongAt(problem, pointer, isBackoff(value)) // a back-off has its own fields, which say what is wrong with them
+  const wrong = wrongAt(problem, pointer, isBackoff(value)) // a back-off has its own fields, which show their own errors
   return (
     <>
       <dt><label for={`set-${name}`}><code>{name}</code></label></dt>
@@ -23,7 +23,7 @@ export function Entry({ name, value, set, problem, pointer }: { name: string; va
   )
 }
 
-/** The field of one setting. Numbers go to the server as they are: it says what they may be. */
+/** The field of one setting. Numbers go to the server as they are typed, and the server checks their range. */
 function Field({ name, value, set, problem, pointer }: { name: string; value: unknown; set: (v: unknown) => void; problem: Problem | undefined; pointer: string }) {
   const id = `set-${name}`
   const choices = setting(name)?.choices
@@ -36,7 +36,8 @@ function Field({ name, value, set, problem, pointer }: { name: string; value: un
   return <input id={id} class="mono" value={String(value ?? '')} onInput={(e) => set(e.currentTarget.value)} spellcheck={false} />
 }
 
-/** A back-off: its kind, the fields that the kind has, and its jitter. Each field says what the server refuses of it. Without one of its own there is only the choice, of which `none` is the name. */
+/** A back-off: its kind, the fields that the kind has, and its jitter. Each field shows its own errors. Without a back-off there is only
+ * the choice of the kind, where `none` is the label of none. */
 export function Pause({ id, of, set, problem, pointer, none }: { id: string; of: Backoff | undefined; set: (v: Backoff | undefined) => void; problem: Problem | undefined; pointer: string; none?: string }) {
   const field = (part: string, label: string, control: ComponentChildren) => (
     <label class="field">{label} {control}{wrongAt(problem, `${pointer}/${part}`).map((detail) => <span class="wrong" role="alert" key={detail}>{detail}</span>)}</label>

@@ -66,7 +66,7 @@ function ThisPage() {
   )
 }
 
-/** What the server was started with: changing one takes a restart. */
+/** The server's options: a change of one takes a restart. */
 function Options() {
   const list = useLive<{ options: Option[] }>('/v1/config', 0)
   return (

@@ -17,7 +17,7 @@ const State = ({ of }: { of: Shard }) => (
   <span class="state"><Mark of={of.state === 'offline' ? 'dead' : of.state === 'open' ? 'done' : 'waiting'} />{of.state}{of.reason && <p class="note"><Clamp text={of.reason} /></p>}</span>
 )
 
-/** What an operator can do with a shard. One that is offline has to be repaired first. */
+/** The actions on a shard. An offline shard has to be repaired first. */
 function Drain({ of, s, done }: { of: string; s: Shard; done: () => void }) {
   const action = useAction()
   const run = async (method: string, text: string) => {
@@ -38,7 +38,7 @@ function Drain({ of, s, done }: { of: string; s: Shard; done: () => void }) {
 
 const Limited = ({ n, most }: { n: number; most?: number }) => <>{exact(n)}{most !== undefined && ` of ${exact(most)}`}</>
 
-/** Has a group go to another shard. The one where it is ends a move that waits. */
+/** Moves a group to another shard. Choosing its present shard ends a move that waits. */
 function Move({ of, g, shards, done }: { of: string; g: Group; shards: Shard[]; done: () => void }) {
   const places = shards.filter((s) => s.shard !== g.shard && s.state !== 'offline' && s.state !== 'preparing' && s.state !== 'draining')
   const [chosen, setChosen] = useState<number>()
@@ -59,7 +59,7 @@ function Move({ of, g, shards, done }: { of: string; g: Group; shards: Shard[]; 
   )
 }
 
-/** The shards of a queue and its groups, with what an operator can do with them. */
+/** The shards of a queue and its groups, with the actions on them. */
 export function ShardLists({ of }: { of: string }) {
   const path = queuePath(of)
   const shards = useLive<Page<Shard>>(`${path}/shards`)
@@ -109,7 +109,7 @@ export function ShardLists({ of }: { of: string }) {
   )
 }
 
-/** Above a page of all shards: where they are, and which of them the page lacks. */
+/** Above a page of all shards: links to them, and the shards that the page lacks. */
 export function ShardsLine({ of }: { of: string }) {
   const shards = useLive<Page<Shard>>(`${queuePath(of)}/shards`)
   const offline = shards.data?.items.filter((s) => s.state === 'offline') ?? []

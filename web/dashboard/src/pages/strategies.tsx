@@ -28,7 +28,7 @@ export function Strategies() {
   const path = `${queuePath(queue.value)}/strategies`
   const [answer, setAnswer] = useState<Answer>()
   const [name, setName] = useState('')
-  const [from, setFrom] = useState<From>() // what the edit of a named one began with
+  const [from, setFrom] = useState<From>() // the named strategy with which the edit began
   const action = useAction()
   const { said, problem } = useValid(text, path)
   const plugins = useLive<Page<{ name: string }>>('/v1/plugins', 0)
@@ -71,7 +71,7 @@ export function Strategies() {
   )
 }
 
-/** What the server says about a text, asked a moment after the last key; until then it is about the text before. */
+/** The server's check of a text, read a moment after the last key; until then it is about the earlier text. */
 function useValid(text: string, path: string): { said: { of: string; valid: Valid } | undefined; problem: Problem | undefined } {
   const [said, setSaid] = useState<{ of: string; valid: Valid }>()
   const [problem, setProblem] = useState<Problem>()
@@ -183,7 +183,7 @@ function Tree({ x }: { x: Explained }) {
   )
 }
 
-/** Blocks that no plugin or formula scored, so that what follows them was gone on with. */
+/** Blocks that no plugin or formula scored, so that the next branch decided. */
 function Picks({ x }: { x: Preview }) {
   return (
     <section class="card w12">
@@ -201,7 +201,7 @@ const PickTable = ({ name, picks }: { name: string; picks: Pick[] }) => (
     lines={picks.map((p, i) => ({ id: String(i), cells: () => [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r"><a class="mono" href={link(`submissions/${p.submission}/${p.index}`)}>{p.index}</a></td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, ...(p.shard ? [<td class="r">{p.shard}</td>] : []), <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
 )
 
-/** What only one of two strategies would hand out: the first of it. */
+/** The first chunks that only one of two strategies would hand out. */
 const Only = ({ name, picks, n }: { name: string; picks: Pick[]; n: number }) => (
   <section class="card w6">
     <header><h2>Only {name} would hand out</h2><small>{picks.length < n ? `the first ${exact(picks.length)} of ${exact(n)}` : exact(n)}</small></header>

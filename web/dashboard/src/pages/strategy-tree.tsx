@@ -13,14 +13,15 @@ interface Editing { root: Block; said: Said[]; change: (path: number[], by: Bloc
 
 /**
  * The blocks of a strategy, each in its place, with its fields to fill in. A change is written into the text as soon as the server
- * finds it valid; until then what is wrong stands at its block, and the text stays as it was. `valid` is about just this text, or not there yet.
+ * finds it valid; until then its errors stand at their blocks, and the text stays as it was. `valid` is about exactly this text, or still
+ * undefined.
  */
 export function StrategyTree({ text, valid, path, plugins }: { text: string; valid: Valid | undefined; path: string; plugins: string[] }) {
   const [root, setRoot] = useState<Block>()
   const [wrong, setWrong] = useState<Said[]>([])
   const written = useRef('') // the text that came from here
   const asking = useRef<AbortController | null>(null)
-  // Both look at the text and at what was written in the same moment: after the next frame either may be another.
+  // Both effects compare the text with `written` at the same moment: after the next frame either may have changed.
   useLayoutEffect(() => { // the text was edited: an unfinished change in the tree is dropped
     if (text === written.current) return
     asking.current?.abort()
@@ -65,7 +66,7 @@ export function StrategyTree({ text, valid, path, plugins }: { text: string; val
   )
 }
 
-/** One block: its type, its fields, what can be done with it, what is said about it, and what is inside of it. */
+/** One block: its type, its fields, the actions on it, its errors and warnings, and its inner blocks. */
 function Node({ b, at, path, of, siblings }: { b: Block; at: string; path: number[]; of: Editing; siblings?: { n: number; move: (by: number) => void } }) {
   const key = keys.value?.keys[0]?.key ?? 'key'
   const name = blockName(b.type)
@@ -152,7 +153,7 @@ function Value({ of, set }: { of: MetaValue; set: (v: MetaValue) => void }) {
   return <label class="field">is <input class="mono" value={shown} spellcheck={false} size={12} title="7 is the integer, s:7 the text" onInput={(e) => { setText(e.currentTarget.value); set(valueOf(e.currentTarget.value)) }} /></label>
 }
 
-/** A field that holds JSON. What is no JSON yet stays in the field and nowhere else. */
+/** A field that holds JSON. Text that is not JSON yet stays in the field and nowhere else. */
 function Json({ label, of, empty, what, set }: { label: string; of: unknown; empty: string; what: string; set: (value: unknown) => void }) {
   const [text, setText] = useState(of === undefined ? '' : write(of))
   const [bad, setBad] = useState(false)

@@ -10,7 +10,7 @@ import { text } from './chunk'
 
 interface Group { error: string; state: string; chunks: Chunk[] }
 
-/** What went wrong: all that is dead by the kind of its error, and what waits for another try by its words. */
+/** The failures: dead chunks by the kind of their error, and chunks that wait for another attempt by its text. */
 export function Failures({ s }: { s: Submission }) {
   const groups = useLive<DeadGroups>(s.dead > 0 && s.state !== 'failed' && s.state !== 'cancelled' ? `${queuePath(s.queue)}/dead-letters/groups?submission=${s.id}` : '', 4)
   const list = useLive<Page<Chunk>>(s.dead + s.waiting > 0 ? `/v1/submissions/${s.id}/chunks?state=dead,waiting&limit=200` : '', 4)

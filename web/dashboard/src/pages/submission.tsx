@@ -96,7 +96,7 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
   )
 }
 
-/** What happened to it and when, and what is to come. All times are the server's. */
+/** The submission's past and coming events, with their times. All times are the server's. */
 function Timeline({ s, d }: { s: Sub; d: Diagnosis | undefined }) {
   const now = momentNow()
   const pace = usePace(s)
@@ -114,7 +114,7 @@ function Timeline({ s, d }: { s: Sub; d: Diagnosis | undefined }) {
   return <ol class="timeline" aria-label="Timeline">{steps.map((step) => <li key={step.name}><Mark of={step.state} /><b>{step.name}</b><span>{step.at && moment(step.at)}</span><span class="note">{step.text}</span></li>)}</ol>
 }
 
-/** For how long it has been worked on, and how that goes. Since when is not known of a submission that is older than the server's start. */
+/** For how long it has been worked on, and at which pace. The beginning is not known if the submission is older than the server's start. */
 function worked(s: Sub, d: Diagnosis | undefined, pace: number, now: number): string {
   const begun = d?.first_reserved_at
   if (!begun && s.reserved + s.done + s.dead === 0) return 'not begun'
@@ -122,7 +122,7 @@ function worked(s: Sub, d: Diagnosis | undefined, pace: number, now: number): st
   return long + (pace > 0 ? `${short(pace)} done a second in the last minute` : s.reserved > 0 ? `${exact(s.reserved)} in flight` : 'nothing in flight')
 }
 
-/** When it is done, as the server foresees it: what waits for the same limit, rule or consumers ends together. */
+/** When it is done, as the server foresees it. Submissions that wait for the same limit, rule or consumers end together. */
 function whenDone(s: Sub, d: Diagnosis | undefined, now: number): string {
   if (d?.forecast && now > 0) return ends(d.forecast, now)
   const held = [[s.paused, 'paused'], [s.blocked, 'blocked']].map(([n, how]) => (n ? `${amount(n as number, 'chunk is', 'chunks are', short)} ${how}` : '')).filter(Boolean).join(' and ')

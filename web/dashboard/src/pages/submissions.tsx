@@ -95,7 +95,7 @@ function ScheduleFilter({ schedule }: { schedule: string }) {
   return <label class="field">Inserted by <select value={schedule} onChange={(e) => refine({ schedule: e.currentTarget.value || undefined, cursor: undefined, many: undefined })}><option value="">all</option>{names.map((n) => <option key={n} value={n}>schedule {n}</option>)}</select></label>
 }
 
-/** What of the address is a view: the filters, not the page of the list nor what is open beside it. */
+/** The part of the address that a view keeps: the filters, but neither the page of the list nor an open panel. */
 function viewOf(q: URLSearchParams): string {
   const out = new URLSearchParams()
   for (const [name, value] of [...q].sort()) if (name === 'state' || name === 'schedule' || name === 'age' || name.startsWith('meta.')) out.append(name, value)
@@ -197,7 +197,6 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
   )
 }
 
-/** Cancels after a question that says what is lost. */
 /** A deleted submission has no page any more, so the list of the others follows. */
 export function Delete({ s }: { s: Submission }) {
   return (
@@ -209,6 +208,7 @@ export function Delete({ s }: { s: Submission }) {
   )
 }
 
+/** Cancels after a question that says what is lost. */
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them; if a consumer completes one, the answer is gone.` : ''
   return (

@@ -9,7 +9,7 @@ import { Failed } from '../parts'
 import { link, queue, say } from '../state'
 import type { Submission } from '../types'
 
-/** One line of the text: what will be sent, or why it cannot be. */
+/** One line of the text: the JSON to send, or why it cannot be sent. */
 interface Line { number: number; text: string; wrong?: string; ownKey?: boolean }
 interface Result { status: 'created' | 'replayed' | 'invalid' | 'refused'; submission?: Submission; code?: string; detail?: string; pointer?: string }
 interface Told { line: Line; result: Result }
@@ -19,7 +19,7 @@ const bytesPerCall = 4 << 20
 const mostLines = 10_000
 const mostRows = 200
 
-/** Reads the lines as far as the page can: that each is an object with chunks. The server checks the rest. */
+/** Checks only that each line is an object with chunks. The server checks the rest. */
 function linesOf(text: string): Line[] {
   return text.split('\n').map((whole, i) => lineOf(whole.trim(), i + 1)).filter((line) => line.text !== '')
 }
@@ -49,7 +49,8 @@ function callsOf(lines: Line[]): Line[][] {
   return calls
 }
 
-/** Inserts one submission per line. A line keeps its key for as long as it says the same, so that all of them can be sent again: only what is missing is inserted. */
+/** Inserts one submission per line. A line keeps its key until its text changes, so all lines can be sent again: the server inserts only
+ * the missing ones. */
 export function ManySubmissions() {
   const [text, setText] = useState('')
   const [over, setOver] = useState(false)
@@ -97,7 +98,7 @@ export function ManySubmissions() {
   )
 }
 
-/** What became of each line: first those that were refused. */
+/** The result of each line: first those that were refused. */
 function Results({ told, refused }: { told: Told[]; refused: Told[] }) {
   const rows = [...refused, ...told.filter(({ result }) => result.submission)].slice(0, mostRows)
   return (

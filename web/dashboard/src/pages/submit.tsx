@@ -26,7 +26,7 @@ const first: Form = {
 const lines = (text: string) => text.replace(/\n$/, '').split('\n')
 const iso = (local: string) => new Date(local).toISOString()
 
-/** The insert that the form means. Numbers go as they are written, so that the server says what is wrong with them. */
+/** The insert that the form means. Numbers go to the server as they are typed, so that the server checks them. */
 function bodyOf(f: Form) {
   const whole = (text: string) => (/^-?\d+$/.test(text) ? BigInt(text) : text)
   const { meta } = metaOf(f.meta)
@@ -62,7 +62,7 @@ export function NewSubmission({ close }: { close: () => void }) {
   )
 }
 
-/** Inserts a submission. What the server refuses stands at its field. */
+/** Inserts a submission. The server's errors stand at their fields. */
 function One({ which, close }: { which: ComponentChildren; close: () => void }) {
   const [f, set] = useState(first)
   const [more, setMore] = useState(false)
@@ -136,7 +136,7 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
   )
 }
 
-/** A part of the form, with what the server says of it. */
+/** A field of the form, with the server's errors about it. */
 function Field({ name, problems, children }: { name: string; problems: string[]; children: ComponentChildren }) {
   return <label class="stack tight">{name}{children}{problems.map((p) => <span key={p} class="wrong" role="alert">{p}</span>)}</label>
 }

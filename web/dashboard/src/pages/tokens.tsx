@@ -15,13 +15,13 @@ import type { Meta, Page, Token, Whoami } from '../types'
 const base = '/v1/tokens'
 const one = (id: string) => `${base}/${encodeURIComponent(id)}`
 
-/** What a scope lets one do. */
+/** The rights of each scope, in words. */
 const about: Record<Scope, string> = {
   produce: 'insert submissions and read their own', consume: 'reserve, complete and fail chunks, pause', read: 'look at everything', metrics: 'read /metrics',
   operate: 'pause, cancel, redrive, schedules, limits, strategies', plugins: 'upload and activate plugins', admin: 'everything, with blocks, queues and tokens',
 }
 
-/** Access tokens: who may do what. The text of a token is shown once. */
+/** Access tokens with their scopes. The text of a token is shown once. */
 export function Tokens() {
   const list = useLive<Page<Token>>(base, 3)
   const [made, setMade] = useState<Token>()
@@ -118,7 +118,7 @@ function NewToken({ first, made, done }: { first: boolean; made: (t: Token) => v
   const make = (e: SubmitEvent) => {
     e.preventDefault()
     void action.run(async () => {
-      const create = async () => { // its text is shown before anything else can go wrong: the server does not tell it again
+      const create = async () => { // its text is shown before anything else can fail, because the server never shows it again
         const t = await call<Token>('POST', base, body)
         setName('')
         made(t)

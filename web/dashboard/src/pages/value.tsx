@@ -64,8 +64,9 @@ export function Value({ name, text }: { name: string; text: string }) {
 
 const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', after: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
 
-/** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. `letters` is what finds its dead letters. */
-export function Says({ read, letters, of }: { read: Live<Diagnosis>; letters: Record<string, string>; /** What it is about, where the page is about something else. */ of?: string }) {
+/** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. `letters` is the filter that finds its dead
+ * letters. */
+export function Says({ read, letters, of }: { read: Live<Diagnosis>; letters: Record<string, string>; /** The sentence's object, if it is not the page's. */ of?: string }) {
   const d = read.data
   if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
   if (!d) return <section class="card w12"><p class="note">Reading…</p></section>
@@ -155,7 +156,7 @@ function Submissions({ of, text }: { of: string; text: string }) {
   )
 }
 
-/** Its dead letters by what went wrong. */
+/** Its dead letters by their error. */
 function Failures({ of, text }: { of: string; text: string }) {
   const filter = { ['meta.' + of]: text }
   const read = useLive<DeadGroups>(`${queuePath(queue.value)}/dead-letters/groups?${new URLSearchParams(filter)}`, 10)
@@ -174,7 +175,7 @@ function Failures({ of, text }: { of: string; text: string }) {
   )
 }
 
-/** What the audit log has of something. */
+/** The audit log's entries about a target. */
 export function ChangesOf({ target, none }: { target: string; none: string }) {
   const list = useLive<Page<AuditEntry>>(`/v1/audit?${new URLSearchParams({ queue: queue.value, target, limit: '10' })}`, 10)
   const items = list.data?.items.map((e, i) => ({ ...e, id: `${e.at} ${i}` }))

@@ -8,11 +8,11 @@ import { queue } from '../state'
 import { Sentence } from '../text'
 import type { StrategiesInUse, Why as Answer, WhyBranch } from '../types'
 
-/** Asks why one chunk is not handed out to a strategy, and draws what stands between. */
+/** Asks why one chunk is not handed out to a strategy, and draws the blocks in its way. */
 export function Why({ id, index }: { id: string; index: string }) {
   const used = useLive<StrategiesInUse>(`${queuePath(queue.value)}/strategies/in-use`, 0)
   const [typed, setText] = useState<string>()
-  const items = used.data?.items ?? [] // the list has its place before it is there: what stands below does not move under a click
+  const items = used.data?.items ?? [] // the list has its place before it is read, so that nothing below moves under a click
   const text = typed ?? items[0]?.strategy ?? 'Random'
   const [answer, setAnswer] = useState<Answer>()
   const action = useAction()
@@ -29,7 +29,7 @@ export function Why({ id, index }: { id: string; index: string }) {
           </select>
         </label>
         <label class="sr" for="why-text">Strategy of the consumer</label>
-        {/* Who is in the field has its text: a strategy that is read meanwhile would take the selection away under what is typed. */}
+        {/* The focus fixes the text: otherwise a strategy that arrives later would replace the text, and the selection with it. */}
         <textarea id="why-text" rows={2} spellcheck={false} value={text} onFocus={() => setText(text)} onInput={(e) => setText(e.currentTarget.value)} />
         <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={quern('why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
       </form>
