@@ -1,4 +1,4 @@
-# `make` or `make help` lists what can be done. Go and a C compiler are all it takes to build; internal/install.sh installs what else is missing.
+# `make` or `make help` lists what can be done. A build needs only Go and a C compiler; internal/install.sh installs other missing tools.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -21,12 +21,12 @@ SOAK     ?= 10000
 SEEDS    ?= 100000
 INSTALL   := internal/install.sh
 DASHBOARD := web/dashboard
-# Tests that `make vet` has looked at. To link what debuggers read takes longer than all else of linking, so it is left out, also in what tests
-# build. Those under the race detector share no cache with anything else: to compile SQLite with -O1 makes them ready sooner.
+# Tests that `make vet` has looked at. Linking debug information takes longer than the rest of linking, so it is left out, even in binaries
+# that tests build. Builds for the race detector share no cache with others: compiling SQLite with -O1 makes them ready sooner.
 TEST      := GOFLAGS='$(GOFLAGS) -ldflags=-w' go test -vet=off -timeout 30m
 RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' GOGC=100 $(TEST) -race -gcflags=all=-dwarf=false
 MEMORY    := internal/in-memory.sh
-# The targets that `make test` runs, some at a time where they are joined with a +: those that take longest come first. What they need is
+# The targets that `make test` runs, some at a time where they are joined with a +: those that take longest come first. Everything they need is
 # built and installed before them.
 STAGES    := format-check tools+client-tools browser+test-race+test-processes+test-overlap+test-mixed+client-python+test-nodes+test-sequential+test-pure+client-typescript+client-openapi+client-objects+client-rust+vet
 

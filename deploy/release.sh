@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the files of a release: release.sh VERSION DIR [ARCH...]. For linux on amd64 and arm64, unless ARCH names some: static binaries
-# without symbols, quern and quern-objects, what they are made of (CycloneDX), Debian packages, manual pages and completions, and the sums
-# of all. The same sources, version and
-# compilers are to make the same bytes, which `make release-check` compares.
+# without symbols, quern and quern-objects, their bills of materials (CycloneDX), Debian packages, manual pages and completions, and the
+# sums of all. The same sources, version and compilers are to make the same bytes, which `make release-check` compares.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 2 ] || { echo "usage: release.sh VERSION DIR [ARCH...]" >&2; exit 2; }
@@ -51,7 +50,7 @@ for arch in "$@"; do
 	sbom "$objects"
 done
 
-# What does not depend on the processor is made by a binary that runs here.
+# Files that do not depend on the processor are made by a binary that runs here.
 native=$dir/quern-$version-linux-$(go env GOHOSTARCH)
 if [ -x "$native" ]; then
 	work=$(mktemp -d)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# install.sh TOOL...: installs what is missing of what building and testing take, on Debian as root: compiler, curl, node, chromium, prometheus,
-# proxies, python, rust, postgresql, optipng, buildah; and npm=FOLDER, the packages that the folder's package-lock.json names. What is there stays as it is.
+# install.sh TOOL...: installs the missing tools for building and testing, on Debian as root: compiler, curl, node, chromium, prometheus,
+# proxies, python, rust, postgresql, optipng, buildah; and npm=FOLDER, the packages that the folder's package-lock.json names. Installed
+# tools stay as they are.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# soak.sh ROUNDS SEEDS: the long runs of what `make test` runs briefly. ROUNDS of kill -9, SEEDS new ones of each simulation; a seed that fails
-# prints the line that replays it. The times that it asks for are bounds, not estimates.
+# soak.sh ROUNDS SEEDS: long runs of the tests that `make test` runs briefly. ROUNDS of kill -9, SEEDS new ones of each simulation; a seed
+# that fails prints the line that replays it. The times that it asks for are bounds, not estimates.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=$1 seeds=$2

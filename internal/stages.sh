@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# stages.sh WORD...: makes targets, also after one of them failed, and ends with a summary. A word is a target, or several that may run at the
-# same time, as one+two+three. Of these, LANES (2) run at a time, and the next one begins when one has ended: so the longest come first. What a
-# target says is shown when it has ended.
-# One failure must not hide another: each stage says something about the same commit.
+# stages.sh WORD...: makes targets, even after one of them failed, and ends with a summary. A word is a target, or several that may run at
+# the same time, as one+two+three. Of these, LANES (2) run at a time, and the next one begins when one has ended: so the longest come first.
+# The output of a target is shown when it has ended. One failure must not hide another, because all stages test the same commit.
 set -uo pipefail
 set -m # each target has a process group, which can be ended as a whole
 trap 'echo "== interrupted"; for group in $(jobs -p); do kill -- -"$group"; done; exit 130' INT TERM
@@ -14,7 +13,7 @@ failures=
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-stage() { # makes a target, and keeps how it ended and what it said
+stage() { # makes a target, and keeps its result and its output
 	local begun=$SECONDS outcome=passed
 	"${MAKE:-make}" --no-print-directory "$1" >"$results/$1.said" 2>&1 || outcome=FAILED
 	echo "$outcome $((SECONDS - begun))" >"$results/$1"

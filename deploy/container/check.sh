@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the container and tries it: check.sh CONTEXT. Takes buildah, and root, as it needs no daemon. It runs as its user without a right,
-# becomes healthy by its own health check, and keeps over a restart what it was given. It is refused above 20 MB compressed.
+# becomes healthy by its own health check, and keeps its data over a restart. It is refused above 20 MB compressed.
 set -euo pipefail
 context=$1 repository=$(cd "$(dirname "$0")/../.." && pwd)
 most=$((20 * 1000 * 1000))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the example plugins in Rust, C and AssemblyScript into the folder given, after installing what is missing on a Debian
-# machine (as root), and runs their native tests. Go's are built by `go test ./examples/plugins`.
+# Builds the example plugins in Rust, C and AssemblyScript into the folder given, after installing missing tools on a Debian machine (as
+# root), and runs their native tests. Go's are built by `go test ./examples/plugins`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?the folder for the modules}

@@ -11,7 +11,7 @@ document=../../web/testdata/openapi.json
 [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true PATH=$PWD/node_modules/.bin:$PATH
 
-# quiet runs a command and shows what it said only if it failed.
+# quiet runs a command and shows its output only if it failed.
 quiet() { local said; said=$("$@" 2>&1) || { echo "$said"; exit 1; }; }
 echo "== the document, by Redocly's rules"
 found=$(redocly lint --format=checkstyle --max-problems 1000 "$document" 2>/dev/null) || { echo "$found"; exit 1; }

@@ -1,5 +1,5 @@
-/// A value of the configuration. The host has checked it against the manifest's schema and filled in the defaults, so this only reads: a
-/// value that is missing or of another type is None.
+/// A value of the configuration. The host has checked it against the manifest's schema and filled in the defaults, so this
+/// only reads: a value that is missing or of another type is None.
 #[derive(Clone, Copy)]
 pub struct Value<'a>(&'a [u8]);
 

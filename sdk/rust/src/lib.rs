@@ -1,5 +1,5 @@
-//! The guest SDK for Rust, for scoring plugins of Quern. No standard library in the sandbox, no dependencies, rustc 1.63 or newer with the
-//! target wasm32-unknown-unknown.
+//! The guest SDK for Rust, for scoring plugins of Quern. No standard library in the sandbox, no dependencies, rustc 1.63 or
+//! newer with the target wasm32-unknown-unknown.
 //!
 //! ```
 //! use quern_plugin::{plugin, Batch, Plugin, Setup};
@@ -64,12 +64,13 @@ pub use host::{log, log_enabled, Counter, Level, Setup};
 
 /// A plugin: the state that it keeps between batches, and its scoring. [`plugin!`] declares the rest.
 pub trait Plugin: Sized {
-    /// Makes an instance's state from the configuration, once, before any batch. An error refuses the configuration, and people see its
-    /// text.
+    /// Makes an instance's state from the configuration, once, before any batch. An error refuses the configuration, and
+    /// people see its text.
     fn init(setup: &Setup) -> Result<Self, &'static str>;
 
-    /// Writes one score per candidate: larger goes first, NaN ([`SKIP`]) passes the candidate over. A candidate without a score is passed
-    /// over too, and counted. A panic is a fault: the instance is gone and the next branch of the strategy decides.
+    /// Writes one score per candidate: larger goes first, NaN ([`SKIP`]) passes the candidate over. A candidate without a
+    /// score is passed over too, and counted. A panic is a fault: the instance is gone and the next branch of the strategy
+    /// decides.
     fn score(&mut self, batch: &Batch, scores: &mut [f64]);
 }
 

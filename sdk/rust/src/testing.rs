@@ -80,7 +80,8 @@ enum Values {
     Str(Vec<String>),
 }
 
-/// A batch under construction. Its columns must be those that the plugin declares; context keys that are not set are absent.
+/// A batch under construction. Its columns must be those that the plugin declares; context keys that are not set are
+/// absent.
 #[derive(Clone)]
 pub struct Rows {
     rows: usize,
