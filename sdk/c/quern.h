@@ -24,9 +24,9 @@
  * it is the module, manifest included. Declare before the include:
  *
  *     QUERN_MANIFEST     the members of the manifest but for abi, columns, context and counters, as JSON without the braces
- *     QUERN_COLUMNS(X)   X(name, i64|u32|str, "column") for what is read of each candidate
- *     QUERN_CONTEXT(X)   X(name, i64|str, "key") for what is read of the reservation's context; optional
- *     QUERN_COUNTERS(X)  X(name, "counter") for numbers that the host adds up; optional
+ * QUERN_COLUMNS(X) X(name, i64|u32|str, "column") for the columns that are read of each candidate QUERN_CONTEXT(X) X(name, i64|str, "key")
+ * for the keys that are read of the reservation's context; optional QUERN_COUNTERS(X) X(name, "counter") for numbers that the host adds up;
+ * optional
  *
  * For each column there are name_of(b), one value per candidate, 0 where it is absent, and name_valid(b), one byte per candidate,
  * 0 where a meta column lacks the value (a null pointer for other columns). For a context key there are name_of(b), the value,

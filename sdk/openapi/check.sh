@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The OpenAPI document is one that others' tools take: Redocly's linter finds nothing, and the clients that three generators make of it
-# compile and call a real server. openapi-generator is not among them: its package on npm fetches a program in
-# Java from Maven. Run by `make clients`; $1 is the quern binary.
+# The OpenAPI document works with other tools: Redocly's linter finds nothing, and the clients that three generators make of it compile and
+# call a real server. openapi-generator is not among them: its package on npm fetches a program in Java from Maven. Run by `make clients`;
+# $1 is the quern binary.
 set -euo pipefail
 binary=$(realpath "$1")
 cd "$(dirname "$0")"

@@ -88,7 +88,8 @@ class Calls(unittest.TestCase):
         self.assertEqual(firsts, {"a", "b", "c"})  # clients spread
 
     def test_moves(self) -> None:
-        """A call goes on at once to the owner that a 421 names, once a try, also one that may not be made twice; without one it is like 503."""
+        """A call goes on at once to the owner that a 421 names, once a try, even if the call may not be made twice; without an owner it is
+        like 503."""
         core = Core(("http://a",), retries=1)
         moved = problem(421, "moved", **{"quern-owner": "http://b:1/"})
         out, wanted = follow(core.call(ONCE), moved, Reply(201, {}))
@@ -153,7 +154,7 @@ class Calls(unittest.TestCase):
         self.assertEqual((out.retry_after, out.detail), (3.0, "<html>slow[31m"))
 
     def test_hook_and_trace(self) -> None:
-        """Every try is told, and calls carry the trace of their context."""
+        """on_call is called for every try, and calls carry the trace of their context."""
         heard: list[quern.Call] = []
         request = Request("ask", "GET", "/x", safe=True)
         core = Core((), on_call=heard.append, trace=lambda: "00-aa-bb-01;k=v")

@@ -73,7 +73,7 @@ class Answers(unittest.TestCase):
 
 class Requests(unittest.TestCase):
     def test_bytes(self) -> None:
-        """Head and body are what was meant, below the path of the address, and with the token."""
+        """Head and body are as given, below the path of the address, and with the token."""
         endpoint = Endpoint.parse("http://h:1/deep/er/")
         request = Request("release", "POST", "/v1/x?y=1", b"{}", {"Content-Type": "application/json"})
         self.assertEqual(

@@ -287,7 +287,7 @@ class Jobs(unittest.TestCase):
             submission = self.insert(client, "a", *range(10))
             with client.job_worker(prefetch=0, on_failure=slow, on_error=lambda error: None):
                 client.wait(submission, timeout=60)
-            self.assertLessEqual(most, 2)  # those of a call, which also reserved, and those of what it reserved
+            self.assertLessEqual(most, 2)  # that of the chunk in a call, and that of the chunk that this call reserved
 
     def test_what_cannot_work(self) -> None:
         """Wrong options are refused before anything is reserved; a wrong strategy and a dead submission's hook are as with other

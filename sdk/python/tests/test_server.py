@@ -309,7 +309,7 @@ class Whole(unittest.TestCase):
             self.assertEqual([output.text for output in client.outputs(submission)], ["attempt 3"] * 2)
 
     def test_failures(self) -> None:
-        """A handler's exception fails the try; a permanent one the submission, with its text; one that is cancelled ends its handlers."""
+        """A handler's exception fails the try, and a permanent one the submission, with its text; a cancelled submission ends its handlers."""
         with serving() as server, quern.Client(server.address) as client:
             begun, cancelled, snoozed = threading.Event(), threading.Event(), threading.Event()
             errors: list[quern.Error] = []
@@ -514,7 +514,7 @@ class Whole(unittest.TestCase):
             with self.subTest(text), serving() as server, quern.Client(server.address) as client:
                 client.insert([text])
                 command = [sys.executable, "-c", script, server.address]
-                # A shell ignores SIGINT in what it starts in the background, and so would all that is started from there.
+                # A shell ignores SIGINT in its background processes, and all their children would inherit that.
                 default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
                 with subprocess.Popen(command, env=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                       preexec_fn=default) as process:

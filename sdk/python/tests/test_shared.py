@@ -131,7 +131,8 @@ class Steps(unittest.TestCase):
         self.assertTrue(_produce.CALL_BYTES * 0.9 < len(many[-1].request.body) <= _produce.CALL_BYTES)
 
     def test_callers_that_break_off(self) -> None:
-        """One that breaks off while it waits is not in the call. One that breaks off the call harms no other: another one makes it again."""
+        """A caller that breaks off while it waits is not in the call. A caller that breaks off the call harms no other: another one makes
+        it again."""
         first, gone, a, b, c = self.callers("first", "gone", "a", "b", "c")
         gone.procedure.close()
         first.go(answer(first))

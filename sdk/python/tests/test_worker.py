@@ -206,7 +206,7 @@ class Worker(unittest.TestCase):
         self.assertEqual(marked, [[True, True], [True, True]])
 
     def test_lost_answers_are_reported_again(self) -> None:
-        """After a failed call the same results go out again, before newer ones; a result that does not count is told."""
+        """After a failed call the same results go out again, before newer ones; a result that does not count is reported."""
         first, second = self.bring(0, 1)
         self.end(first, "a")
         call = self.shell.calls[-1]
@@ -242,7 +242,7 @@ class Worker(unittest.TestCase):
         self.assertIsNone(self.core.outcome())
 
     def test_refusals(self) -> None:
-        """A refusal for good ends the worker with it; one that passes does not."""
+        """A refusal for good ends the worker with an error; a temporary refusal does not."""
         poll = self.shell.polls[-1]
         poll.error = quern.Unavailable(503, {})
         self.core.polled(poll)
@@ -367,7 +367,8 @@ class Worker(unittest.TestCase):
             quern.RetryAfter(float("nan"))
 
     def test_what_it_tells(self) -> None:
-        """A part of the strategy without effect is told once, until it changes; a worker that no server ever answered raises why."""
+        """A part of the strategy without effect is reported once, until it changes; a worker that no server ever answered raises the
+        reason."""
         warning = {"pointer": "/strategy", "code": "x", "detail": "names the plugin p, which is not there"}
         (held,) = self.bring(0)
         for _ in range(2):

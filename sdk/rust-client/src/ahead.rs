@@ -3,12 +3,12 @@
 use crate::exchange::Exchange;
 use std::time::Instant;
 
-const MAX_AHEAD: usize = 1000; // unless the program says how many
+const MAX_AHEAD: usize = 1000; // unless the program sets prefetch
 const LARGE_ANSWER: usize = 1 << 20; // a call this large is slow because of its bytes, and more chunks in it would not help
 
-/// How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and no
-/// more, because no one else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it
-/// begins with none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was
+/// How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and
+/// no more, because no other worker can get them. Unless the program sets the number, the worker finds it as TCP finds its window: it
+/// begins with 0, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was
 /// left.
 #[derive(Default)]
 pub(crate) struct Ahead {

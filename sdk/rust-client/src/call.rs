@@ -57,7 +57,7 @@ impl Caller {
         read_json(request.what, &self.call(request, scope)?)
     }
 
-    /// The pause after so many tries: a draw from 0 to 0.1 s times 2^tries, on top of what the server asked for.
+    /// The pause after so many tries: random, from 0 to 0.1 s times 2^tries, on top of the server's Retry-After.
     pub(crate) fn backoff(&self, tries: u32, error: Option<&Error>) -> Duration {
         let most = (BACKOFF_BASE * f64::from(1u32 << tries.min(10))).min(BACKOFF_CAP);
         let asked = error.and_then(Error::refused).map_or(Duration::ZERO, |refused| refused.retry_after);

@@ -319,8 +319,8 @@ impl Core {
         }
     }
 
-    /// Extends everything when the server said hello since a call began: the server that answered the call may have forgotten by now what
-    /// the call brought and what it extended.
+    /// Extends everything if the server said hello since a call began: a restarted server has forgotten the chunks that the call brought
+    /// and extended.
     fn extend_since(&mut self, hellos: u64) {
         if self.hellos > hellos {
             self.extend_all();
@@ -335,7 +335,7 @@ impl Core {
 }
 
 impl Held {
-    /// The reservation is not ours any more: no handler begins with the chunk. The one that runs is to be cancelled.
+    /// The reservation is not ours any more: no handler begins with the chunk. The caller cancels a handler that runs.
     fn lose(&mut self, lost: Lost) -> Arc<Chunk> {
         self.lost = Some(lost);
         self.chunk.state().lost = true;
@@ -406,7 +406,7 @@ mod tests {
         assert!(core.hands.ready.take_back()[0].state().lost);
     }
 
-    /// The first handler that hears of it makes room for the next chunk, which is revoked too.
+    /// The first cancelled handler makes room for the next chunk, which is revoked too.
     #[test]
     fn what_is_revoked_with_others_does_not_begin() {
         let tokens: Vec<_> = (0..3000).map(|i| i.to_string()).collect();

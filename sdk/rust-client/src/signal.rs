@@ -42,7 +42,7 @@ mod unix {
         unsafe { write(file, &1, 1) };
     }
 
-    /// Keeps one worker's wish to hear of signals.
+    /// One worker's registration for signals.
     pub(crate) struct Listening(u64);
 
     pub(crate) fn listen(stop: Box<dyn Fn() + Send>) -> Option<Listening> {

@@ -312,7 +312,7 @@ fn workers_of_kinds_end_together() {
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
 }
 
-/// Inserts that overlap share calls, and each gets its own result: also one that is refused, and one whose key came before.
+/// Inserts that overlap share calls, and each gets its own result, even a refused one, and one with a known key.
 #[test]
 fn inserts_share_calls() {
     let server = Server::start("shared");

@@ -82,7 +82,7 @@ const maxRetryAfter = 60_000 // a server that asks for more gets a try after thi
 /** The error of an attempt that got no answer. Only a transport knows when a certificate is at fault. */
 const noAnswer = (what: string, error: unknown) => (error instanceof NotTrustedError ? new NotTrustedError(what, error.cause) : new UnreachableError(what, error))
 
-/** The pause after the given try: a draw from 0 to base*2^try, on top of what the server asked for. */
+/** The pause after the given try: random, from 0 to base*2^try, on top of the server's Retry-After. */
 export const backoff = (tries: number, error?: unknown): number =>
   Math.random() * Math.min(backoffBase * 2 ** Math.min(tries, 10), backoffCap) + Math.min(error instanceof QuernError ? error.retryAfterMs : 0, maxRetryAfter)
 

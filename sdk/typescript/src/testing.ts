@@ -15,7 +15,7 @@ export interface Server {
    * timed out, and delays, back-offs, rates, schedules and deadlines are over.
    *
    * Only the server's clock moves. How long a reserve waits for work is real time, and so is everything in the client: a worker whose
-   * reservation has timed out hears of it with its next call.
+   * reservation has timed out learns of it with its next call.
    */
   advance(ms: number): Promise<Date>
   /** Stops the server and removes its data. */

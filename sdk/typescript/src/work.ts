@@ -152,9 +152,9 @@ interface Call {
 }
 
 /**
- * How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and no more,
- * because no one else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its window: it begins with
- * none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was left.
+ * How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way, and no
+ * more, because no other worker can get them. Unless the program sets the number, the worker finds it as TCP finds its window: it begins
+ * with 0, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was left.
  */
 class Ahead {
   n: number
@@ -686,8 +686,8 @@ export class Worker {
   }
 
   /**
-   * Extends all when the server said hello since a call began: the server that answered the call may have forgotten by now what the call brought
-   * and what it extended.
+   * Extends everything if the server said hello since a call began: a restarted server has forgotten the chunks that the call brought and
+   * extended.
    */
   #extendSince(hellos: number): void {
     if (this.#hellos > hellos) this.#extendAll()

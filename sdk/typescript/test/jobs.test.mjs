@@ -159,7 +159,7 @@ test('a worker whose hooks are slow reserves less, so that no failures pile up b
   const stop = beside(client, { prefetch: 0, onFailure, onError() {} }, [['a', () => { throw new PermanentError('no') }]])
   await client.wait(id)
   await stop()
-  assert.ok(most <= 2, `${most} hooks ran at once`) // those of a call, which also reserved, and those of what it reserved
+  assert.ok(most <= 2, `${most} hooks ran at once`) // that of the chunk in a call, and that of the chunk that this call reserved
 })
 
 test('what cannot work is refused before anything is reserved', async (t) => {

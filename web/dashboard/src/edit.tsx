@@ -54,8 +54,8 @@ const differs = (a: Fields, b: Fields) => (name: string) => write(a[name] ?? nul
 const said = (_: string, value: unknown) => (value === undefined || value === null || value === '' ? 'none' : typeof value === 'string' ? value : write(value, 1))
 
 /**
- * An edit of what others edit too. A save never overwrites another person's change unseen: the reader sees both versions, and chooses.
- * Fields that only the other changed stay in any case.
+ * An edit of an object that others edit too. A save never overwrites another person's change unseen: the reader sees both versions, and
+ * chooses. Fields that only the other changed stay in any case.
  */
 export function useEdit(of: Edited): Edit {
   const action = useAction()

@@ -87,7 +87,7 @@ interface Props<T> {
   open?: ((item: T) => string) | undefined
   chosen?: Set<string> | undefined
   choose?: ((ids: Set<string>) => void) | undefined
-  /** Whether this list of the page is the one that j, k, x and Enter are for. */
+  /** Whether the keys j, k, x and Enter work on this list of the page. */
   keys?: boolean
   marked?: string | undefined
   /** Whether something of the list is in hand otherwise, so that its rows stay: one of them is being changed. */

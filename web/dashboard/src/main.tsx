@@ -208,7 +208,7 @@ function Stale() {
   return <div class="banner"><Mark of="dead" /><span><b>{node ? `The node ${node} is gone: no news from it` : 'No news from the server'} for {duration(Math.round(seconds))}.</b> The numbers below are from {moment(stats.value.at)}.{node && ' The page continues when a node answers at this address again.'}</span></div>
 }
 
-/** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
+/** Whether the numbers are live. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
   const state = frozen.value ? 'frozen' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : divided.value ? 'divided' : seconds === null ? 'connecting' : seconds > 0 ? 'stale' : 'live'

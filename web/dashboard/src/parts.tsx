@@ -23,7 +23,7 @@ export function damagedOf(all: { name: string; quarantined?: unknown }[]): strin
 /** A count, shortened when it is long; the exact one is in its title. */
 export const Count = ({ n, of }: { n: number; /** The noun of one. */ of?: string }) => <span title={of ? amount(n, of) : exact(n)}>{of ? amount(n, of, `${of}s`, short) : short(n)}</span>
 
-export function Tile({ of, name, value, title, href, children }: { of?: string; name: string; value: string; title?: string; /** The list of what it counts. */ href?: string; children?: ComponentChildren }) {
+export function Tile({ of, name, value, title, href, children }: { of?: string; name: string; value: string; title?: string; /** The list of its items. */ href?: string; children?: ComponentChildren }) {
   return (
     <section class="card tile" aria-label={name}>
       <div class="k">{of && <Mark of={of} />}{href ? <a href={href}>{name}</a> : name}</div>

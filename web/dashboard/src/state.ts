@@ -36,7 +36,7 @@ export const valueLink = (key: string, text: string) => link(`keys/${encodeURICo
 /** The address of a page of another queue. */
 export const inQueue = (name: string, page = 'overview') => `#/${page}${name === 'default' ? '' : `?queue=${encodeURIComponent(name)}`}`
 
-/** The address of this page with other filters: one that is undefined is left out. */
+/** The address of this page with other filters; undefined ones are left out. */
 export function here(changes: Record<string, string | undefined>): string {
   const q = new URLSearchParams(route.value.query)
   for (const [name, value] of Object.entries(changes)) value ? q.set(name, value) : q.delete(name)

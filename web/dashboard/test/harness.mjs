@@ -323,5 +323,5 @@ export async function eventually(check) {
   }
 }
 
-/** Waits until the page says that its numbers are those of now. */
+/** Waits until the page says that its numbers are live. */
 export const live = (page) => page.locator('[data-state="live"]').waitFor()

@@ -341,7 +341,7 @@ class AsyncWorker(AsyncRunning):
         functools.update_wrapper(self, handler)
         self.options = options
         self.handler = handler
-        self._failed = failed  # hears of failures that the server has recorded
+        self._failed = failed  # called for failures that the server has recorded
         self._transport = transport
         self._ready: collections.deque[Held] = collections.deque()
         self._running = 0

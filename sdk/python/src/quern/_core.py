@@ -138,7 +138,7 @@ class Core:
         self.notices = Notices()
 
     def backoff(self, tries: int, error: Optional[BaseException]) -> float:
-        """The pause after this many tries before: a draw from 0 to 0.1 s times 2^tries, on top of what the server asked for."""
+        """The pause after this many tries: random, from 0 to 0.1 s times 2^tries, on top of the server's Retry-After."""
         pause = self.random.uniform(0.0, min(BACKOFF_BASE * 2 ** min(tries, 10), BACKOFF_CAP))
         if isinstance(error, Refused):
             pause += min(error.retry_after, MAX_RETRY_AFTER)

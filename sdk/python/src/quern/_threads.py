@@ -440,7 +440,7 @@ class Worker(Running):
         functools.update_wrapper(self, handler)
         self.options = options
         self.handler = handler
-        self._failed = failed  # hears of failures that the server has recorded
+        self._failed = failed  # called for failures that the server has recorded
         self._transport = transport
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -138,9 +138,9 @@ class Shell(Protocol):
 
 class Ahead:
     """How many chunks a worker reserves beyond those that its handlers work on: so many that no handler waits while a call is under way,
-    and no more, because no one else can work on what it holds. As long as no one says how many, the worker finds out, as TCP finds its
-    window: it begins with none, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more
-    than half was left."""
+    and no more, because no other worker can get them. Unless the program sets the number, the worker finds it as TCP finds its window: it
+    begins with 0, doubles the number when handlers ran out of work and had to wait, and lowers it by an eighth when more than half was
+    left."""
 
     def __init__(self, options: WorkerOptions) -> None:
         self.concurrency = options.concurrency
@@ -550,7 +550,7 @@ class WorkerCore:
 
     def _lose(self, taken: list[tuple[Held, Lost]]) -> None:
         """End the handlers of chunks that are not ours any more. A handler that ends makes room for the next chunk, which may be one of
-        them: so all are marked before the first handler hears of it."""
+        them. So all are marked before the first handler is cancelled."""
         for held, result in taken:
             held.result, held.lost = result, True
         for held, _ in taken:
@@ -579,8 +579,8 @@ class WorkerCore:
             self.extends.append(held)
 
     def _extend_since(self, hellos: int) -> None:
-        """Extend everything when the server said hello since a call began: the server that answered the call may have forgotten by now
-        what the call brought and what it extended."""
+        """Extend everything if the server said hello since a call began: a restarted server has forgotten the chunks that the call brought
+        and extended."""
         if self.hellos > hellos:
             self.extend_all()
 

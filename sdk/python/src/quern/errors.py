@@ -122,7 +122,7 @@ def no_answer(text: str, fault: OSError) -> Error:
 
 
 def shown(error: BaseException) -> str:
-    """The text of an exception, also of one that cannot show it."""
+    """The text of an exception, even of one whose __str__ raises."""
     try:
         return str(error)
     except BaseException:  # whatever its __str__ raises

@@ -64,7 +64,7 @@ class Server:
         reservations have timed out, and delays, back-offs, rates, schedules and deadlines are over.
 
         Only the server's clock moves. How long a reserve waits for work is real time, and so is everything in the client: a worker whose
-        reservation has timed out hears of it with its next call."""
+        reservation has timed out learns of it with its next call."""
         seconds = by.total_seconds() if isinstance(by, datetime.timedelta) else by
         body = json.dumps({"advance_ms": math.ceil(seconds * 1000)})
         connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.address).netloc)

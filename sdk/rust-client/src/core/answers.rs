@@ -219,8 +219,8 @@ impl Core {
     }
 }
 
-/// Cancels the handlers of chunks that are not ours any more. A handler that ends makes room for the next chunk, which may be one of them: so
-/// all are marked before the first handler hears of it.
+/// Cancels the handlers of chunks that are not ours any more. A handler that ends makes room for the next chunk, which may be one of them.
+/// So all are marked before the first handler is cancelled.
 fn cancel(taken: Vec<Arc<Chunk>>) {
     taken.iter().for_each(|chunk| chunk.cancel());
 }

@@ -90,7 +90,7 @@ function Cancel({ path, index, consumer, done }: { path: string; index: string; 
   )
 }
 
-/** An output as it was written: text, or base64 where it is none. */
+/** An output as it was written: text, or base64 for other bytes. */
 export function text(output: unknown): string {
   if (typeof output === 'string') return output
   if (output && typeof output === 'object' && 'text' in output) return String((output as { text: string }).text)
@@ -133,7 +133,8 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
   )
 }
 
-/** The inline content of a dead chunk, which can be changed before it is tried again. One that is no text is shown, and changed on the command line. */
+/** The inline content of a dead chunk, which can be changed before it is tried again. Content that is not text is only shown; it can be
+ * changed on the command line. */
 function Content({ path, content, chunk, queue, done }: { path: string; content: NonNullable<DeadLetter['content']>; chunk: string; queue: string; done: () => void }) {
   const [draft, setDraft] = useState<string>()
   const edit = useEdit({

@@ -45,7 +45,7 @@ export function Fairness() {
 /** The ledger with the most tenants. A strategy that was used only once also has one, with a single tenant. */
 const busiest = (all: Ledger[]) => [...all].sort((a, b) => b.active + b.blocked - a.active - a.blocked)[0]
 
-/** How many readings are kept to say what was received lately: about a minute, whatever the pace. */
+/** How many readings are kept for the chunks received lately: about a minute, whatever the pace. */
 const kept = 32
 
 interface Reading { at: number; all: LedgerTenants; of: Map<string, LedgerTenant> }
