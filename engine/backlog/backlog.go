@@ -147,8 +147,8 @@ func (s *Submission) place(term, place uint32) {
 	}
 }
 
-// Remove forgets the submission. What it has in flight is no longer counted, so gates may
-// open. To remove it again, or to use it in any other way, does nothing.
+// Remove forgets the submission. Its chunks in flight are no longer counted, so gates may open. A call
+// with a submission that was removed does nothing.
 func (b *Backlog) Remove(s *Submission) {
 	if s.home == nil {
 		return
@@ -200,6 +200,6 @@ func (b *Backlog) Each(fn func(*Submission) bool) {
 // Available is how many chunks are available in shown submissions.
 func (b *Backlog) Available() uint64 { return b.subs.available }
 
-// Examined is how many submissions, cells and combinations of values Take has looked at
-// since New: what a pick costs, whatever the machine.
+// Examined is how many submissions, cells and combinations of values Take has looked at since New. It
+// measures the cost of picks independently of the machine.
 func (b *Backlog) Examined() uint64 { return b.meter.examined }

@@ -82,7 +82,7 @@ func (m *model) auditWindow(br *strategy.Branch, v *View) {
 	}
 }
 
-// auditSaturated checks that what a view says is at its limit is at the limit of the view, or of an operator.
+// auditSaturated checks that each value that the view calls saturated is at the limit of the view, or of an operator.
 func (m *model) auditSaturated(br *strategy.Branch, v *View) {
 	v.Saturated(func(s queue.Saturated) bool {
 		want := m.b.Values.Settings(s.Key, s.Value).Limit
@@ -96,7 +96,7 @@ func (m *model) auditSaturated(br *strategy.Branch, v *View) {
 	})
 }
 
-// Random draws evenly from what the bands hold together that are open to it, and from no other.
+// Random draws in proportion to available chunks from all bands that are open to the view, and from no other.
 func TestRandomIsUniformOverBands(t *testing.T) {
 	t.Parallel()
 	const draws = 150_000
@@ -139,7 +139,8 @@ func TestRandomIsUniformOverBands(t *testing.T) {
 	}
 }
 
-// A frame takes as many numbers as a pick may look at; what goes beyond begins another one. Numbers that are gone leave nothing behind.
+// A frame takes as many numbers as a pick may look at; the next number begins another frame. Numbers that are gone
+// leave nothing behind.
 func TestBandsAreBounded(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(1, 73))

@@ -7,13 +7,13 @@ import (
 
 // cell is the submissions of a group that the same counters hold back: in a view of two or
 // more limits they stand in cells, and the cells in gates. A cell whose gate is open may
-// be under another limit that is reached; then a pick moves all of it at once. Cells are
-// found by what they are under as well (grid.go).
+// be under another limit that is reached; then a pick moves all of it at once. Cells can also be
+// found by their row (grid.go).
 //
-// What a cell is under is a row: for each limit of the view the value that the submissions
-// have, then an extra one, of a key that the view does not limit but an operator does; none
-// where there is none. A submission gets the extra only when a pick meets it while that value
-// has its maximum in flight. If it has several such values, the others are in grid.further.
+// The limits that a cell is under are its row. It has the submissions' value for each limit of
+// the view, then an extra value of a key that only an operator limits; none where there is none.
+// A submission gets the extra only when a pick meets it while that value has its maximum in
+// flight. If it has several such values, the others are in grid.further.
 type cell struct {
 	pool
 	group uint32

@@ -97,7 +97,7 @@ func TestLimitAfterAnOperatorsLimitIsGone(t *testing.T) {
 	}
 }
 
-// What a pick under several limits looks at depends neither on the backlog nor on what is reserved.
+// A pick under several limits examines a number of submissions that depends neither on the backlog nor on reservations.
 func TestNestedExaminedDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	for _, test := range nestedCases() {

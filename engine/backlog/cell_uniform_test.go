@@ -17,7 +17,7 @@ type nestedRounds struct {
 	open    int64            // values below are never full
 	values  int64            // of each key
 	subs    []*Submission    // what picks are to give
-	holders [2][]*Submission // by key and value: what keeps it full with its only chunk
+	holders [2][]*Submission // by key and value: a submission whose only chunk keeps the value at its limit
 	pair    [2]int64         // the values that are free in this round
 	limited bool             // an operator lets nothing of w=1 be taken
 }

@@ -186,8 +186,8 @@ func (s *situation) set(t *testing.T, seed uint64, branches []strategy.Branch) *
 	return m
 }
 
-// played takes once by the plan, as a reserve does, and says whether there was something. What it took must be what the composition
-// means.
+// played takes once by the plan, as a reserve does, and says whether there was a chunk. The composition must allow the
+// chunk that it took.
 func (m *model) played(c *composition, at *situation) bool {
 	var can []*modelSub
 	anything := strategy.Branch{}

@@ -9,10 +9,9 @@ import (
 )
 
 // A limit is a number that a counter must not exceed. Each value has a counter for each
-// strategy.Measure. This file has all of it: what changes a counter (taken, landed), what
-// a counter holds back (obstacle, overrun), and the gates that it opens and shuts when it
-// passes their numbers. The rest of the package knows a limit as a gate that is open or
-// shut. So another measure has its counters changed here, and needs nothing else.
+// strategy.Measure. This file has all code about counters. They change in taken and landed, hold submissions back
+// in obstacle and overrun, and open and shut gates when they pass the gates' numbers. The rest of the package
+// knows a limit as a gate that is open or shut. So a new measure only needs code here that changes its counters.
 
 // counter counts the chunks of a value by one measure.
 //

@@ -8,9 +8,9 @@ import "github.com/quern-queue/quern/engine/queue"
 //	SetValue             the books change places: the change is one step, and all counts are exact before and after it
 //	Reconcile ...        the other book is brought up to it
 //
-// Reconcile also undoes a draft that comes to nothing. At any time anything may happen to the
-// backlog: whatever is counted is counted in both books, each submission by what the book says
-// of its values. Only OldestAvailable may miss what came out of a rule until that is reconciled.
+// Reconcile also undoes a draft that comes to nothing. The backlog may change at any time: every change
+// counts in both books, each submission by the book's rulings on its values. Only OldestAvailable may
+// miss submissions that came out of a rule, until Reconcile is through.
 type draft struct {
 	entry  queue.MetaEntry
 	ruling queue.Ruling

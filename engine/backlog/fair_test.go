@@ -79,7 +79,8 @@ func TestFairWhateverTheBacklog(t *testing.T) {
 	}
 }
 
-// Who comes late, or comes back, shares from then on and gets nothing for the time it was away; what it cannot use others get.
+// A tenant that comes late, or comes back, shares from then on and gets nothing for the time it was away. Others get
+// the share that it cannot use.
 func TestFairLateTenantDoesNotHoard(t *testing.T) {
 	t.Parallel()
 	x := newTenants(t)
@@ -252,7 +253,8 @@ func TestFairLedgersAreBounded(t *testing.T) {
 	}
 }
 
-// What a fair take looks at does not grow with tenants, with those that are blocked, or with what stands before them.
+// The number of submissions that a fair take examines does not grow with tenants, with blocked tenants, or with the
+// submissions before theirs.
 func TestFairExamined(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -21,7 +21,8 @@ type frame struct {
 	groups []group   // of a leaf one per tenant; otherwise only groups[0]
 	gates  []gate
 	order  strategy.Order
-	// a gate was made for an operator's limit of another key: who stands there may be under the view's own
+	// a gate was made for an operator's limit of another key: a submission in it may also be under the
+	// view's limit
 	strays  bool
 	leaf    uint8  // its place among the leaves of outer
 	dropped bool   // no view stands on it
@@ -83,12 +84,12 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 	return f
 }
 
-// Build looks at up to most further submissions and takes those that match into the view; where
-// it shares those of another view that differs in a number, it looks at gates. It reports
-// whether the view is complete now. Between two calls anything may happen to the backlog.
+// Build looks at up to most further submissions and takes those that match into the view; a view that
+// shares the frame of a view with another number looks at gates instead. It reports whether the view is
+// complete now. Between two calls anything may happen to the backlog.
 //
-// The list is walked from its end: what is shown meanwhile is appended, and joins the view by itself;
-// what is hidden meanwhile is replaced by the list's last, which at worst is looked at twice.
+// Build walks the list from its end. A submission shown meanwhile is appended, and joins the view by
+// itself. The list's last entry replaces one that is hidden meanwhile; at worst it is looked at twice.
 func (v *View) Build(most int) (complete bool) {
 	if v.state != building {
 		return true

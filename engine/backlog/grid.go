@@ -277,10 +277,10 @@ func (g *grid) combinations(like uint32) uint64 {
 	return count
 }
 
-// search finds the group's cells from which something may be taken, by looking up every
-// combination. The cell is one of the group. What it finds is valid until a cell changes.
-// Looking up every combination beats walking over all cells when few values are open: with 10,000 companies at
-// their limit and 3 that are not, three look-ups find what is left.
+// search finds the group's cells from which something may be taken, by looking up every combination. The cell
+// `like` is one of the group. The result is valid until a cell changes. Looking up every combination beats
+// walking over all cells when few values are open: with 10,000 companies at their limit and 3 that are not,
+// three look-ups find what is left.
 func (g *grid) search(like uint32) (found []uint32) {
 	g.found, g.row = g.found[:0], g.row[:len(g.dims)]
 	if g.combinations(like) > 0 {

@@ -4,8 +4,8 @@ import (
 	"unsafe"
 )
 
-// What views hold, in bytes: worked out from the lengths of what they are made of, as
-// nothing else is known without a walk. A test holds it against the heap.
+// The memory of views, in bytes, is calculated from the lengths of their lists and maps, because
+// nothing else is known without a walk. A test compares it with the heap.
 
 // The bytes of a list per element, with its unused capacity.
 const (
@@ -15,8 +15,8 @@ const (
 	rankBytes   = entryBytes
 )
 
-// What an entry of a map costs: its key and value, a control byte, and an eighth to a half
-// of the room is unused.
+// The bytes of an entry of a map: its key and value, a control byte, and its part of the room, of
+// which an eighth to a half is unused.
 const (
 	gateOfBytes   = 24
 	firstBytes    = 24
@@ -94,8 +94,8 @@ func (d *division) bytes() (n uint64) {
 	return n + groups*each + uint64(len(d.shares))*uint64(unsafe.Sizeof(share{}))
 }
 
-// Memory is what the standing views take, in bytes: those of who takes, and those that
-// only questions made. What was dropped and is not swept yet does not count.
+// Memory is the size of the standing views in bytes: Views of those that reserves use, Asked of those
+// that only questions made. Views that were dropped but not swept yet do not count.
 type Memory struct{ Views, Asked uint64 }
 
 // Memory adds up the views.
@@ -111,8 +111,8 @@ func (vs *views) Memory() (m Memory) {
 }
 
 // Promise is about how much memory a view may take that is to be built now; 0: it asks for
-// nothing, as it is, or was promised before. Of what it shares with others that is its
-// part. From now on that counts as taken. If there is not so much, call Forgo.
+// nothing, as it is, or was promised before. Of the memory that it shares with others, its part
+// counts. From now on the promised memory counts as taken. If there is not so much, call Forgo.
 func (vs *views) Promise(v *View) uint64 {
 	if v.state != building || v.granted {
 		return 0

@@ -18,8 +18,8 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// What a view says that it takes is what the heap grows by while it is built, within a factor of 1.6: for views of each kind. Not
-// parallel, as the heap is everybody's.
+// Views of each kind report the bytes that the heap grows by while they are built, within a factor of 1.6. Not
+// parallel, as all tests share the heap.
 func TestBytesAreThoseOfTheHeap(t *testing.T) {
 	const n = 50_000
 	user, few := strategy.Limit{Key: "u", Max: 3}, strategy.Limit{Key: "few", Max: 3}
@@ -58,9 +58,9 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 	}
 }
 
-// Strategies that differ only in the number of their limit share what they stand on: thirty of them take less than 1.6 times what one
-// takes, by what they say and by the heap, also after consumers have used them all, so that the values stand between any two numbers.
-// Not parallel, as the heap is everybody's.
+// Strategies that differ only in the number of their limit share a frame: thirty of them take less than 1.6 times the
+// memory of one, by their own report and by the heap. This holds also after consumers have used them all, so that there
+// are values between any two numbers. Not parallel, as all tests share the heap.
 func TestNumbersShareMemory(t *testing.T) {
 	const n = 100_000
 	for _, order := range []strategy.Order{strategy.OldestFirst, strategy.Random} {

@@ -168,8 +168,8 @@ func evenly(draws float64, cells []float64, never func(i int) bool) []float64 {
 	return want
 }
 
-// Within one large order there is no stride and no pattern: what follows a chunk says nothing of where it was, in blocks of the
-// indexes, in the differences of two and of three in a row, and in the lowest bits.
+// Within one large order there is no stride and no pattern: a chunk's place does not predict the next one, by blocks of
+// the indexes, by the differences of two and of three in a row, or by the lowest bits.
 func TestOrderHasNoPattern(t *testing.T) {
 	t.Parallel()
 	for _, n := range []uint32{1000, 1024, 65_536, 1_000_000, 1<<32 - 1} {

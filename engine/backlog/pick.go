@@ -90,8 +90,8 @@ func (f *frame) head(group, most uint32) *Submission {
 	return nil
 }
 
-// sample draws a submission with a probability proportional to its available chunks. What
-// is left of the random number is uniform over them.
+// sample draws a submission with a probability proportional to its available chunks. It also returns the
+// rest of the random number, which is uniform over these chunks.
 func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32) {
 	for f.groups[group].offered > 0 && !f.meter.tired() {
 		g, number := f.sampleGate(&f.groups[group], most, rnd)

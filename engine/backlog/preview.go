@@ -74,11 +74,11 @@ func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst [
 	return a.End()
 }
 
-// Lookahead takes chunks and gives them all back at its End: what is available, in flight, put back
-// and skipped is then as before, and so is every lag, and what the same draws would give. Only behind
-// which of two shut gates a submission stands may change, which no rule depends on, and the order in
-// which put-back chunks of one submission lie, from which Random draws. The cost is that of the
-// picks, twice, and of a note of what they touch. The backlog must not change otherwise before End.
+// Lookahead takes chunks and gives them all back at its End. Then the same chunks are available, in
+// flight, put back and skipped as before, every lag is as before, and the same draws would give the same
+// chunks. Two things may change: which of two shut gates a submission stands behind, on which no rule
+// depends, and the order of a submission's put-back chunks, from which Random draws. It costs twice as
+// much as the picks, and notes of what they touch. Nothing else may change the backlog before End.
 type Lookahead struct {
 	Picks []Pick // so far, behind those that the caller had
 

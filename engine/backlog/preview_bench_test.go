@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// What one look ahead at a fair view costs while everybody waits: a copy of the ledger of each Fair block that is asked.
+// One look ahead at a fair view blocks the shard while it copies the ledger of each Fair block that is asked.
 func BenchmarkPreviewFair(b *testing.B) {
 	for _, tenants := range []int{1, 10_000, 100_000} {
 		for _, c := range []struct {

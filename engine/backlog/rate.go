@@ -96,7 +96,7 @@ func tempoOf(l strategy.Limit) tempo {
 	return tempo{int64(apart), int64(slack), int64(l.Max)*int64(apart) + int64(slack)}
 }
 
-// holds is the rate of a value: what an operator set for the same time takes the place of the strategy's number.
+// holds is the rate of a value. An operator's rate for the same time replaces the strategy's number.
 func (r *rate) holds(value queue.MetaValue) strategy.Limit {
 	l := r.limit
 	if l.Key != "" {

@@ -9,12 +9,13 @@ import (
 )
 
 // This file counts the totals again, in all and for each value, in slices between which anything
-// may happen to the backlog. What is counted is the moment at which the recount began: a
-// submission is met as it was then, either by the walk or, before that, by the first change of it
-// (Changing); from then on it costs a look at one bit. What comes later is not of that moment, and
-// is born met. The kept totals of that moment are copied as the recount begins; those of a value
-// when the first of its submissions is met, or a new one born with it, as up to then nothing of it
-// can have changed. So found and kept are of one moment, however long the walk takes.
+// may happen to the backlog. The recount counts the backlog as it was when the recount began. It meets
+// a submission in that state, either by the walk or, before that, at the submission's first change
+// (Changing); from then on a change costs a look at one bit. Submissions that come later do not belong
+// to that moment, and are born met. The recount copies the kept totals as it begins. It copies those
+// of a value when it meets the first of its submissions, or when a new one is born with the value;
+// until then nothing of the value can have changed. So found and kept are of one moment, however long
+// the walk takes.
 
 // recount is one under way.
 //

@@ -2,15 +2,16 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// What rules cover is kept apart in two ways. No view gives it: a value under a rule has an operator's
-// limit of 0, so its gates are shut, in every view, and nothing is looked for (settings.go); a
-// submission with a rule of its own stands in no view; and while a rule covers the whole queue no view
-// is asked. And it is counted apart: every shown submission knows what the rules of its values and its
-// own say, and its available chunks count for that, in all and for each of its values.
+// Chunks under a rule are kept apart in two ways. No view offers them: a value under a rule has an
+// operator's limit of 0, so its gates are shut in every view, and no pick searches behind them
+// (settings.go); a submission with a rule of its own stands in no view; and while a rule covers the whole
+// queue no view is asked. They are also counted apart: every shown submission has a ruling, which
+// combines its own rule and those of its values, and its available chunks count under that ruling, in all
+// and for each of its values.
 
-// rulings are what rules say. What they cover is counted in two books: one is in effect,
-// in the other a change of what rules say of a value is counted beforehand, slice by
-// slice, so that the change itself is one step (draft.go).
+// rulings are the rules in effect. The chunks that they cover are counted in two books: one is in effect;
+// in the other a draft counts a change of a value's ruling in advance, slice by slice, so that the change
+// itself is one step (draft.go).
 type rulings struct {
 	subs     *submissions
 	values   *values

@@ -79,7 +79,8 @@ func BenchmarkRule(b *testing.B) {
 	}
 }
 
-// change prepares and makes a change, and tells how long the change itself took: what holds the shard at once.
+// change prepares and makes a change, and returns how long the change itself took. The shard is held that long without
+// a pause.
 func change(b *Backlog, entry queue.MetaEntry, ruling queue.Ruling) time.Duration {
 	b.Rules.Draft(entry, ruling)
 	for from, more := -1, true; more; more = from != 0 {

@@ -60,8 +60,8 @@ func (v *values) SetDefault(key queue.MetaKey, s queue.ValueSettings) {
 	}
 }
 
-// limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an
-// operator set, and nothing under a rule.
+// limitOf is how many chunks of a value may be in flight, whatever strategy asks: the operator's
+// number, or 0 under a rule.
 func (v *values) limitOf(entry queue.MetaEntry) uint32 {
 	limit := v.ownLimit(entry)
 	if limit == queue.NoLimit {
@@ -100,12 +100,12 @@ func (v *values) countLimit(before, after uint32) {
 	}
 }
 
-// Settings are what holds for the value: what Set set, and else the default.
+// Settings are the settings in effect for the value: those of the last Set, and else the default.
 func (v *values) Settings(key queue.MetaKey, value queue.MetaValue) queue.ValueSettings {
 	return v.Own(queue.MetaEntry{Key: key, Value: value}).Or(v.Default(key))
 }
 
-// Own is what Set set last for the value.
+// Own is the settings of the last Set of the value.
 func (v *values) Own(entry queue.MetaEntry) queue.ValueSettings {
 	if len(v.settings) > 0 {
 		if s, set := v.settings[entry]; set {

@@ -2,10 +2,10 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/fair"
 
-// A division is a Fair block of a branch. What it shares out is in arms: an arm is a leaf of the
+// A division is a Fair block of a branch. It shares out the chunks of its arms: an arm is a leaf of the
 // branch, which has a view of its own, or a division again. A share is a division at one place: the
-// outermost has one, an inner one has one for every tenant of the share around it. A share has a ledger
-// that says which tenant's turn it is, and knows for each tenant where its part of every arm is.
+// outermost has one, an inner one has one for every tenant of the share around it. A share has a ledger that
+// says which tenant's turn it is, and knows for each tenant where its part of every arm is.
 type division struct {
 	of     *fairness
 	key    *metaKey // nil: every submission is a tenant

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// What there is very much of has the size that its layout was made for: whole cache lines, with what a pick touches in the first
-// ones, or as few bytes as it takes.
+// Types with very many values have the size that their layout was made for: whole cache lines, with the fields that a
+// pick touches in the first ones, or as few bytes as possible.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -195,9 +195,9 @@ func (s *snapshotReader) ascending() []uint32 {
 	return indexes
 }
 
-// ShrinkSkips makes the skip set smaller after a replay, which knows what was completed but not in
-// which order it was taken: where completed chunks lie densely behind a cursor, the cursor moves
-// over them, and the few it leaves out become put-back chunks. What is available does not change.
+// ShrinkSkips makes the skip set smaller after a replay, which knows the completed chunks but not the order
+// in which they were taken. Where completed chunks lie densely behind a cursor, the cursor moves over them,
+// and the few chunks between them become put-back chunks. The same chunks stay available.
 func (b *Backlog) ShrinkSkips(s *Submission) {
 	if s.home == nil {
 		return
@@ -266,10 +266,10 @@ func (s *Submission) Copy() *Remains {
 	return left
 }
 
-// Exceptions is how many chunks are put back or taken ahead: what a snapshot lists beside the cursors.
+// Exceptions is how many chunks are put back or taken ahead. A snapshot lists them beside the cursors.
 func (s *Submission) Exceptions() int { return s.back.len() + s.ahead.len() }
 
-// AppendSnapshot is that of the submission at the moment of its removal, or of the copy.
+// AppendSnapshot appends the snapshot of the submission at the moment of its removal, or of the copy.
 func (r *Remains) AppendSnapshot(dst []byte, out []uint32) []byte {
 	return r.was.AppendSnapshot(dst, out)
 }

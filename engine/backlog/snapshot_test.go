@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What was available is available after a restart, and so is what was out; nothing else is. Cursors and exceptions come
-// back as they were, so a second snapshot has the same bytes.
+// After a restart exactly the chunks that were available or held are available. Cursors and exceptions come back as
+// they were, so a second snapshot has the same bytes.
 func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -161,8 +161,9 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// After a replay the cursors move over what was completed densely, in either order, and few exceptions are left: about one
-// per chunk that was held at the crash. A completion far away changes nothing about that. What is available stays.
+// After a replay the cursors move over densely completed chunks, in either order, and few exceptions are left: about
+// one per chunk that was held at the crash. A completion far away changes nothing about that. The same chunks stay
+// available.
 func TestShrinkSkips(t *testing.T) {
 	t.Parallel()
 	const n, done, heldAtCrash = 1_000_000, 20_000, 300

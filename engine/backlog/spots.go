@@ -1,8 +1,8 @@
 package backlog
 
-// What a Random view draws depends on where entries stand in the buckets of its samplers. A preview
-// shuffles them, as a bucket's last entry fills the gap that another one leaves. So it notes who
-// stood where at first, and puts them back there, for the same draws to give the same once more.
+// The draws of a Random view depend on where entries stand in the buckets of its samplers. A preview shuffles the
+// entries, as a bucket's last entry fills the gap that another one leaves. So the preview notes each entry's first
+// place and puts the entry back there, so that the same draws give the same chunks again.
 
 // spot is a place in a bucket of a sampler.
 type spot struct {

@@ -47,8 +47,8 @@ func previewTwice(t *testing.T, b *Backlog, v, other *View, seed uint64) {
 	}
 }
 
-// A seed that is not the same foresees other chunks, also of one submission; each chunk as often as any other, whether it is put
-// back or was never taken. What Take gives then is not touched by it.
+// A preview with another seed foresees other chunks, also of one submission: each chunk as often as any other, whether
+// it is put back or was never taken. Such a preview does not change the chunks that Take gives.
 func TestPreviewDrawsWithinSubmissions(t *testing.T) {
 	t.Parallel()
 	const seeds = 10_000

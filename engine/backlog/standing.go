@@ -8,9 +8,9 @@ import (
 )
 
 // Walk calls fn for up to `most` shown submissions, from place `from` (-1: the end) down,
-// and returns the place to go on from; 0 when it met all. Between two calls anything may
-// happen to the backlog: what is shown meanwhile may be missed, and what moves into the
-// place of one that is hidden may be met twice. fn must not change the backlog.
+// and returns the place to go on from; 0 when it met all. Between two calls anything may happen to the
+// backlog: Walk may miss a submission that is shown meanwhile, and may meet one twice that moves into
+// the place of a hidden one. fn must not change the backlog.
 func (b *Backlog) Walk(from, most int, fn func(*Submission)) (next int) {
 	if from < 0 {
 		from = len(b.subs.shown)
@@ -32,9 +32,9 @@ func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, has bool) {
 	return value, has
 }
 
-// Count is the submission's value of the key of a limit, and what the limit counts of it.
+// Count is the submission's value of the key of a limit, and the limit's count for that value.
 //
-// What a rate counts is 1 while the value has to wait.
+// The count of a rate is 1 while the value has to wait.
 func (s *Submission) Count(l strategy.Limit) (value queue.MetaValue, count uint32, has bool) {
 	if l.Of == strategy.Rate {
 		return s.countRate(l)

@@ -115,8 +115,8 @@ func seatedAt(v *View, s *Submission, leaf int) (list []Tenant) {
 	return list
 }
 
-// Tenants are told as the ledgers have them: who is next, at every level, is who is taken from, and the counts are those of the
-// tenants that are met.
+// Questions about tenants answer what the ledgers have: Take serves the tenant that is said to be next, at every level,
+// and the totals are the counts of the tenants that a walk meets.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(3, 3))
@@ -231,7 +231,7 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// What an operator's limit withholds is named with its numbers.
+// Withheld names the value that an operator's limit withholds, with its numbers.
 func TestWithheld(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(5, 5))

@@ -67,8 +67,8 @@ func (t *table) put(key, value uint32) {
 	}
 }
 
-// resize doubles at three quarters full: beyond that, linear probing meets long runs. It does not shrink: what grew
-// once is likely to grow again, and the whole table goes with its submission.
+// resize doubles at three quarters full: beyond that, linear probing meets long runs. The table does not shrink: it
+// is likely to grow again, and it goes with its submission.
 func (t *table) resize(size int) {
 	keys, values := t.keys, t.values
 	t.keys = make([]uint32, size)

@@ -41,13 +41,12 @@ type term struct {
 	// 192 bytes: whole cache lines
 }
 
-// values are the keys and values that submissions have, views ask for and operators demand
-// something of. They count the chunks in flight of each, and their counters open and shut gates.
+// values are the keys and values that submissions have, views ask for, or operators have settings for. Each value
+// counts its chunks in flight, and its counters open and shut gates.
 //
 // A term lives as long as a submission has it, a view filters by it, or a share has a tenant for
-// it: all and uses count these. So memory follows the values in use, not those that there ever
-// were. Numbers of terms are given again; what keeps a number beyond the life of its term must be
-// told (left).
+// it: all and uses count these. So memory follows the values in use, not all values ever seen. Numbers of terms are
+// used again, so release also drops the gates, groups and paces of the term.
 type values struct {
 	subs     *submissions
 	rules    *rulings

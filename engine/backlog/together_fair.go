@@ -192,12 +192,13 @@ func (s *share) headOf(number uint32, k int, rnd *rand.Rand) (h Head, ok bool) {
 type TenantTurn struct {
 	Name     TenantName
 	Arm      int    // the alternative of the Fair block
-	Bound    *Head  // of an ordered one: what comes first in the other backlogs
-	Weight   uint64 // of Random: what this backlog was weighed with
+	Bound    *Head  // of an ordered one: the first candidate of the other backlogs
+	Weight   uint64 // of Random: the weight of this backlog in the draw between backlogs
 	Estimate uint32 // by time: how long the chunk is likely to be held, in milliseconds
 }
 
-// TakeTenant is Take of what a tenant offers, as far as its turn goes. By Random it draws once, as TakeOnce does.
+// TakeTenant is Take among the chunks of one tenant, as far as its turn goes. By Random it draws once, as TakeOnce
+// does.
 func (b *Backlog) TakeTenant(v *View, turn *TenantTurn, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
 	x, number, known := v.fair.find(turn.Name)
 	if !known || v.state == dropped || b.Rules.Halted() {

@@ -77,15 +77,15 @@ func tooManyRates(known int) error {
 			"rates in use.", known, MostRates)}
 }
 
-// letRateGo goes on counting as for any rate: what a value owes is forgotten only when it owes nothing any more.
+// letRateGo goes on counting as for any rate: a value's debt is kept until it is zero.
 func (v *values) letRateGo(x *together, r *rate) {
 	x.rates = slices.DeleteFunc(x.rates, func(held *rate) bool { return held == r })
 	r.together = false
 	v.released(r)
 }
 
-// noteTaken remembers a reservation of a value with such a rate. Only real ones come here: what a lookahead takes is
-// given back, and no one else is to hear of it.
+// noteTaken remembers a reservation of a value with such a rate. Only real reservations come here: a lookahead gives
+// its chunks back, and the other shards must not learn of them.
 func (x *together) noteTaken(t *term) {
 	if len(x.taken) >= takenMost {
 		clear(x.taken)
@@ -115,7 +115,8 @@ func (v *values) TakenElsewhere(list []Takes, now int64) {
 		return
 	}
 	now = max(now, v.Rates.now)
-	// All of a value are counted at once: what is over by now is as good as nothing, but not for what came before that.
+	// All reservations of a value are counted at once: one by one, owe would drop a debt that is over by now, although
+	// the next one adds to it.
 	sums := make(map[queue.MetaEntry]Takes, len(list))
 	for _, x := range list {
 		sum := sums[x.MetaEntry]
@@ -150,7 +151,7 @@ func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
 func (r *rate) owe(value queue.MetaValue, at, now int64) {
 	v := r.key.values
 	if _, was := r.stands(value); at <= was || at <= now {
-		return // what is in the past is as good as nothing
+		return // a debt that is over has no effect
 	}
 	t := v.intern(r.key.name, value)
 	p := r.pace(t)

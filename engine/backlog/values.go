@@ -65,9 +65,9 @@ func (v *values) Keys(fn func(queue.MetaKey)) {
 	}
 }
 
-// ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins
-// one. Between its steps the backlog may change: what comes meanwhile may be missed, what
-// goes too, and everything else is met.
+// ValueWalk is the position of a walk over the values of a key. The zero ValueWalk begins a
+// walk. The backlog may change between its steps: the walk may miss values that come or go
+// meanwhile, and meets all others.
 type ValueWalk struct {
 	// Twice says that values went between two steps, so that others may have been met twice.
 	Twice bool

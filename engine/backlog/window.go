@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fairWindow is how many picks of a view that is fair, or ranks values by their counts, a window looks ahead: who
-// comes when has to be tried out, pick by pick.
+// fairWindow is how many picks of a view that is fair, or ranks values by their counts, a window looks ahead: their
+// order is only known by trying, pick by pick.
 const fairWindow = 64
 
 // mostLooked bounds how many submissions a window looks at in one view: of those under

@@ -9,7 +9,8 @@ import (
 )
 
 // A window has, of each of its views in turn, the submissions that the model would take from: those of an ordered view in their order, those
-// of a Random one in some order; none twice, none that is to be skipped, and no more than was asked for. What was in the list stays in front.
+// of a Random one in some order; none twice, none that is to be skipped, and no more than was asked for. The entries
+// that were in the list stay in front.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	var ordered, random []strategy.Branch
@@ -148,8 +149,8 @@ func TestValueOfASubmission(t *testing.T) {
 	}
 }
 
-// While a view says that nothing has changed, an older window of it has all that a new one has, in the same order: what was computed of it
-// may be used again.
+// While a view says that nothing has changed, an older window of it has all submissions of a new one, in the same
+// order. So scores computed from the older window may be used again.
 func TestChangesTellOfWindows(t *testing.T) {
 	t.Parallel()
 	same, changed := 0, 0

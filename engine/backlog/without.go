@@ -34,9 +34,9 @@ func (v *values) unlimit(key *metaKey) {
 	v.releaseKey(key)
 }
 
-// lack begins to count the submissions without a key, or goes on with it. What is in flight of
-// them is what is in flight of no value of the key. That costs a look at each value, once. A walk
-// over the submissions would cost a look at each of those, of which there may be many more.
+// lack begins to count the submissions without a key, or goes on with it. Their chunks in flight are all chunks in
+// flight except those of the key's values. That looks at each value once. A walk over the submissions could look at
+// many more of them.
 func (v *values) lack(key *metaKey) {
 	known := len(key.terms) > 0
 	t := v.intern(key.name, queue.MetaValue{})

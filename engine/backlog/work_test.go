@@ -87,8 +87,8 @@ func TestLedgerSums(t *testing.T) {
 	}
 }
 
-// Everything that Take looks at is counted for the block that it was for, and a limit that an operator set shows as what it
-// moved out of the way. What is only previewed counts for nothing.
+// Each submission that Take examines is counted for the block that Take was called for, and the submissions that an
+// operator's limit moves out of the way are counted as limited. Previews count for nothing.
 func TestWorkIsCounted(t *testing.T) {
 	t.Parallel()
 	b := New()
