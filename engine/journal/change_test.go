@@ -21,7 +21,8 @@ func anyArgument(t *rapid.T) any {
 	return nil
 }
 
-// A change is read as it was written; what is cut short, or has more behind it, is refused.
+// A change is read as it was written; bytes that are cut short, or have more behind them, are
+// refused.
 func TestChangeRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -21,8 +21,8 @@ type coder struct {
 	sequence uint64 // of the last token, which the next one is counted from
 }
 
-// Rows and batches begin with the version of their format. A build reads its own version only. What
-// a newer one wrote may have fields that this one would skip without a word.
+// Rows and batches begin with the version of their format. A build reads its own version only. The
+// format of a newer build may have fields that this one would skip silently.
 
 // unknownVersion is the error of something that was written in a version that this build does not know.
 func unknownVersion(what string, version, known byte) error {
@@ -84,9 +84,9 @@ func (c *coder) ascending(list *[]uint32) {
 	})
 }
 
-// reader reads a batch or a row. What it reads of texts that stay bytes stays in b, so b may not
-// change as long as an op that was read from it is in use.
+// reader reads a batch or a row. Texts that stay bytes are not copied out of b, so b may not change as
+// long as an op that was read from it is in use.
 func reader(b []byte) coder { return coder{Coder: coding.Coder{B: b, Reading: true}} }
 
-// writer writes behind what is in dst.
+// writer appends to dst.
 func writer(dst []byte) coder { return coder{Coder: coding.Coder{B: dst}} }

@@ -11,7 +11,7 @@ import (
 // Applier receives the ops of a batch in order.
 type Applier interface {
 	ApplyEpoch(epoch uint32) error
-	ApplyInsert(s *Insert) error // s is valid during the call only; what its slices and pointers refer to stays
+	ApplyInsert(s *Insert) error // s is valid during the call only; the memory behind its slices and pointers stays
 	ApplyComplete(c Completed) error
 	ApplyReturn(r Returned) error
 	ApplyEnd(x End) error

@@ -112,7 +112,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// The format cannot drift unnoticed: what is written is what was written, and it is read as it was.
+// The format cannot drift unnoticed: ops are written as the bytes in testdata, and those are read as the same ops.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	const name = "batch-1.hex"

@@ -8,8 +8,8 @@ import (
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so
 // a common completion takes 8 to 10 bytes.
 //
-// The encoder is kept from batch to batch with its memory. What Bytes and Packed return is
-// therefore gone with the next Reset, and an append must be through by then.
+// The encoder is kept from batch to batch with its memory. The next Reset therefore overwrites the
+// bytes that Bytes and Packed returned, and an append must be through by then.
 type Encoder struct {
 	c      coder
 	ops    int

@@ -1,9 +1,8 @@
 package journal
 
-// The insert op, and the row of the same bytes that the store keeps for a submission. What a
-// submission is never changes after the insert but for its priority, which is an op of its own. So
-// the row of an open submission has two parts: these bytes, written once, and a state, written
-// again at checkpoints.
+// The insert op, and the row of the same bytes that the store keeps for a submission. After the insert, a submission's
+// fields never change, except its priority, which has an op of its own. So the row of an open submission has two parts:
+// these bytes, written once, and a state, written again at checkpoints.
 //
 //	seq  id  chunks  key  priority  flags │ meta? prefix? template? group? trace? ... blobs?
 //	                                      └ in the order of the flags, each only if its flag is set

@@ -29,14 +29,14 @@ import (
 // 0 is the position of an empty journal.
 type Position uint64
 
-// MaxBatchBytes is the size of the largest batch that Append takes: what arrived during one sync,
-// and the contents of one call, which are up to 64 MiB where all bytes go through the journal.
+// MaxBatchBytes is the size of the largest batch that Append takes: the ops that arrived during one
+// sync, and the contents of one call, which are up to 64 MiB where all bytes go through the journal.
 const MaxBatchBytes = 80 << 20
 
 // Journal is a handle of the durable log of one shard: batches in order, each chained to the one
-// before it. It knows the batches that were there when it was opened, and those that it has
-// appended or read since, and only behind these it appends. All methods may be called from several
-// goroutines at once. journaltest has the conformance suite that every implementation passes.
+// before it. It knows the batches that were there when it was opened, and those that it has appended or
+// read since, and it appends only behind these. All methods may be called from several goroutines at
+// once. journaltest has the conformance suite that every implementation passes.
 type Journal interface {
 	// Append adds one batch behind `expect` and returns its position, if the journal ends there and
 	// has the batches that this handle knows. Else it is ErrConflict: the batch is certainly not in

@@ -1,16 +1,16 @@
 package journal
 
-// The ops: what can happen to a shard, as it stands in the journal. An op is a decision that was
-// made, not a request. It has the outcome (which chunk, how many attempts there are now, until when
-// it waits) and never the reasons, so a replay decides nothing and needs neither clock nor chance.
+// The ops are the changes of a shard as the journal has them. An op is a decision that was made, not a
+// request. It has the outcome (which chunk, how many attempts there are now, until when it waits) and never
+// the reasons, so a replay decides nothing and needs neither clock nor chance.
 //
 // Two rules for every op, old and new:
 //
 //	1. Applying it twice is applying it once. Fields are absolute totals, not increments.
 //	2. Its code and its fields keep their meaning for good. A journal of an earlier release is read by this one.
 //
-// One field list per op, in a method `fields`, both writes and reads it (coder.go). So the two
-// cannot come to differ.
+// One field list per op, in a method `fields`, both writes and reads the op (coder.go), so the two directions
+// cannot differ.
 
 import (
 	"math"

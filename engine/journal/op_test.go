@@ -179,7 +179,7 @@ func traffic(count, perCall int) (batch []byte, completed int) {
 	return e.Bytes(), count
 }
 
-// What a completion takes in the journal: issue 2 and DESIGN count on 8 to 10 bytes.
+// A completion takes few bytes in the journal: issue 2 and DESIGN count on 8 to 10.
 func TestBytesPerCompletion(t *testing.T) {
 	t.Parallel()
 	for _, perCall := range []int{1, 10, 100, 1000} {

@@ -29,7 +29,7 @@ func alike(int) []byte {
 	return []byte(`{"image":"s3://bucket/in/0001.png","width":1920,"height":1080}`)
 }
 
-// What is kept packed is read as what was written, and a small batch, or one that has nothing to compress, is kept as it is.
+// A packed batch is read as it was written. A small batch, or one that has nothing to compress, is kept as it is.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	random := rand.NewChaCha8([32]byte{1})

@@ -49,7 +49,7 @@ func anyActive(t *rapid.T, id queue.RuleID) queue.Rule {
 	}
 }
 
-// What the store keeps of rules comes back as it went in, and a byte more or less is noticed.
+// The store's row of rules comes back as it went in, and a byte more or less is noticed.
 func TestRulesRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

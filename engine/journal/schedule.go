@@ -34,7 +34,7 @@ type Schedule struct {
 	Change     ScheduleChange
 	Name       string
 	Version    uint32               // Put, Switch
-	Definition string               // Put: what AppendDefinition wrote
+	Definition string               // Put: the bytes of AppendDefinition
 	Enabled    bool                 // Put, Switch
 	Reason     string               // Put, Switch: why not
 	Next       queue.Time           // Put, Tick
@@ -44,7 +44,7 @@ type Schedule struct {
 	Counts     queue.ScheduleCounts // Tick
 }
 
-// Like all fields functions it reads and writes; the change comes first, as it decides which others follow.
+// Like all fields functions it reads and writes. The field Change comes first, as it decides which others follow.
 func (s *Schedule) fields(c *coder) {
 	coding.Octet(&c.Coder, &s.Change, endOfScheduleChanges-1)
 	c.Text(&s.Name)

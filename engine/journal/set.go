@@ -25,7 +25,7 @@ func (k SetKind) String() string { return [...]string{"queue", "value", "strateg
 // applying it twice has the same result as once.
 type Set struct {
 	Kind    SetKind
-	Version uint32 // from 1, each change makes the next; 0: what is set is removed
+	Version uint32 // from 1, each change makes the next; 0: the setting is removed
 	Changed queue.Time
 
 	Settings string              // of the queue: as queue.Settings.Row has them
@@ -34,7 +34,7 @@ type Set struct {
 	Name     string              // of the strategy or the group
 	Text     string              // of the strategy, canonical, or the description of the group; "" with version 0
 	Quota    queue.Quota         // of the group; zero with version 0. That of a value is in Demand
-	Deleted  bool                // the group: its shard stays known, so what was on its way to it finds it
+	Deleted  bool                // the group: its shard stays known, so work on its way to the group arrives
 	Moves    GroupMoves          // of the group between shards
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// The audit log is a table of the catalogue, so that it outlives the queues that it tells
-// of. What the catalogue itself does enters it in the same transaction. What a queue does
-// is in the queue's journal first, and comes here at a checkpoint of the queue.
+// The audit log is a table of the catalogue, so that it outlives the queues in it. A change of the
+// catalogue enters the log in the same transaction. An act of a queue is in the queue's journal first, and
+// comes here at a checkpoint of the queue.
 
 // CatalogueActs replaces a shard for acts that are in no queue's journal.
 const CatalogueActs = -1

@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A store is closed while others use it, as when a queue goes to another node: what is under way ends well, and what comes later is refused.
+// A store is closed while others use it, as when a queue goes to another node: calls under way succeed, and later calls
+// are refused.
 func TestCloseBesideCalls(t *testing.T) {
 	t.Parallel()
 	for range 20 {

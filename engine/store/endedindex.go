@@ -16,8 +16,8 @@ import (
 //	blocks ─► [ span of 64 pages ] ─► pages: span{first and last id, seq; states; which places are left}
 //	                                              └ the page itself is in the file
 //
-// mu guards it: readers take it for a look at spans and never while they read the file. So a page
-// may be gone when they come to it. They get errMoved and begin again.
+// mu guards it: readers take it for a look at spans and never while they read the file. So a page may be gone when
+// a reader comes to it. The reader gets errMoved and begins again.
 type endedIndex struct {
 	mu     sync.RWMutex
 	blocks []*endedBlock // by page number
@@ -29,7 +29,7 @@ type endedIndex struct {
 // endedBlock is some consecutive pages, under one span: a look-up passes over them in one step.
 type endedBlock struct {
 	span
-	pages []*span // by number. What a span tells never changes: a page that loses something gets another span
+	pages []*span // by number. A span never changes: a page that loses something gets another span
 }
 
 const blockPages = 64

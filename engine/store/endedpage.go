@@ -10,9 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The history is kept in pages: what a checkpoint ends is sorted by id and packed, so that
-// an ended submission costs a share of a row and not a row with four indexes. A page never
-// changes. Its span, in a row of its own, tells what it holds, and which of it is gone.
+// The history is kept in pages: a checkpoint sorts the submissions that ended by id and packs them, so that each
+// costs a share of a row and not a row with four indexes. A page never changes. Its span, in a row of its own,
+// says which submissions it holds, and which of them are gone.
 
 // appendEndedPage packs ended submissions, which are sorted by id:
 //

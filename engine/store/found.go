@@ -1,8 +1,7 @@
 package store
 
-// What `quern inspect` reads of a store that may be damaged: rows as far as SQLite gives them, from
-// the front and, behind a damaged place, from the back. It opens no Store, as that would refuse the
-// file.
+// `quern inspect` reads a store that may be damaged: rows as far as SQLite gives them, from the front and, behind a
+// damaged place, from the back. It opens no Store, as Open would refuse the file.
 //
 //	around(query):  row row row row ✗ unreadable ✗ row row
 //	                ──── upwards ──►              ◄── downwards, after the error was told
@@ -18,18 +17,18 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Found is what a store that may be damaged has of submissions: one that is open, some
-// that ended, or why something cannot be read.
+// Found is one piece of a store that may be damaged: an open submission, some ended ones, or why something cannot
+// be read.
 type Found struct {
 	Open   checkpoint.Row // with an id
 	Ended  []checkpoint.Ended
 	Damage string // with the table and the row; "": none
 }
 
-// Submissions gives fn what the store at path, which no one else has open and which may be
-// damaged, has of submissions: first the open ones that have rows of their own, then those
-// in pages, then those that ended. Where SQLite cannot go on, fn is told of it, and gets
-// what can be read from the table's end backwards. The error is one of fn or of ctx.
+// Submissions calls fn for the submissions of the store at path, which may be damaged and which no one else has
+// open: first the open ones that have rows of their own, then those in pages, then those that ended. Where SQLite
+// cannot go on, fn gets the damage, then the rows that can be read from the table's end backwards. The error is one
+// of fn or of ctx.
 func Submissions(ctx context.Context, path string, fn func(Found) error) error {
 	f := finding{ctx: ctx, s: &Store{path: path}, fn: fn}
 	for _, step := range []func() error{f.openRows, f.openPages, f.ended} {
@@ -47,9 +46,8 @@ type finding struct {
 	fn  func(Found) error
 }
 
-// openRows finds those with rows of their own.
-// A state that does not match its checksum is told as damage with the row: its submission is known, its progress is
-// not.
+// openRows finds the open submissions with rows of their own. If a state does not match its checksum, fn gets the
+// row and the damage: the submission is known, its progress is not.
 func (f *finding) openRows() error {
 	return around(f.ctx, f.s.path,
 		"SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p USING (seq) "+

@@ -109,9 +109,9 @@ func unmoved(fn func() error) error {
 // walk is an order in which the history is read. The smallest key comes first.
 //
 // A walk merges pages without reading all of them. A heap has blocks, pages and submissions by the
-// smallest key that each may have. What is on top is opened: a block gives its pages, a page is
-// read and gives its submissions, and a submission on top is the next in order. So a list of the
-// newest hundred reads a few pages of a history of millions.
+// smallest key that each may have. The walk opens the top of the heap: a block gives its pages, a page is read and
+// gives its submissions, and a submission on top is the next in order. So a list of the newest hundred reads a few
+// pages of a history of millions.
 //
 //	heap, smallest key on top         what happens to the top
 //	  block  key: of all its pages      gives its pages, each with its own key
@@ -124,7 +124,7 @@ type walk struct {
 	key   func(*checkpoint.Ended) uint64
 	bare  bool             // without Spec and Final, as far as that saves reading long ones
 	pass  func(*span) bool // no need to read the page; nil: each is read
-	noted bool             // what the page has of meta is noted
+	noted bool             // the meta values of a page that was read are noted
 	scan  *scan            // bounds what is read; nil: all of it may be
 }
 
@@ -163,9 +163,9 @@ func (h *steps) Pop() any {
 	return last
 }
 
-// walk calls fn for what is wanted of the history, in order, until it returns false. Pages
-// are read when their turn comes. fn is called without a lock. errMoved says that a page
-// is no longer where the index had it: the caller begins again behind what it has.
+// walk calls fn for the wanted submissions of the history, in order, until it returns false. Pages are read when
+// their turn comes. fn is called without a lock. errMoved says that a page is no longer where the index had it: the
+// caller begins again behind the last submission that it has.
 func (h *History) walk(ctx context.Context, o walk,
 	fn func(e *checkpoint.Ended, page int64, at int) (more bool, err error)) error {
 	if err := ctx.Err(); err != nil {

@@ -220,7 +220,8 @@ func TestHistoryLikeAMap(t *testing.T) {
 	}
 }
 
-// What stays of a page for long does not keep the page: it goes into another one with what stays of others.
+// A few submissions that stay long do not keep their page: they go into another page, together with those that stay of
+// other pages.
 //
 //quern:sequential
 func TestSparseHistoryIsGathered(t *testing.T) {
@@ -250,7 +251,7 @@ func TestSparseHistoryIsGathered(t *testing.T) {
 	}
 }
 
-// Who reads while submissions are forgotten and gathered sees each that stays.
+// A reader sees each submission that stays while others are forgotten and pages are gathered.
 func TestHistoryIsReadWhileItMoves(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

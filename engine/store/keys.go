@@ -15,8 +15,8 @@ import (
 )
 
 // Keys are the idempotency keys that checkpoints have written. They are kept in slots by time, so
-// that those whose window is over go together. Within a slot they are in pages by hash. What memory
-// keeps of a slot says of most keys that they are not in it: an insert with a new key reads nothing.
+// that those whose window is over go together. Within a slot they are in pages by hash. The filter of a slot, in
+// memory, rules out most keys that the slot does not have: an insert with a new key reads nothing.
 //
 //	slots, by time:   [ 24 h ago ... ]  [ ... ]  [ ... ]  [ being filled ]
 //	                    │ filter           filter   filter    set of keyBits

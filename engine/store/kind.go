@@ -12,8 +12,8 @@ var storeSchema string
 //go:embed schema/catalogue.sql
 var catalogueSchema string
 
-// What the two files are: "QueS" and "QueC". A later version adds to Migrations what makes
-// it of the one before.
+// The kinds of the two files, "QueS" and "QueC". A later version adds the step from the version
+// before it to Migrations.
 var (
 	Kind = sqlitedb.Kind{
 		Name: "store", ApplicationID: 0x51756553, Unreleased: 0x51726e53, Schema: storeSchema, Shrinks: true,

@@ -105,7 +105,8 @@ func (t *table) dropOutput(seq, index uint32) (bytes int64) {
 	return int64(len(b)) + entryCost
 }
 
-// It must give the same for the same contents at any time: what was added to the sum is what is taken off it.
+// It must give the same for the same contents at any time, because the size that was added to the sum is later
+// subtracted.
 func sizeOf(c *journal.Contents) (bytes int64) {
 	for i := range c.Pages {
 		bytes += int64(len(c.Pages[i].Bytes))
@@ -135,8 +136,7 @@ func (m *Memtable) output(seq, index uint32) (b []byte, found bool) {
 	return b, found
 }
 
-// tableSlice is how many entries one hold of the lock collects or drops: who keeps
-// something waits no longer.
+// tableSlice is how many entries one hold of the lock collects or drops. It bounds how long a Keep call waits.
 const tableSlice = 512
 
 // outputsOf lists the outputs of a submission from an index on, by index.
@@ -251,12 +251,12 @@ func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
 // size, so after a crash or an error some of it is in the file, and the rest is written by
 // the next call. When CompactOutputs is not called for long, it does that work too.
 //
-// Two rounds, because frozen may still hold what a failed call left. One round would write only
-// that, and a checkpoint would then trim the journal of bytes that are in memory alone.
+// It makes two rounds, because frozen may still hold entries of a failed call. One round would write only these,
+// and a checkpoint would then trim the journal of bytes that are in memory alone.
 func (m *Memtable) Flush(ctx context.Context) error {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()
-	for range 2 { // what an earlier call has left, then what came since
+	for range 2 { // the entries that an earlier call left, then those that came since
 		m.mu.Lock()
 		if m.frozen.empty() {
 			m.active, m.frozen = newTable(), m.active
@@ -293,9 +293,9 @@ func (m *Memtable) flushFrozen(ctx context.Context) error {
 	}
 }
 
-// flushPortion writes some of the frozen table in one transaction. What Forget removes before is not in it, what it
-// removes later is in the file by then. The entries stay readable in the frozen table until the transaction is
-// durable; only then flushed drops them.
+// flushPortion writes some of the frozen table in one transaction. Entries that Forget removes before it are not in
+// it; entries that Forget removes later are in the file by then. The entries stay readable in the frozen table
+// until the transaction is durable; only then flushed drops them.
 func (m *Memtable) flushPortion(w *writer) error {
 	s, f := m.s, m.portion()
 	pages := s.outputs.newPages()
@@ -336,8 +336,8 @@ type portion struct {
 	blobs    []*cutBlob
 }
 
-// portion needs no lock but the writer's: no one else changes the frozen table, and who
-// keeps something must not wait for this.
+// portion needs no lock but the writer's: no one else changes the frozen table, and a Keep call must not wait for
+// this.
 func (m *Memtable) portion() portion {
 	f, bytes := portion{}, int64(0)
 	for ; len(m.frozen.arrived) > f.seqs && bytes < commitBytes; f.seqs++ {

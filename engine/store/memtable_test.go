@@ -29,7 +29,8 @@ func reads(t *testing.T, s *Store, when string, seq uint32, attachment []byte, c
 	}
 }
 
-// What is kept is read from memory, and from the file once it is flushed; a flush that found the disk full is made up for by the next.
+// Contents are read from memory, and from the file once they are flushed; after a flush that found the disk full, the
+// next one writes all.
 func TestKeptContent(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -75,8 +76,8 @@ func TestKeptContent(t *testing.T) {
 	reads(t, s, "opened again", 4, nil, []byte("meanwhile"))
 }
 
-// What is over takes what is kept of it along: retention, and a start that finds contents without a submission. Nothing of it comes to the
-// file later.
+// Retention, and a start that finds contents without a submission, also drop the contents and outputs in memory.
+// Nothing of them comes to the file later.
 func TestKeptIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(s *Store) error{

@@ -250,7 +250,8 @@ func TestOpenBlock(t *testing.T) {
 	})
 }
 
-// What stays of a page for long does not keep the page: it goes into another one with what stays of others.
+// A few submissions that stay long do not keep their page: they go into another page, together with those that stay of
+// other pages.
 func TestSparseOpenPagesAreGathered(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -273,7 +274,7 @@ func TestSparseOpenPagesAreGathered(t *testing.T) {
 	}
 }
 
-// What a directory tells is there, or the store is refused: a page, or a state.
+// A store that lacks a page or a state that its directory names is refused.
 func TestOpenPagesLack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sql, want string }{

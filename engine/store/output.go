@@ -54,7 +54,7 @@ type outputLog struct {
 
 	mu        sync.Mutex
 	pages     map[uint32][]int64 // by seq, ascending: the pages with outputs of it
-	dropped   map[uint32]int64   // by seq: what stands in pages up to here is deleted or moved
+	dropped   map[uint32]int64   // by seq: its outputs in pages up to here are deleted or moved
 	last      int64              // the last page
 	compacted int64              // pages up to here are in runs, and on their way out of the file
 	bytes     int                // of pages that are not compacted

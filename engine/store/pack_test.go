@@ -22,7 +22,8 @@ func noise(seed uint64, size int) []byte {
 	return b
 }
 
-// What a page is packed to is read as the page; small ones, large ones and those with nothing to compress are kept as they are.
+// A packed page is read as the page that it was; small pages, large ones and those with nothing to compress are kept as
+// they are.
 func TestPackPage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -252,9 +252,9 @@ func (d *pageReader) err() error {
 	return nil
 }
 
-// What clients bring, and what describes submissions, is mostly texts that resemble each
-// other. A page of such is kept compressed, so that it takes fewer bytes to write, twice
-// each, and less room. A page of the output log is not: it is soon written again, into a run.
+// Contents from clients, and the descriptions of submissions, are mostly texts that resemble each other. A page of them
+// is kept compressed: each byte is written twice, so that saves writes as well as room. A page of the output log is
+// not, as it is soon written again, into a run.
 //
 //	0 | an S2 block of the page
 //

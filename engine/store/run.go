@@ -138,7 +138,7 @@ func (s *Store) outputInRuns(ctx context.Context, seq, index uint32) (out []byte
 // Outputs calls fn for every output of a submission from index `from` on, in index order. It
 // holds a page per run in memory, however many outputs there are, and fn may be slow: no writer
 // waits for it. The bytes may be kept, and must not be changed. The first error of fn ends
-// the reading and is returned. What is appended meanwhile may or may not be seen.
+// the reading and is returned. Outputs that are appended meanwhile may be missed.
 func (s *Store) Outputs(ctx context.Context, seq, from uint32, fn func(index uint32, out []byte) error) error {
 	for {
 		m, err := s.merge(ctx, seq, from)

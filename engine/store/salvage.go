@@ -43,15 +43,15 @@ type LeftOut struct {
 // cannot be read.
 type Salvaging struct {
 	Identity queue.Identity                              // of the new file
-	First    journal.Position                            // of the journal: what the store's position is if that is lost
+	First    journal.Position                            // of the journal: the store's position if that is lost
 	State    func(spec []byte) (state []byte, err error) // of a submission whose state is lost: nothing of it is done
 	Tell     func(LeftOut)
 }
 
-// Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no
-// one has open. There may be no file `from`.
-// Nothing is written to `from`, so it can be tried again, also with a newer program. The new file appears under its
-// name only when it is complete (sqlitedb.Create): a crash in between leaves no half file that a start would open.
+// Salvage makes a store at `to` of the readable parts of the damaged one at `from`, which no one has open. There
+// may be no file `from`. Nothing is written to `from`, so it can be tried again, also with a newer program. The new
+// file appears under its name only when it is complete (sqlitedb.Create): a crash in between leaves no half file
+// that a start would open.
 func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 	return wrap("salvage", salvageInto(ctx, Kind, from, to, o.Identity, func(tx salvageTx) error {
 		s := salvage{Salvaging: o, salvageTx: tx, salvageOpen: newSalvageOpen()}
@@ -260,9 +260,9 @@ func appendCertain(ids []queue.SubmissionID, spec []byte, id queue.SubmissionID,
 	return ids
 }
 
-// states gives submissions whose state is lost the one that they began with. What they had of outputs goes.
-// The contents are not touched by a lost state, so all work of such a submission is done again. Its outputs go,
-// because some would be of chunks that are ready again, and the new ones would be written beside them.
+// states gives each submission whose state is lost the state that it began with. A lost state does not touch the
+// contents, so all work of the submission is done again. Its outputs are deleted, because some would be of chunks
+// that are ready again, and the new ones would be written beside them.
 func (s *salvage) states() error {
 	for seq, spec := range s.specs {
 		state, err := s.State(spec)
@@ -414,9 +414,9 @@ func (s *salvage) lastSeq() error {
 	return err
 }
 
-// What a repair could not keep of submissions that are still there stands in the store,
-// under the name "lost". Reading it goes on being an error, as it was before the repair;
-// what it is for is that a check can tell a loss that was told from one that is new.
+// The store lists, under the name "lost", the data that a repair could not keep of submissions that are still
+// there. Reading that data is an error, as it was before the repair; with the list a check can tell a reported loss
+// from a new one.
 
 const lostName = "lost"
 
@@ -437,7 +437,7 @@ type Loss struct {
 	First, Count uint32
 }
 
-// Covers says whether a loss that was told is, or has in it, this one.
+// Covers says whether this reported loss includes the loss o.
 func (l *Loss) Covers(o Loss) bool {
 	if l.Kind == LostContent && o.Kind == LostContent && l.Seq == o.Seq {
 		return o.First >= l.First && uint64(o.First)+uint64(o.Count) <= uint64(l.First)+uint64(l.Count)

@@ -1,9 +1,9 @@
 package store
 
 // Open submissions out of a damaged store. They are in up to four tables (submission, progress,
-// open_page, open_block), and any of them may have lost rows. What can be joined again is taken
-// over: a page without its directory counts as whole, unless the history has a submission of it,
-// and a submission without its state begins again at its first chunk.
+// open_page, open_block), and any of them may have lost rows. A salvage joins the rows that are left: a page without
+// its directory counts as whole, unless the history has a submission of it, and a submission without its state begins
+// again at its first chunk.
 
 import (
 	"cmp"
@@ -60,8 +60,8 @@ func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err er
 	return true, nil
 }
 
-// A row whose state is in the table progress is remembered (specs) until that state is met; what is left at the end
-// gets a fresh one.
+// specs remembers a row whose state is in the table progress until the walk meets that state; rows without one get
+// the initial state at the end.
 func (s *salvage) takePage(key int64, b []byte) (put bool, err error) {
 	rows, err := openPageRows(b)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *salvage) takePage(key int64, b []byte) (put bool, err error) {
 }
 
 // lostPages takes pages that are not there out of their directories.
-// Before this the directories are as they were written. What they promise and no page has is told here, with the
-// numbers.
+// Before this the directories are as they were written. lostPages reports the submissions of missing pages, with
+// their numbers.
 func (s *salvage) lostPages() {
 	for _, number := range slices.Sorted(maps.Keys(s.blocks)) {
 		b := s.blocks[number]

@@ -13,7 +13,7 @@ import (
 
 // A catalogue that several servers share is a journal of changes. The file is a copy that each server
 // makes from it: a change is appended first, and done when it is the next one that this server has
-// not done. What one server refuses all refuse, as they have the same tables when they come to it.
+// not done. If one server refuses a change, all refuse it, as they have the same tables when they come to it.
 
 // sharePatience is how long one change waits for the journal.
 const sharePatience = 30 * time.Second
@@ -21,8 +21,8 @@ const sharePatience = 30 * time.Second
 // conflictsMost is how often one change gives way to changes of other servers before it is refused.
 const conflictsMost = 20
 
-// shared is the journal of a catalogue. Its turn guards it, which is taken before the catalogue's mutex: who waits for
-// the journal has no mutex, so that the tables can be read while the journal cannot be reached.
+// shared is the journal of a catalogue. Its turn guards it, which is taken before the catalogue's mutex. A change that
+// waits for the journal holds no mutex, so the tables can be read while the journal cannot be reached.
 //
 //	change ─► catch up ─► append at done+1 ─┬─ accepted ─► apply ─► done = its position
 //	               ▲                        └─ conflict: another server was first

@@ -127,9 +127,8 @@ func (w *writer) overlapped(s *Store, first, last uint32) (pages []singlePage, e
 }
 
 // eraseSingles deletes the singles of these submissions, which are sorted by seq, if they
-// have any. A damaged page stays: what it has cannot be told.
-// One page often holds many submissions that end together, so the page is read once for all of them, and rewritten
-// without them only if it had any.
+// have any. A damaged page stays, as its singles are unknown. One page often holds many submissions that end
+// together, so the page is read once for all of them, and rewritten without them only if it had any.
 func (w *writer) eraseSingles(s *Store, seqs []uint32) error {
 	for len(seqs) > 0 {
 		pages, err := w.overlapped(s, seqs[0], seqs[0])
@@ -239,10 +238,9 @@ type Singles struct {
 // bytes; n, 1 or more, says up to where all were read. The bytes must not be changed.
 func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, most int,
 	fn func(i int, content []byte)) (n int, err error) {
-	// Memory is asked before the transaction begins. In the other order a single could be written and leave memory
-	// in between: the transaction would not see it yet, and memory no longer.
-	// what is in the file only. It is there before the transaction begins that reads it: a
-	// flush may go on beside
+	// Memory is asked before the transaction begins, and rest lists the contents that are only in the file. In the
+	// other order a flush could write a single and drop it from memory in between: the transaction would not see
+	// it yet, and memory no longer.
 	var rest []int
 	for i, seq := range seqs {
 		content, err := x.inMemory(seq)
@@ -362,10 +360,9 @@ func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
 
 // singlesKept has pages of singles that were read twice lately, so that consumers who take
 // submissions in about the order in which they came do not read each page for each of
-// them. Those who take them at random out of a large backlog would fill the memory with
-// pages that no one asks for again, which costs more than to read a page. Its slots are
-// for the seqs around one; a page has those of all that it holds. What it gives never
-// changes: one that is read while it is deleted may stay in here, and is the same bytes.
+// them. Consumers who take them at random out of a large backlog would fill the memory with pages that no one asks
+// for again, which costs more than to read a page. Each slot is for a range of seqs; a page is in the slots of all
+// its singles. A single never changes: one that is read while it is deleted may stay here, with the same bytes.
 type singlesKept struct {
 	slots atomic.Pointer[singleSlots] // nil until the first page
 	seen  [512]atomic.Uint64          // by a hash of the first seq: the page that was read last, plus one

@@ -221,7 +221,7 @@ func isDamaged(err error, table string) bool {
 	return is && bytes.Contains([]byte(format.Reason), []byte("table "+table))
 }
 
-// What flushing costs: 1,000 contents of 100 bytes.
+// Flushes of 1,000 contents of 100 bytes.
 func BenchmarkFlushSingles(b *testing.B) {
 	s := open(b, b.TempDir()+"/store.db", Options{})
 	b.Cleanup(func() { s.Close() })
@@ -236,7 +236,7 @@ func BenchmarkFlushSingles(b *testing.B) {
 	}
 }
 
-// What reading costs: contents of 100 bytes among 100,000, at random.
+// Reads of contents of 100 bytes among 100,000, at random and in order.
 func BenchmarkReadSingles(b *testing.B) {
 	s := open(b, b.TempDir()+"/store.db", Options{})
 	b.Cleanup(func() { s.Close() })

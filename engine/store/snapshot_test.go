@@ -17,7 +17,7 @@ func load(t *testing.T, s *Store) (rows []checkpoint.Row) {
 	return rows
 }
 
-// What a checkpoint stored is loaded again by seq: the spec as it was first stored, the state as it was last.
+// Rows of a checkpoint are loaded again by seq: the spec as it was first stored, the state as it was last.
 func TestCheckpointAndLoad(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -196,7 +196,8 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-// What was never published is swept, whatever it is; the known and the ended stay.
+// The sweep deletes contents, attachments and outputs of submissions that were never published; those of known
+// and ended submissions stay.
 func TestSweepOrphans(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// What is kept under a name is there after a restart, the last of it, and damage to it is told.
+// The last state put under a name is there after a restart, and damage to it is reported.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "store.db")

@@ -47,7 +47,7 @@ type Store struct {
 
 // readers are the connections that read.
 type readers struct {
-	hot  reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
+	hot  reader // content, attachments, single outputs: reservations and pages of the dashboard wait for these reads
 	scan reader // loading, lists, whole submissions' outputs
 }
 

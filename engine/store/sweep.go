@@ -10,13 +10,12 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// SweepOrphans deletes content, attachments and outputs of submissions that are neither
-// `known` nor in the history: what an insert left that was never published. It visits each
-// submission once, not each row. Call it when no insert is under way, or let `known` say
-// yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
-// The history is read only for the first seq that the machine does not know: usually there is none.
-// Orphans come from an insert with large contents: they are stored before the insert is in the journal. If the server
-// is killed in between, no op names them. Nothing else would ever delete them.
+// SweepOrphans deletes content, attachments and outputs of submissions that are neither `known` nor in the history,
+// because their inserts were never published. It visits each submission once, not each row. Call it when no insert is
+// under way, or let `known` say yes to those under way; the store is not held while `known` is asked. `deleted`
+// counts submissions. The history is read only for the first seq that the machine does not know: usually there is
+// none. Orphans come from an insert with large contents: they are stored before the insert is in the journal. If the
+// server is killed in between, no op names them. Nothing else would ever delete them.
 func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package journaltest is the conformance suite of journal.Journal: what the engine relies
-// on, and therefore what every implementation must do.
+// Package journaltest is the conformance suite of journal.Journal. Every implementation must pass it, as the engine
+// relies on what it checks.
 package journaltest
 
 import (

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// What one append reclaims at most: enough to keep ahead of the appends, little enough
-	// not to be felt by who waits for it.
+	// The bounds of what one append reclaims: enough to keep ahead of the appends, little enough not to delay a caller
+	// noticeably.
 	trimRows  = 32
 	trimBytes = 1 << 20
 
-	// How long it waits before it tries again when the outcome of a try is unknown.
+	// How long an append waits before it tries again when the outcome of a try is unknown.
 	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 )
@@ -209,8 +209,8 @@ type sumArgs struct {
 	mine, before any // slices of sums
 }
 
-// resolve finds out what became of a batch whose outcome is unknown, if there is one. What it
-// finds is durable when it returns: the database may show what a failed write left in its log.
+// resolve finds out what became of a batch whose outcome is unknown, if there is one. It makes a batch that it finds
+// durable (touch): the database may show one that a failed write left in its log.
 func (l *Log) resolve() error {
 	if !l.doubt {
 		return nil

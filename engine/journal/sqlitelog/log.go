@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// What one Read takes out of the database at once while appends wait.
+// The bounds of what one Read takes out of the database at once while appends wait.
 const (
 	readRows  = 256
 	readBytes = 1 << 20
@@ -50,7 +50,7 @@ type Options struct {
 
 // Log is a journal in an SQLite file.
 //
-// What the handle knows of the batches in the file:
+// The batches in the file, as the handle knows them:
 //
 //	  gone (reclaimed)      trimmed, not yet      readable             not known
 //	                        reclaimed                                  to this handle

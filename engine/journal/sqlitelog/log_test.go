@@ -118,7 +118,7 @@ func count(l *Log, after journal.Position) (n int, err error) {
 	return n, err
 }
 
-// A journal is durable on return, and relaxed only when asked: what SQLite says of itself is what counts.
+// A journal is durable on return, and relaxed only when asked. The test asks SQLite for its setting.
 func TestDurabilityIsSet(t *testing.T) {
 	t.Parallel()
 	l := open(t, filepath.Join(t.TempDir(), "journal.db"), Options{})
@@ -140,8 +140,8 @@ func TestDurabilityIsSet(t *testing.T) {
 	}
 }
 
-// What was appended is there when the process is gone the next moment: copies of the files, taken while the journal is open
-// and before anything was copied back from its log, open with every batch.
+// Appended batches survive a process that ends right after the append: copies of the files, taken while the journal is
+// open and before SQLite copied anything back from its log, open with every batch.
 func TestCopyOfAnOpenJournalOpens(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
