@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a reserve pays when its strategy is in no cache: an ordinary one, and one that makes the most work within the limits.
+// A reserve parses its strategy when it is in no cache: an ordinary one, and one that makes the most work within the limits.
 func BenchmarkParse(b *testing.B) {
 	twin := nest(5, `PreferDistinct("p%d", 1, `, "Random") // 32 branches, the same in each alternative
 	worst := nest(18, `SelectOnly("k%d", "`+longValue[1:]+`", `, "OrElse("+strings.TrimSuffix(strings.Repeat(twin+", ", 18), ", ")+")")

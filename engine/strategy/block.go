@@ -39,11 +39,12 @@ type block interface {
 	// the order in which they are asked, at most MaxBranches (errTooManyBranches otherwise).
 	branches(within demands) ([]Branch, error)
 
-	// note adds to the node of the block what only this one knows: what it demands, and its text without what is inside of it.
+	// note adds to the node of the block the data that only the block knows: its demands, and its text without the blocks inside
+	// of it.
 	note(n *Node)
 
-	// warn finds what in the block has no effect, and goes on with the blocks inside of it. before is branches that are all asked
-	// before any of the block's own.
+	// warn finds parts of the block that have no effect, and goes on with the blocks inside of it. before has the branches that
+	// are asked before any of the block's own.
 	warn(f *finder, path string, within demands, before []Branch) error
 }
 
@@ -83,11 +84,11 @@ type parameter struct {
 	// field of the version
 	pair [2]string
 
-	low, high, usual uint32 // settingParameter: what it may be, and what is the same as leaving it out
+	low, high, usual uint32 // settingParameter: its bounds, and the value that is the same as leaving it out
 
 	percents bool // maxParameter: it may be a percentage as well, as in "20%"
 
-	optional bool // it may be left out, which stands for the zero argument: in canonical form it is left out then
+	optional bool // it may be left out, which means the zero argument; the canonical form leaves a zero argument out
 }
 
 // argument is the value of one parameter; which field counts is a matter of the parameter's kind.

@@ -30,8 +30,8 @@ func (f *fair) arguments() []argument {
 	return []argument{{key: f.key}, {cost: f.cost}, {blocks: []block{f.underlying}}}
 }
 
-// branches makes the branches of underlying the alternatives of a fair one. What is around Fair is in them already, as it
-// was handed down.
+// branches makes the branches of underlying the alternatives of a fair one. The demands of the blocks around Fair are in
+// these already, as within was handed down.
 func (f *fair) branches(within demands) ([]Branch, error) {
 	inner, err := f.underlying.branches(within)
 	if err != nil || len(inner) == 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What Plugin and Score have in common: a window of what underlying offers goes in the order of scores.
+// Plugin and Score both take a window of the candidates that underlying offers, and hand them out in the order of scores.
 var (
 	pluginDefinition = definition{
 		name:   "Plugin",
@@ -88,8 +88,9 @@ func (s *scoredBlock) arguments() []argument {
 	return []argument{{name: of.Plugin, version: of.Version}, {config: string(of.Config)}, window, explore, inner}
 }
 
-// branches makes the branches of underlying the candidates of one that scores them. What is around it is in them already, as
-// it was handed down. What the formula would skip, as far as filters can say that, is no candidate.
+// branches makes the branches of underlying the candidates of one that scores them. The demands of the blocks around it are in
+// these already, as within was handed down. Filters leave out the submissions that the formula would skip, as far as filters
+// can say that.
 func (s *scoredBlock) branches(within demands) ([]Branch, error) {
 	if e := s.scored.Expression; e != nil {
 		for _, f := range e.Needs() {

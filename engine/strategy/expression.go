@@ -10,9 +10,9 @@ const (
 // Expression is the formula of a Score block: arithmetic over what is known of a candidate. It is pure and has no loops, and
 // every part of it is computed for every candidate. It never changes, so it may be shared.
 //
-// All numbers are float64, as IEEE 754 has them; whole numbers beyond 2^53 are rounded. What is absent is not a number (NaN)
-// unless a default is given: arithmetic with it is NaN, comparisons with it are false (but != is true), and a score that is
-// NaN skips the candidate.
+// All numbers are float64, as IEEE 754 has them; whole numbers beyond 2^53 are rounded. An absent value is not a number
+// (NaN) unless a default is given: arithmetic with it is NaN, comparisons with it are false (but != is true), and a score
+// that is NaN skips the candidate.
 type Expression struct {
 	root    *Term
 	columns []Column

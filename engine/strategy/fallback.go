@@ -1,9 +1,9 @@
 package strategy
 
-// A scorer may fault, or not exist at all. Then the request goes on to the next branch, and where the strategy has none for
-// the same candidates, normalising puts one there: the inner strategy in its own order. What the scorer skipped on purpose
-// must not come back through that, so these branches say OnFault; an alternative that the strategy names itself is asked for
-// everything.
+// A scorer may fault, or not exist at all. Then the request goes on to the next branch. Where the strategy has none for the
+// same candidates, normalising puts one there: the inner strategy in its own order. Candidates that the scorer skipped on
+// purpose must not come back through it, so such a branch is marked OnFault; an alternative that the strategy names itself is
+// asked for everything.
 
 // withFallbacks puts the implicit fallbacks behind the scored branches of a plan.
 func withFallbacks(branches []Branch) ([]Branch, error) {

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What a formula needs of a submission so that it does not skip it, as far as filters can say that. With
-// `if(meta.kind == "a", priority, skip)` only kind="a" can have a score, so the views below the block have no
+// A formula needs some values of a submission, or else it skips the submission; filters express these needs where they
+// can. With `if(meta.kind == "a", priority, skip)` only kind="a" can have a score, so the views below the block have no
 // other submissions: none fills a window only to be skipped. The formula still decides about the rest.
 
 // needs are filters that every submission with a score passes.
@@ -18,7 +18,7 @@ type needs struct {
 
 var nothing = needs{never: true}
 
-// Needs are the filters that every submission passes that the formula does not skip; none if it skips all.
+// Needs are filters that every submission passes unless the formula skips it; none if it skips all.
 func (e *Expression) Needs() []Filter { return e.root.needs().filters }
 
 // also is what both need.

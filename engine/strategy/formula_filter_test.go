@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What a formula needs, as filters say it.
+// The needs of formulas, written as filters.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

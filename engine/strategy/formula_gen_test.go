@@ -225,8 +225,8 @@ func guarded(list []Branch) (plan []Branch) {
 	return plan
 }
 
-// When every scorer fails nothing is lost: what a strategy would offer with the inner strategies in the place of its Plugin and
-// Score blocks is offered, but for what a formula never gives, in some order, and no more.
+// When every scorer fails nothing is lost. The plan offers, in some order, exactly the candidates that the strategy would offer
+// with the inner strategies in the place of its Plugin and Score blocks, except those that a formula never gives.
 func TestFaultsLoseNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -246,7 +246,7 @@ func TestFaultsLoseNothing(t *testing.T) {
 	})
 }
 
-// narrowed is what a block scores: the inner strategy, with the filters around it that its formula needs.
+// narrowed is the strategy that a block scores: the inner one, with the filters around it that the block's formula needs.
 func narrowed(s *scoredBlock) block {
 	inner := s.underlying
 	if e := s.scored.Expression; e != nil {

@@ -119,8 +119,8 @@ var formulaFunctions = map[string]struct {
 	"sqrt":  {OpSqrt, 1, 1},
 }
 
-// operator is how an operation between two terms is written. What has the larger rank binds tighter; those of one rank group
-// from the left, comparisons not at all.
+// operator is how an operation between two terms is written. An operator with a larger rank binds tighter. Operators of one
+// rank group from the left; comparisons do not group.
 type operator struct {
 	op   Op
 	text string

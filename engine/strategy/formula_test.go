@@ -12,7 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What is written in many ways has one canonical text, with as few parentheses as keep its meaning, and reads certain columns.
+// A formula that is written in many ways has one canonical text, with as few parentheses as keep its meaning, and reads
+// certain columns.
 func TestFormulas(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, canonical, columns string }{
@@ -146,7 +147,8 @@ func TestFormulaRoundTrip(t *testing.T) {
 	})
 }
 
-// No text makes the parser panic; what it takes has a canonical text that it takes again, and a score of every row.
+// No text makes the parser panic. A formula that it accepts has a canonical text that it accepts again, and a score for every
+// row.
 func FuzzFormula(f *testing.F) {
 	for _, c := range formulaErrors {
 		f.Add(c.text)
@@ -181,7 +183,7 @@ func FuzzFormula(f *testing.F) {
 	})
 }
 
-// The reference itself: what each formula is, worked out by hand, of a candidate with a=7, m="x" and without k, asked with the
+// The reference itself, compared with scores worked out by hand, for a candidate with a=7, m="x" and without k, asked with the
 // context zone=2, warm="x".
 func TestEval(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// No text makes the parser panic; what it refuses is the caller's error with one problem, and what it takes it takes
-// again in either canonical form as the same strategy and plan.
+// No text makes the parser panic. It refuses a text with a caller's error that has one problem. It accepts a
+// strategy again in either canonical form, as the same strategy and plan.
 func FuzzText(f *testing.F) {
 	for _, input := range seeds(f) {
 		f.Add(input)
@@ -20,7 +20,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// The same for JSON; moreover only valid JSON is ever taken.
+// The same for JSON; moreover the parser only accepts valid JSON.
 func FuzzJSON(f *testing.F) {
 	for _, input := range seeds(f) {
 		f.Add([]byte(input))

@@ -28,7 +28,7 @@ func alternatives(count int) string {
 
 func jsonString(text string) string { return string(appendQuoted(nil, text)) }
 
-// The limits hold on both sides: what reaches one is accepted, one more is refused.
+// The limits are exact: a strategy that reaches one is accepted, and one more is refused.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const wrap = `MaxSimultaneous("k%d", 1, `
@@ -102,7 +102,8 @@ func TestLimitsAcrossForms(t *testing.T) {
 	}
 }
 
-// What is accepted is accepted again in canonical form, also where that is much longer than what was sent.
+// An accepted strategy is accepted again in canonical form, also where that is much longer than the text that
+// was sent.
 func TestLimitOfCanonicalForm(t *testing.T) {
 	t.Parallel()
 	sent := func(count int) string {

@@ -225,7 +225,7 @@ func matches(c candidate, f Filter) bool {
 	return (has && slices.Contains(f.Values, value)) != f.Except && (has || !f.Has)
 }
 
-// ordered lists the world in an order. Random is some fixed shuffle: what counts is that both sides use the same.
+// ordered lists the world in an order. Random is some fixed shuffle: only using the same one on both sides matters.
 func (w world) ordered(o Order) []candidate {
 	list := slices.Clone(w.candidates)
 	slices.SortFunc(list, func(a, b candidate) int {
@@ -243,8 +243,8 @@ func (w world) ordered(o Order) []candidate {
 	return list
 }
 
-// byTenant has the values of a key take turns in some fixed way: what counts is that both sides use the same, and that the
-// order holds within a value.
+// byTenant has the values of a key take turns in some fixed way, the same one on both sides. The order holds within a
+// value.
 func byTenant(list []candidate, key queue.MetaKey) []candidate {
 	if key == "" {
 		return list

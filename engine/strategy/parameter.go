@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// read checks the argument of a parameter that is not a block; both forms come here with the token they found. What is
-// wrong reads on from the parameter's name or its JSON pointer.
+// read checks the argument of a parameter that is not a block; both forms come here with the token they found. The text of
+// `wrong` continues a sentence that begins with the parameter's name or its JSON pointer.
 func (p parameter) read(t token) (arg argument, wrong string) {
 	switch p.kind {
 	case keyParameter:
@@ -118,7 +118,7 @@ func (p parameter) opens(t token) bool {
 // isBlockName says that a name may be one of a block: other words begin in lower case.
 func isBlockName(name string) bool { return name[0] < 'a' || name[0] > 'z' }
 
-// What is wrong with a strategy as a whole.
+// The problems of a strategy as a whole.
 var (
 	tooDeep = fmt.Sprintf("nests deeper than %d blocks; put fewer blocks inside each other", MaxDepth)
 	tooMany = fmt.Sprintf("has more than %d blocks; use fewer", MaxNodes)
@@ -130,7 +130,7 @@ func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(clip(name))
 }
 
-// What a rate may be counted over.
+// The shortest and the longest time that a rate may be counted over.
 const (
 	MinPer = queue.MinPer
 	MaxPer = queue.MaxPer

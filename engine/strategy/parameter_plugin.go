@@ -14,13 +14,13 @@ const (
 	maxConfigNesting = 8 // objects and arrays inside each other
 )
 
-// What names and versions are made of, for error texts.
+// The rules for names and versions, for error texts.
 const (
 	nameRule    = `must be the name of a plugin: 1 to 64 lower-case letters, digits and '-', a letter first`
 	versionRule = `must be a version as in 1.2.3 or 1.2.3-rc.1, or the first 8 to 64 hexadecimal digits of a sha256`
 )
 
-// readJSON is read for what may also be no single token.
+// readJSON is read for parameters whose argument may be more than one token.
 func (p parameter) readJSON(v jsonValue) (arg argument, wrong string) {
 	switch p.kind {
 	case configParameter:

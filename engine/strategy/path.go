@@ -7,8 +7,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Node is one block of a strategy's tree. What the block does not have is zero: Filter of those that select, Limits of the
-// limits, Fair of Fair. Limits has one limit, and with MissingOne that of submissions without its key, too.
+// Node is one block of a strategy's tree. Fields that the block does not use are zero: only blocks that select have a
+// Filter, only limits have Limits, only Fair has Fair. Limits has one limit, and with MissingOne that of submissions without
+// its key, too.
 type Node struct {
 	Block   string // its name in the text form
 	Text    string // it alone, without what it holds, as in MaxSimultaneous(company<5)
@@ -197,8 +198,8 @@ func count(b block) int {
 }
 
 // Unscored is the plan without its scores: the candidates of each scored branch in their inner order, and so one branch
-// for each index that a plan stands on. What stands inside of a scored branch and beside it too is there twice, as each
-// has a path of its own.
+// for each index that a plan stands on. A branch that stands both inside of a scored branch and beside it is there twice, as
+// each has a path of its own.
 func (p *Plan) Unscored() *Plan {
 	if !slices.ContainsFunc(p.Branches, func(b Branch) bool { return b.Scored != nil }) {
 		return p

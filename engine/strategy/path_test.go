@@ -46,8 +46,8 @@ PreferDistinct(a<1, beyond it) > Fair(b) > PreferDistinct(a<2, beyond it) > Rand
 	}
 }
 
-// What is on the way to a branch is what makes it: its order is the last block, its filters and the least of its limits are
-// those passed, and each block stands inside of the one before it.
+// The blocks on the way to a branch make it: its order is the last block, its filters and the least of its limits are those of
+// the blocks before, and each block stands inside of the one before it.
 func TestPathsMakeTheirBranches(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -38,9 +38,9 @@ var costs = [...]string{"chunk", "time"}
 func (c Cost) String() string { return costs[c] }
 
 // Branch is one alternative of a plan. Without Fair it is the submissions that every filter and every limit admits, in one
-// order. With Fair, service is shared between the values of that key, and Inner says what is offered of the value whose turn
-// it is: the first of Inner that has something. With Scored, the candidates of Inner, one branch after the other, go in the
-// order of scores, a window at a time. A branch of a plan is shared by all who hold the plan and must not be changed.
+// order. With Fair, service is shared between the values of that key, and the value whose turn it is offers the first of Inner that has
+// something. With Scored, the candidates of Inner, one branch after the other, go in the order of scores, a window at a time. All holders
+// of a plan share its branches, so these must not be changed.
 type Branch struct {
 	Filters []Filter // sorted by key, one per key
 	Limits  []Limit  // sorted by key and measure, one for each: the smallest Max that was asked for
@@ -59,7 +59,7 @@ type Branch struct {
 	OnFault bool
 
 	key   string
-	plain *Branch // with OnFault: what it repeats
+	plain *Branch // with OnFault: the branch that it repeats
 	ways  []uint8 // of a leaf: through the blocks around its order, the innermost first; no part of its identity
 }
 
@@ -106,7 +106,7 @@ func (b *Branch) size() (leaves int) {
 // and "by fewest company or none" with FewestOne; a fair branch is
 // "Fair company OldestFirst", of several alternatives "Fair company (OldestFirst while user<1; OldestFirst)", and of consumer
 // time "Fair company by time OldestFirst"; a scored one is "Plugin deadline-first@1.2.0 window 64 (OldestFirst)" or
-// "Score priority*10 - attempts*5 (OldestFirst)". What is asked OnFault ends with "on fault".
+// "Score priority*10 - attempts*5 (OldestFirst)". The key of a branch that is asked OnFault ends with "on fault".
 func (b *Branch) Key() string {
 	if b.key == "" { // made by hand, not compiled
 		return b.makeKey()

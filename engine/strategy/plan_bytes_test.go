@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What is counted for a plan is no less than what it takes. It is not parallel: it measures the heap.
+// The bytes counted for a plan are no less than its memory. The test is not parallel, as it measures
+// the heap.
 func TestPlanBytes(t *testing.T) {
 	nest := func(n int, block, inner string) string {
 		for k := range n {

@@ -136,7 +136,7 @@ func TestMarshalWithinAnswer(t *testing.T) {
 	})
 }
 
-// Our strings are JSON's strings: what one side writes the other reads alike.
+// Our strings are JSON's strings: each side reads the strings of the other as they were.
 func TestQuoteAgainstJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -23,17 +23,17 @@ const DefaultExplore = 16
 // counts from the next one on; it must be fast and never block.
 type Scorers interface {
 	// Check says why a block cannot be used at all: a *queue.Error of CodeInvalid for a name or version that does not exist,
-	// or a configuration that its version refuses. Otherwise resting says why nothing scores for it now; nil: something
-	// does. What the block asks for is started, at the cost of the caller in ctx.
+	// or a configuration that its version refuses. Otherwise resting says why no scorer works for it now; nil: one does.
+	// Check starts the plugin that the block names, at the cost of the caller in ctx.
 	Check(ctx context.Context, b *Scored) (resting *Unavailable, err error)
 
-	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined,
+	// Scorer is the scorer of a block now. It is false if none may score: no version is active, or it is quarantined,
 	// throttled, or its breaker is open. The branch yields nothing then.
 	Scorer(b *Scored) (s Scorer, ready bool)
 
-	// Dry is what Scorer gives, for a question: whatever its scores are, it changes neither breakers nor statistics, and
-	// what it uses is not charged to the plugin. An error says why nothing scores for the block now. Its Score may wait
-	// for other questions.
+	// Dry is the same scorer, for a question: whatever its scores are, it changes neither breakers nor statistics, and its
+	// use is not charged to the plugin. An error says why no scorer works for the block now. Its Score may wait for other
+	// questions.
 	Dry(b *Scored) (Scorer, error)
 }
 

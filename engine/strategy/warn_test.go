@@ -120,7 +120,7 @@ var warned = [...]string{
 	`SelectOnly("a", 1, SelectOnly("a", 2, %s))`, `SelectOnly("a", 1, SelectOnly("a", 1, %s))`, `MaxSimultaneous("a", 2, MaxSimultaneous("a", 3, %s))`,
 }
 
-// What a warning calls without effect is: without it, any world is offered in the same order.
+// The part that a warning calls without effect has none: without it, any world is offered in the same order.
 func TestWarningsAreTrue(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
@@ -155,7 +155,7 @@ func TestWarningsAreTrue(t *testing.T) {
 	}
 }
 
-// followed is what is offered when what the warning points at is taken away.
+// followed is the candidates that are offered without the part that the warning points at.
 func followed(w world, s *Strategy, warning Warning) []candidate {
 	path := strings.FieldsFunc(strings.TrimPrefix(warning.Pointer, pointer), func(r rune) bool { return r == '/' })
 	switch {
