@@ -206,7 +206,7 @@ func (w *afterWorld) step() {
 	}
 }
 
-// redrive offers dead chunks again. What waited for the end of their submission and was not told yet waits again.
+// redrive offers dead chunks again. Submissions that waited for the end, and had not learned of it yet, wait again.
 func (w *afterWorld) redrive() {
 	for _, x := range w.all {
 		if now := w.sub(x.id); now.Dead > 0 && now.State != queue.Cancelled && now.State != queue.Failed {
@@ -505,8 +505,8 @@ func dyingInSlices(t *testing.T, settings queue.Settings, change func(*box, *que
 	return b, f, sub
 }
 
-// That all chunks of a submission become dead letters is decided once. What would decide otherwise between two slices changes nothing, also
-// not at a restart: that the other submission is redriven, and perhaps completed, that a rule covers this one, and that the setting changes.
+// The decision that all chunks of a submission become dead letters is made once. Between two slices, or at a restart, nothing changes it:
+// not a redrive or a completion of the other submission, not a rule that covers this one, and not a new setting.
 func TestDyingInSlicesIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	settings := deadLetters()

@@ -11,8 +11,8 @@ import (
 
 // These tests hold appends back, so that several calls share a batch; synctest tells when everybody waits.
 
-// TestFailedBatch: when an append fails, everybody in its batch is told, and so is everybody in the batch that was filled
-// meanwhile, as it may rest on the failed one. What was acknowledged before stays.
+// TestFailedBatch: when an append fails, all callers in its batch get the error, and so do those in the batch that was
+// filled meanwhile, as it may rest on the failed one. Calls that were acknowledged before keep their effect.
 func TestFailedBatch(t *testing.T) {
 	t.Parallel()
 	for kind := full; kind <= syncLost; kind++ {
@@ -125,8 +125,8 @@ func TestNextBatchFailsToo(t *testing.T) {
 	})
 }
 
-// TestLateWhileFailing: what happens to a waiting chunk between a late completion and the failure of its commit is not lost:
-// the chunk is offered when its time has come.
+// TestLateWhileFailing: the time of a waiting chunk comes between a late completion and the failure of its commit. It is not
+// missed: the chunk is offered.
 //
 //quern:overlapping
 func TestLateWhileFailing(t *testing.T) {

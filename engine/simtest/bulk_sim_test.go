@@ -134,8 +134,8 @@ func (m *model) pageOfSubmissions(b *modelBulk, most int) (groups []bulkGroup, n
 	return []bulkGroup{g}, g.matched
 }
 
-// offeredBefore takes up to most chunks out of a group and counts them as unchanged, and says how many: what the shard has taken off the
-// shelf by itself. What a page does with one submission takes effect while it goes on with the next, so there may be room for suspects then.
+// offeredBefore takes up to most chunks out of a group, counts them as unchanged, and says how many. The shard took them off the shelf by
+// itself: the page's changes to one submission are in effect while it goes on with the next, so there may be room for suspects then.
 func (s *sim) offeredBefore(g *bulkGroup, b *modelBulk, most int) (n int) {
 	if b.Action != queue.BulkRetry && b.Action != queue.BulkGiveUp || b.DryRun {
 		return 0

@@ -124,8 +124,8 @@ func TestDryRunTellsWhatComes(t *testing.T) {
 	}
 }
 
-// What is inserted after the start of an operation is not meant, also when its letters die within the millisecond of the start: neither by the
-// shard nor by the model.
+// An operation leaves submissions alone that are inserted after its start, also when their letters die within the millisecond of the start.
+// The shard and the model agree on that.
 func TestBulkLeavesLaterSubmissionsAlone(t *testing.T) {
 	t.Parallel()
 	for _, action := range []queue.BulkAction{queue.BulkRedrive, queue.BulkDelete, queue.BulkForward} {
@@ -183,8 +183,8 @@ func TestBulkRetry(t *testing.T) {
 	}
 }
 
-// What waits after a failed try gets no other one, also over a kill: what on_exhausted says happens to it, and the first one of a
-// submission that fails by it takes the others along. A limit is exact. What was released for a while is no failed try.
+// A chunk that waits after a failed try gets no other one, also over a kill: on_exhausted decides about it. Where that fails the
+// submission, the first chunk takes the others along. A limit is exact. A chunk that was released for a while had no failed try.
 func TestBulkGiveUp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -90,8 +90,8 @@ func TestBytesOutliveAKill(t *testing.T) {
 	}
 }
 
-// TestJournalHasEverything: what came in small calls is in the journal alone until a checkpoint. A store that is as it was before them
-// loses nothing.
+// TestJournalHasEverything: contents of small calls are only in the journal until a checkpoint. With a store from before these calls
+// nothing is lost.
 func TestJournalHasEverything(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

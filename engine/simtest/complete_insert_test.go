@@ -62,8 +62,8 @@ func (f *followed) wantNeither(when string, more int) {
 	}
 }
 
-// TestCompleteInserts: what a completion brings is inserted in its commit, with contents, keys and all; after a kill both are there. A
-// repeated token inserts nothing again.
+// TestCompleteInserts: the submissions that a completion brings are inserted in its commit, with contents and keys; after a kill both the
+// completion and the submissions are there. A repeated token inserts nothing again.
 func TestCompleteInserts(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(b *box){

@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// crowd is many consumers at one shard, watched from outside: what is seen here can only be less than what the shard does,
-// so whatever is too much here was too much there.
+// crowd is many consumers at one shard, watched from outside. The counts here can only be smaller than the shard's, so a
+// count that exceeds a limit here exceeded it in the shard.
 type crowd struct {
 	*box
 	t       *testing.T

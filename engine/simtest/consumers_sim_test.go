@@ -145,8 +145,9 @@ func (s *sim) obeys(q *machine.Request, got *machine.Reserved) bool {
 	return false
 }
 
-// absent says who is lost by now, in the order in which that is found, and forgets those who hold nothing. Who was heard of since is
-// looked at again behind all else that is due: a submission may have ended by then.
+// absent returns the consumers that are lost by now, in the order in which the worker finds them, and forgets those that hold
+// nothing. A consumer that was heard of since is in later: the worker looks at it again behind everything else that is due, and a
+// submission may have ended by then.
 func (s *sim) absent() (lost, later []string) {
 	again := map[string]bool{}
 	for _, name := range s.absentNow(again) {

@@ -100,7 +100,7 @@ func TestSecondAbsenceHasItsOwnGrace(t *testing.T) {
 	}
 }
 
-// What a lost consumer finished all the same is accepted while the chunk waits for its next try.
+// A lost consumer's completion is accepted while the chunk waits for its next try.
 func TestCompletionAfterALoss(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -62,7 +62,8 @@ func TestDeletedSubmissionsStayDeleted(t *testing.T) {
 	}
 }
 
-// What was ordered and not done is done after a start, as the journal or a row tells of it; also what was redriven meanwhile.
+// A start carries out deletions that were ordered but not done, as the journal or a row has the order; also if the submission
+// was redriven meanwhile.
 func TestOrdersToDeleteOutliveTheServer(t *testing.T) {
 	t.Parallel()
 	for kind := range killMoments {

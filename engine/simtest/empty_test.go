@@ -56,8 +56,8 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	}
 }
 
-// What waits for a retry is due at the time that its last failure gave it: an empty answer tells no earlier time that the chunk waited for
-// before, when it was offered at once meanwhile or the failure came after its deadline.
+// A chunk that waits for a retry is due at the time of its last failure's backoff. An empty answer never gives an earlier time that the
+// chunk had before, also if it was offered at once meanwhile or the failure came after its deadline.
 func TestEmptyTellsTheTimeOfTheLastFailure(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()

@@ -249,7 +249,7 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 }
 
 // syncTotals takes over the totals of what the life-cycle worker does: it makes several commits, and the model does not know which failed.
-// What calls do has to be counted exactly, also when it is not known whether the batch was written.
+// The effects of calls have to be counted exactly, also when it is not known whether the batch was written.
 func (s *sim) syncTotals() {
 	got, t := s.shard.Stats(), &s.m.totals
 	t.failed, t.expired, t.lost, t.released = got.FailedTotal, got.ExpiredTotal, got.LostTotal, got.ReleasedTotal

@@ -223,7 +223,7 @@ func (s *sim) lastTry(it *item, f *queue.FailItem) bool {
 	return f.Fatal || it.c.attempts+1 >= s.m.maxAttempts(it.x)
 }
 
-// endsFor: what is behind the item that ends a submission finds it ended, unless another token holds its chunk.
+// endsFor: the items behind the one that ends a submission find it ended, unless another token holds their chunk.
 func endsFor(items []item, x *modelSub) {
 	for j := range items {
 		if items[j].x == x && (items[j].standing == holds || items[j].standing == free || items[j].standing == overdue) {

@@ -50,7 +50,7 @@ const (
 	storeLater  // a checkpoint wrote its rows and the note of its position; the journal is as it was
 	storeAhead  // a checkpoint wrote its rows, but not the note
 	storeHalf   // a checkpoint wrote the rows of rules and of submissions, but not those beside them, nor the note
-	allFolded   // a checkpoint ended: what is before it is in the store only
+	allFolded   // a checkpoint ended: everything before it is only in the store
 	killMoments // how many there are
 )
 
@@ -152,7 +152,7 @@ func TestForwardAcrossCrashes(t *testing.T) {
 	}
 }
 
-// contents: what arrives is what was sent.
+// contents checks that the chunks arrive as they were sent.
 func (p *post) contents(t *testing.T) {
 	t.Helper()
 	for _, r := range mustReserve(t, p.to, "OldestFirst", 100) {
@@ -171,7 +171,7 @@ func (p *post) contents(t *testing.T) {
 	}
 }
 
-// What is on its way keeps its submission, and with it the content, in the history, however short the retention.
+// A dead letter on its way keeps its submission, and with it the content, in the history, however short the retention.
 //
 //quern:overlapping
 func TestRetentionWaitsForDelivery(t *testing.T) {

@@ -23,8 +23,8 @@ func (b *box) crashed(down time.Duration) {
 	b.open()
 }
 
-// outside is the world outside of the server: who really works on what. It is the oracle: it sees workers, and not what the server
-// believes of them.
+// outside is the world outside of the server: the workers, and the chunks that each really works on. It is the oracle: it sees the
+// workers and not the server's view of them.
 type outside struct {
 	b       *box
 	r       *rand.Rand
@@ -169,9 +169,9 @@ func playOutside(t *testing.T, seed uint64, grace time.Duration) *outside {
 	return o
 }
 
-// With a restart grace a limit holds in the world outside, across crashes: those who worked through one extend before anything that
-// the limit counts is handed out. What no limit counts is handed out meanwhile. Without the grace the limit does not hold, which
-// shows that the oracle can tell.
+// With a restart grace a limit holds in the world outside, across crashes: workers that worked through a crash extend before any
+// chunk that the limit counts is handed out. Chunks that no limit counts are handed out meanwhile. Without the grace the limit does
+// not hold, which shows that the oracle can tell.
 func TestLimitsHoldAcrossCrashes(t *testing.T) {
 	t.Parallel()
 	n := uint64(12)
@@ -199,7 +199,7 @@ func TestLimitsHoldAcrossCrashes(t *testing.T) {
 	}
 }
 
-// The grace as a caller sees it: what is kept back, what a reserve is told, and what ends it.
+// The grace as a caller sees it: which chunks it keeps back, what a reserve answers, and what ends it.
 //
 //quern:overlapping
 func TestRestartGrace(t *testing.T) {

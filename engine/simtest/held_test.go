@@ -102,8 +102,8 @@ func TestReservationsAreListed(t *testing.T) {
 	}
 }
 
-// A chunk that is taken back is offered again with no try counted, its consumer is told, and the act is in the log with who held it and why.
-// What is not held is refused, and leaves no act.
+// A chunk that is taken back is offered again with no try counted, its consumer is notified, and the act is in the log with the holder and
+// the reason. To take back a chunk that is not held is refused, and leaves no act.
 func TestChunkIsTakenBack(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -95,8 +95,8 @@ func TestKeysOutliveRetention(t *testing.T) {
 	}
 }
 
-// A queue that knows as many keys as it may refuses new ones, and says for how long; it forgets none. What it knows is answered, and what
-// has no key is inserted.
+// A queue that knows as many keys as it may refuses new ones, and says for how long; it forgets none. Inserts with known keys are
+// answered, and inserts without a key are made.
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 10

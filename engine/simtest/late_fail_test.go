@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// A failure that comes after the deadline counts for what it says: its error stands for the try that the deadline counted, `fatal` ends
-// the chunk, and its wish for the next try is followed, whether or not the worker has met the chunk, and whether it waits or is ready. No
-// other try is counted. What comes too late to count is told so.
+// A failure that comes after the deadline still has its effect: its error replaces that of the try that the deadline counted, `fatal`
+// ends the chunk, and its wish for the next try is followed, whether or not the worker has met the chunk, and whether the chunk waits or
+// is ready. No other try is counted. The answer says when a failure comes too late to count.
 func TestFailAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	backoff := queue.Backoff{Base: time.Hour, Factor: 1, Cap: time.Hour}

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Of the chunks of a submission that no one holds so many may be completed out of turn and no more: the others are lost, and offered again.
-// What was accepted is done.
+// Only so many chunks of a submission that no one holds may be completed out of turn: the others are lost, and offered again. Accepted
+// chunks are done.
 func TestTooManyLateCompletions(t *testing.T) {
 	t.Parallel()
 	const most, chunks = 4096, 6000

@@ -161,7 +161,7 @@ func (s *sim) forwardSome() {
 
 // age gives up the dead letters that are older than some time.
 func (s *sim) age() {
-	s.disarm() // it makes several commits; what a failed one leaves is deleteSome's affair
+	s.disarm() // Age makes several commits; deleteSome covers commits that fail
 	var times []queue.Time
 	for _, d := range s.m.letters(queue.BulkFilter{}) {
 		times = append(times, d.Died)

@@ -212,7 +212,7 @@ func TestDefaultsKeepTheOtherRows(t *testing.T) {
 	b.wantCounts("at the end", sub.ID, queue.Submission{State: queue.CompletedWithDead, Done: 99, Dead: 1})
 }
 
-// P6 (15): what waits for its run_at does not expire by it; a dead_deadline ends what is open, no matter who holds what.
+// P6 (15): a submission that waits for its run_at does not expire by it; a dead_deadline ends an open submission, even if chunks are held.
 func TestDeadDeadline(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -239,8 +239,8 @@ func TestDeadDeadline(t *testing.T) {
 	}
 }
 
-// 30: a queue's dead_after_ms gives a submission its dead_deadline at its insert, unless it has one. It counts from run_at if that is later,
-// and what is changed counts for later inserts.
+// 30: a queue's dead_after_ms gives a submission its dead_deadline at its insert, unless it has one. It counts from run_at if that is
+// later, and a changed setting applies to later inserts.
 func TestDeadAfter(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A consumer gives a chunk back, or extends it, while its completion is on its way to the disk. Who is told that it is lost finds it done.
+// A consumer gives a chunk back, or extends it, while its completion is on its way to the disk. If the answer says lost, the chunk is
+// done.
 //
 //quern:overlapping
 func TestLostIsDone(t *testing.T) {

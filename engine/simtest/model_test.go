@@ -62,7 +62,7 @@ type modelSub struct {
 	failed   *uint32 // the chunk that failed it
 	chunks   []*modelChunk
 	begun    queue.Time // when its first chunk was reserved; 0: none was, or the record is older
-	older    bool       // its record was read from the disk: what was reserved before is not known
+	older    bool       // its record was read from the disk: earlier reservations are not known
 }
 
 // begin notes a reservation of a chunk.
@@ -72,7 +72,7 @@ func (x *modelSub) begin(now queue.Time) {
 	}
 }
 
-// reread is what a shard knows of a submission that it has read from the disk.
+// reread reduces the model to the data that a shard has of a submission it read from the disk.
 func (x *modelSub) reread() { x.begun, x.older = 0, true }
 
 type modelChunk struct {
@@ -574,8 +574,8 @@ func (m *model) restart(closed, now queue.Time) {
 	m.promote(now)
 }
 
-// reload is what the shard makes of everything when it reads the journal again: what is held stays so, unless a rule takes it back, and
-// what is due is offered.
+// reload has the model follow a shard that reads the journal again: held chunks stay held, unless a rule takes them back, and due
+// chunks are offered.
 func (m *model) reload(now queue.Time) {
 	for _, x := range m.subs {
 		x.reread()

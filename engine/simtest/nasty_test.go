@@ -2,8 +2,8 @@ package simtest
 
 import "testing"
 
-// nasty are the ten seeds of 2,000 of each simulation in which most happened that is rare; rare_test.go says how they were found. What each
-// names is a succession that it has and hardly any other.
+// nasty are the ten seeds of 2,000 of each simulation with the most rare events; rare_test.go says how they were found. Each name is a
+// succession that hardly any other seed has.
 var nasty = []struct {
 	name string
 	seed uint64

@@ -327,7 +327,7 @@ func (o *overlap) release() *call {
 	}
 }
 
-// detach has a consumer go: what it holds goes back.
+// detach has a consumer go: its chunks go back.
 func (o *overlap) detach() *call {
 	name := fmt.Sprint("w", o.r.IntN(3))
 	for _, t := range o.tokens {

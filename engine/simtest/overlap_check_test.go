@@ -29,8 +29,8 @@ func (o *overlap) refresh() {
 	}
 }
 
-// answered says that no write is on the disk whose caller does not know it yet: what the disk says, the shard does. At the end several
-// writes go through in one step, and an answer to a caller may be from between two.
+// answered says that the caller of every write on the disk has its answer, so that the shard's state is that of the disk. At the end
+// several writes go through in one step, and an answer to a caller may be from between two.
 func (o *overlap) answered() bool {
 	return !o.ending && !o.gates.reloading() && !slices.ContainsFunc(o.gates.list(), func(h *held) bool { return h.what == "append" && h.written })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// These tests are overlaps of one kind each, as short as they can be told: what the simulation meets by chance.
+// Each of these tests is one kind of overlap that the simulation meets by chance, as short as possible.
 
 // behindGates runs a test in a bubble, with a shard behind gates that are shut.
 func behindGates(t *testing.T, run func(o *overlap)) {

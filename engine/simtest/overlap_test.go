@@ -19,9 +19,9 @@ import (
 
 // overlap is the concurrent simulation: calls overlap appends and writes that end late, fail, or end unknown. It runs in a bubble. A step
 // does one thing: it begins a call, lets a held write go on, lets time pass, looks, or kills the server. Then everything runs until it
-// waits, and the calls that have been answered are held against what is on the disk at that moment.
+// waits, and the answers of calls are compared with the disk at that moment.
 //
-// The sequential simulation (sim) knows what every answer has to be. This one knows what an answer must not say: what the disk does not.
+// The sequential simulation (sim) knows what every answer has to be. This one only knows that an answer must agree with the disk.
 type overlap struct {
 	box
 	seed        uint64
@@ -286,7 +286,7 @@ func (o *overlap) auditCopy() {
 	o.compareContents(b)
 }
 
-// crash kills the server and starts it again. Who waits for an answer never gets it.
+// crash kills the server and starts it again. Callers that wait for an answer never get it.
 func (o *overlap) crash() {
 	o.note("crash")
 	o.tally.add("crash", 1)
@@ -300,7 +300,7 @@ func (o *overlap) crash() {
 // end lets go of a shard, whatever it is at.
 func (o *overlap) end() {
 	o.gates.mu.Lock()
-	o.gates.disk = newDiskModel() // what it still does is not of this world
+	o.gates.disk = newDiskModel() // later writes of this shard do not count
 	o.gates.mu.Unlock()
 	o.gates.throw()
 	for _, c := range o.calls {

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// askAll asks every question about a strategy and one chunk. What the queue has no room for, or does not have any more, is no
+// askAll asks every question about a strategy and one chunk. A refusal for lack of room, or because something is gone, is no
 // mistake.
 func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64) error {
 	const most = inspect.MaxPreview
@@ -39,7 +39,7 @@ func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64
 	return nil
 }
 
-// However much there is, one hold of the mutex looks at no more than a bound for any question: what a reserve has to wait for.
+// For any question and any backlog, one hold of the mutex looks at no more than a bound, so a reserve waits no longer than that.
 func TestQuestionsAreSliced(t *testing.T) {
 	t.Parallel()
 	const submissions, bound = 6000, 1000

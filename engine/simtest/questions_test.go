@@ -273,8 +273,8 @@ func TestExplainFair(t *testing.T) {
 	}
 }
 
-// Of Fair in Fair the inner numbers are those of all tenants around, and whose turn it is inside of whose turn it is; what an
-// alternative inside of Fair could not give is said per leaf.
+// With Fair in Fair the inner counts cover all outer tenants, and the inner turn is that of the outer tenant whose turn it
+// is. The explanation says per leaf why an alternative inside of Fair had nothing to give.
 func TestExplainNested(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -342,7 +342,8 @@ func TestWhyNested(t *testing.T) {
 	}
 }
 
-// What an operator's limit withholds is told apart from what the strategy limits: by why, and in an explanation by value.
+// Answers distinguish chunks that an operator's limit withholds from those that the strategy limits: why does, and an
+// explanation does by value.
 func TestWithheldByOperator(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

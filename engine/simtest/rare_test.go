@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// A seed is nasty when much happens in it that hardly happens in others. Measured are successions: what happened, and what happened next.
-// One that is found in a share p of the seeds counts -log2 p, once in a seed. The ten seeds of TestNastySeeds were chosen for each simulation one after the
-// other, each with the largest sum over successions that those before it do not have, among the seeds 1 to 2,000:
+// A seed is nasty when much happens in it that hardly happens in others. The measure counts successions: an event and the next event. One
+// that is found in a share p of the seeds counts -log2 p, once in a seed. The ten seeds of TestNastySeeds were chosen for each simulation
+// one after the other, each with the largest sum over successions that those before it do not have, among the seeds 1 to 2,000:
 //
 //	QUERN_SIM_SEEDS=1-2000 go test ./engine/simtest -count 1 -v -run '^TestSimulation$' -nastiest 4
 
 var nastiestWanted = flag.Int("nastiest", 0, "print so many of the seeds in which most happened that is rare")
 
-// succession is something that happened, and what happened next.
+// succession is an event and the next event.
 type succession [2]string
 
-// played is what happened in many seeds.
+// played is the events of many seeds.
 type played struct {
 	mu    sync.Mutex
 	total *tally

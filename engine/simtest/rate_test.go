@@ -169,8 +169,8 @@ func (r *ratesOf) most(from, to queue.Time) (most int) {
 	return most
 }
 
-// What operators set takes the place of the number of a rate at once: no second has more reservations than the largest number that held in
-// it, over crashes too. Who is told when the next comes gets it then, and not a millisecond earlier.
+// An operator's number replaces that of a rate at once: no second has more reservations than the largest number that held in it, over
+// crashes too. A consumer that learns when the next chunk comes gets it then, and not a millisecond earlier.
 func TestSetRatesHold(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {

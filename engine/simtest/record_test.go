@@ -62,8 +62,8 @@ func (r *recording) wrap(inner func(journal.Journal) journal.Journal) func(journ
 	}
 }
 
-// journaled is how many commits the journal took, and bytes. What shares a commit depends on the moment, and a change of the format changes
-// the bytes. The measure of a limit is left out where it is the first one.
+// journaled matches the counts of commits and of bytes in answers: which calls share a commit depends on the moment, and a change of the
+// format changes the bytes. It also matches the measure of a limit where it is the first one.
 var journaled = regexp.MustCompile(`"commit(s|_bytes)_total":\d+,|,"Of":0`)
 
 // asked notes something that was asked or answered.

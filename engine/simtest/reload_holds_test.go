@@ -78,7 +78,7 @@ func TestReloadKeepsReservations(t *testing.T) {
 	}
 }
 
-// What the journal turns out to hold after a commit of unknown outcome ends the reservations that it is about, and no other.
+// After a commit of unknown outcome, the ops that are found in the journal end the reservations that they are about, and no others.
 //
 //quern:overlapping
 func TestReloadEndsWhatWasWritten(t *testing.T) {
@@ -135,7 +135,8 @@ func TestReloadEndsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// Who waits for the end of a submission learns of it although a commit failed meanwhile: also when it is that commit that ended it.
+// A caller that waits for the end of a submission learns of it although a commit failed meanwhile, also when that commit ended the
+// submission.
 //
 //quern:overlapping
 func TestReloadKeepsWaitersForTheEnd(t *testing.T) {
@@ -205,7 +206,7 @@ func TestDegradedAfterFailedCommits(t *testing.T) {
 }
 
 // A consumer gives a chunk back with a delay, and takes it up again with the same token when the delay is over. A reload keeps that
-// reservation: what was written is that it was given back before.
+// reservation: only the release before it is in the journal.
 //
 //quern:overlapping
 func TestReloadKeepsWhatWasTakenUpAgain(t *testing.T) {

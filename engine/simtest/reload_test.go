@@ -153,7 +153,7 @@ func (c *ledger) work(t *testing.T, r *rand.Rand) bool {
 	return true
 }
 
-// audit reads everything that was acknowledged; what is left is reserved, to see its content.
+// audit reads everything that was acknowledged; it reserves the chunks that are left, to see their contents.
 func (c *ledger) audit(t *testing.T) {
 	t.Helper()
 	for id, output := range c.done {

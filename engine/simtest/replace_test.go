@@ -48,7 +48,8 @@ func TestReplacedContent(t *testing.T) {
 	}
 }
 
-// What is not inline, not dead or too much is refused, and nothing is left of a commit that failed. What is kept goes with its submission.
+// A replacement is refused if the content is not inline, the chunk is not dead, or the bytes are too many. Nothing is left of a commit
+// that failed. Replaced contents go with their submission.
 func TestReplacedContentIsBounded(t *testing.T) {
 	t.Parallel()
 	settings := deadLetters()

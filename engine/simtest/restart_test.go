@@ -21,8 +21,8 @@ func (b *box) restarted(down time.Duration) {
 	b.open()
 }
 
-// A planned restart takes nothing from anyone: what is held stays so, with its token, consumer, age and the time that was left, and a limit
-// counts it at once, without a grace. So it is over a second restart, in which nothing was done.
+// A planned restart takes nothing from anyone: a held chunk stays held, with its token, consumer, age and the time that was left, and a
+// limit counts it at once, without a grace. A second restart, with no calls before it, keeps it too.
 func TestPlannedRestartKeepsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()
@@ -67,7 +67,7 @@ func TestPlannedRestartKeepsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// What was held at a restart is not there for the life after the next one: if the server is killed it knows no more than after any kill.
+// Reservations that a planned restart kept do not survive a later kill: then the server knows no more than after any kill.
 func TestKillAfterAPlannedRestart(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()
@@ -85,7 +85,7 @@ func TestKillAfterAPlannedRestart(t *testing.T) {
 	}
 }
 
-// A consumer that was attached when the server stopped is missed from the start on: what it holds goes to others after the grace, unless it
+// A consumer that was attached when the server stopped is missed from the start on: its chunks go to others after the grace, unless it
 // comes back. One that never was keeps its chunks until their deadline.
 func TestPlannedRestartMissesWhoWasAttached(t *testing.T) {
 	t.Parallel()

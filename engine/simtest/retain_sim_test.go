@@ -51,8 +51,8 @@ func (s *sim) retainUntil(before queue.Time) {
 	s.tally.add("retention over", n-len(s.m.subs))
 }
 
-// What the history has lost does not come back: not when the process is killed after a checkpoint that was cut off, with rows that are younger
-// than the position that the replay begins at.
+// A submission that the history has forgotten does not come back, also if the process is killed after a checkpoint that was cut off, with
+// rows that are younger than the position that the replay begins at.
 func TestForgottenStaysForgotten(t *testing.T) {
 	t.Parallel()
 	for moment := range killMoments {
@@ -76,8 +76,8 @@ func TestForgottenStaysForgotten(t *testing.T) {
 	}
 }
 
-// What the history has lost leaves nothing behind that a later submission could be taken to have: numbers in the store are not given
-// out twice, also when the process starts again and nothing else tells of them any more.
+// A forgotten submission leaves no outputs that could seem to be a later submission's: numbers in the store are not given out twice, also
+// when the process starts again and nothing else has these numbers any more.
 func TestForgottenOutputsAreNobodys(t *testing.T) {
 	t.Parallel()
 	for moment := range killMoments {

@@ -174,7 +174,7 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	for b.seeds.Load() == drawn { // the pass draws one with the mutex held
 		runtime.Gosched()
 	}
-	b.shard.Work() // the mutex is free again: what the pass does is encoded
+	b.shard.Work() // the mutex is free again, so the ops of the pass are encoded
 	close(then)
 	if err := <-set; err != nil {
 		t.Fatal(err)

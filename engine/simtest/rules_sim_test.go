@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What rules promise, written without any thought for speed.
+// The promises of rules, written without any thought for speed.
 
 // under says whether a submission is under a match; id 0 is one that is not inserted yet.
 func under(match queue.RuleMatch, id queue.SubmissionID, meta queue.Meta) bool {

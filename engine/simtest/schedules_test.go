@@ -278,7 +278,7 @@ func (s *scheduleSim) settle() {
 	s.catchUp()
 }
 
-// halfway follows a commit that failed: what a schedule was due for is emitted, all of it, or still due. The worker pauses then.
+// halfway follows a commit that failed: all due ticks of a schedule are emitted, or all are still due. The worker pauses then.
 func (s *scheduleSim) halfway() {
 	s.shard.SetFull(false)
 	for _, info := range s.shard.Schedules.List() {
@@ -438,7 +438,8 @@ func (s *scheduleSim) restart(kind int) {
 	s.settle()
 }
 
-// What schedules did is counted from the server's start: what a start replays was counted by the life that did it. A reload goes on counting.
+// The counts of schedules begin at the server's start: the life that emitted a tick counted it, and a replay does not. A reload goes on
+// counting.
 func TestTicksCountFromTheStart(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, queue.DefaultSettings())

@@ -25,8 +25,8 @@ func suspectsBeside(t *testing.T, b *box, n int) {
 	}
 }
 
-// A scored strategy that finds nothing else gets suspects that suit it whatever the quota, as one without scores does; what it does
-// not take, and what does not suit it, goes back.
+// A scored strategy that finds nothing else gets suspects that suit it whatever the quota, as one without scores does. The suspects
+// that it does not take, and those that do not suit it, go back.
 func TestScoredBorrowsSuspects(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

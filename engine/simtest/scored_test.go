@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// scorer scores with a Go function: what the shard does with scores does not depend on where they come from.
+// scorer scores with a Go function, as the shard treats scores alike wherever they come from.
 type scorer struct {
 	reads  []strategy.Column
 	spread bool
@@ -144,7 +144,7 @@ func TestScoredFault(t *testing.T) {
 	}
 }
 
-// What an empty answer says when the scorer wants nothing of what there is, and when there is nothing.
+// An empty answer distinguishes a scorer that skips all candidates from a queue without any.
 func TestScoredEmpty(t *testing.T) {
 	t.Parallel()
 	b := openScored(t, byRank(func(int64) float64 { return math.NaN() }))
@@ -468,8 +468,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// What a scorer takes out of a fair inner order is charged to its tenants: with equal scores two tenants of equal weight get the same
-// number of chunks, one call at a time or several, of one submission each or of many.
+// Chunks that a scorer takes out of a fair inner order are charged to their tenants: with equal scores two tenants of equal weight get
+// the same number of chunks, one call at a time or several, of one submission each or of many.
 func TestScoredFairIsCharged(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -115,7 +115,7 @@ func (c command) showBulk(id queue.BulkID) {
 	c.say("%s", text)
 }
 
-// value sets what an operator may set for a value; what is left out is set no more.
+// value sets an operator's settings for a value; settings that are left out are removed.
 func (c command) value() {
 	entries, settings := metaOf(c.words[0]), queue.NoSettings()
 	if _, is := c.options["limit"]; is {

@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// What is wrong in a script is named with its file and line, and never taken for something else.
+// A mistake in a script is reported with its file and line, and never taken for something else.
 func TestScriptsRefuseMistakes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

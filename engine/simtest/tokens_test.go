@@ -64,7 +64,7 @@ const (
 	releaseIt
 )
 
-// answers is the table: what a token of a row may be told.
+// answers is the table of the outcomes that a token of a row may get.
 func answers(s standing, v verb) []queue.Outcome {
 	const (
 		ok, already, lost, gone = queue.OutcomeOK, queue.OutcomeAlready, queue.OutcomeLost, queue.OutcomeGone

@@ -32,8 +32,8 @@ func (h *heard) take(list []journal.Set, all bool) {
 	}
 }
 
-// What is set for values holds from its answer on: after a failed commit, after a kill, and after the rows are all that is left of it. An
-// answer of unknown outcome holds or not, as the journal has it. The shard's owner is told the same.
+// Settings for values hold from their answer on: after a failed commit, after a kill, and when only the rows are left. A setting of
+// unknown outcome holds if the journal has it. The shard reports the same settings to its owner.
 //
 //quern:overlapping
 func TestValuesOutliveAReload(t *testing.T) {

@@ -75,8 +75,8 @@ func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 	}
 }
 
-// What is reserved by many strategies stays within the memory for views as well: the next one is refused while all others are in use,
-// and gets its view when one of them is idle. What is handed out keeps to the limits all the while.
+// Reserves with many strategies stay within the memory for views as well: the next strategy is refused while all others are in use, and
+// gets its view when one of them is idle. The chunks in flight keep to the limits all the while.
 func TestViewsKeepToTheirMemory(t *testing.T) {
 	t.Parallel()
 	const most = 24 << 20
@@ -124,7 +124,7 @@ func TestViewsKeepToTheirMemory(t *testing.T) {
 }
 
 // Strategies with one limit that differ only in its number share their memory: very many of them are served, and asked about, where there is
-// room for one or two. What is handed out keeps to each one's limit.
+// room for one or two. The chunks in flight keep to the limit of each strategy.
 func TestNumbersShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20

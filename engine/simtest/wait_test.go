@@ -73,7 +73,7 @@ func waitEnd(ctx context.Context, b *box, id queue.SubmissionID) (queue.Submissi
 	return b.shard.Submissions.Get(ctx, id)
 }
 
-// Who stops waiting for the end of a submission takes nothing from the others who wait for it.
+// A caller that stops waiting for the end of a submission takes nothing from the other callers that wait for it.
 //
 //quern:overlapping
 func TestWaitsForAnEndAreApart(t *testing.T) {
@@ -285,7 +285,7 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// A consumer that goes away while it waits takes nothing with it; what it was handed at the last moment goes to the next.
+// A consumer that goes away while it waits takes nothing with it; a chunk that it was handed at the last moment goes to the next consumer.
 //
 //quern:overlapping
 func TestWaiterGoesAway(t *testing.T) {
@@ -348,7 +348,8 @@ func TestCloseEndsWaits(t *testing.T) {
 	})
 }
 
-// Who waits for work goes on waiting through a reload after a failed commit, and gets what the journal turns out to hold.
+// A consumer that waits for work goes on waiting through a reload after a failed commit, and gets a chunk that the journal turns out to
+// have.
 //
 //quern:overlapping
 func TestReloadKeepsWaits(t *testing.T) {
@@ -371,7 +372,8 @@ func TestReloadKeepsWaits(t *testing.T) {
 	})
 }
 
-// A watch over several submissions is over when as many of them ended as it waits for; what has ended already, or never was, counts at once.
+// A watch over several submissions is over when as many of them ended as it waits for; a submission that has ended already, or never
+// existed, counts at once.
 func TestWatchCountsEnds(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
 		face := b.shard.Submissions

@@ -160,7 +160,7 @@ func exec(t *testing.T, path string, kind sqlitedb.Kind, sql string) {
 	}
 }
 
-// What is parked is tried again when an operator says so: not before, and with success only once its cause is fixed.
+// A parked action is tried again when an operator says so, not before, and succeeds only once its cause is fixed.
 func TestParkedIsRetriedByAnOperator(t *testing.T) {
 	t.Parallel()
 	p := new(poisons)

@@ -24,7 +24,7 @@ const DefaultExplore = 16
 type Scorers interface {
 	// Check says why a block cannot be used at all: a *queue.Error of CodeInvalid for a name or version that does not exist,
 	// or a configuration that its version refuses. Otherwise resting says why no scorer works for it now; nil: one does.
-	// Check starts the plugin that the block names, at the cost of the caller in ctx.
+	// Check starts the scorer that the block asks for, at the cost of the caller in ctx.
 	Check(ctx context.Context, b *Scored) (resting *Unavailable, err error)
 
 	// Scorer is the scorer of a block now. It is false if none may score: no version is active, or it is quarantined,

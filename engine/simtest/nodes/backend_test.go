@@ -180,7 +180,7 @@ func (l *link) Journals(ctx context.Context) (map[string]journal.Position, error
 	})
 }
 
-// blobRows are the blobs of the database. What its calls do may be done twice, so they are made until it is known that they were.
+// blobRows are the blobs of the database. Its calls may safely be made twice, so each is repeated until its outcome is known.
 type blobRows struct{ *link }
 
 func (b blobRows) Put(ctx context.Context, key string, bytes []byte) error {

@@ -337,7 +337,7 @@ func (s gatedSnapshots) Keep(made journal.Snapshot) error {
 	return s.Snapshots.Keep(made)
 }
 
-// serve has the shard do what the engine has it do, until the process is to end, or has lost the journal.
+// serve drives the shard as the engine does, until the process is to end, or has lost the journal.
 func (l *life) serve() {
 	l.mu.Lock()
 	l.serving = true
@@ -356,7 +356,7 @@ func (l *life) serve() {
 	}
 }
 
-// close ends what serves. What is under way is answered first.
+// close ends the serving shard. Calls under way are answered first.
 func (l *life) close() {
 	l.mu.Lock()
 	l.serving = false

@@ -288,8 +288,8 @@ func (w *world) fault() {
 	}
 }
 
-// rewind has the database lose its last batches, as when a standby without them becomes the primary. What it acknowledged of them is lost,
-// and no one is to be blamed for that.
+// rewind has the database lose its last batches, as when a standby without them becomes the primary. Acknowledged calls in these batches
+// are lost, and that is no fault of a node.
 func (w *world) rewind() {
 	w.db.mu.Lock()
 	defer w.db.mu.Unlock()
@@ -330,7 +330,7 @@ func (w *world) finish() {
 			if err != nil {
 				continue
 			}
-			inserting := w.inserting.Load() // before the look: what it inserts is seen
+			inserting := w.inserting.Load() // read before the look, which then sees the submissions of inserts that ended
 			_, refused := l.shard.Extend(l.ctx, nil, nil)
 			open := l.shard.Stats().SubmissionsOpen
 			leave()
