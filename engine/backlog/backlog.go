@@ -15,9 +15,9 @@ type Backlog struct {
 	exceptions exceptions
 	windows    uint32 // that were made
 
-	Views   views   // what chunks are taken by
+	Views   views   // chunks are taken through these
 	Ledgers ledgers // of the fair views
-	Recount recount // counts again what is kept as counters
+	Recount recount // counts the counters again
 }
 
 // ground is the state that frames stand on.
@@ -28,7 +28,7 @@ type ground struct {
 	trail  trail
 
 	Values values  // the keys and values that submissions have
-	Rules  rulings // what operators pause and block
+	Rules  rulings // pauses and blocks of operators
 }
 
 // New makes an empty backlog.

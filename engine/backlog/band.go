@@ -6,16 +6,16 @@ import (
 )
 
 // Views that differ only in the number of their one limit share a frame. Its gates then stand
-// in bands: a view of the number 3 and one of 10 have the bands 0 to 2 and 3 to 9, and a gate
-// stands in that in which the chunks in flight of its value are. So a view may take from the
-// bands up to its number, and a gate stands in one place however many views there are. A gate
-// for which no limit is watched is in the lowest band, which all of them may take from; one
-// whose value has the largest number in flight, or an operator's limit, is in none.
+// in bands: a view of the number 3 and one of 10 have the bands 0 to 2 and 3 to 9, and the chunks in
+// flight of its value decide which band a gate is in. So a view may take from the bands up to its number,
+// and a gate stands in one place however many views there are. A gate for which no limit is watched is in
+// the lowest band, from which all views may take. A gate whose value is at the largest number, or at an
+// operator's limit, is in none.
 //
-// The term of a gate tells it when the counter leaves the band, at either end. A number that comes
-// divides a band, and one that goes leaves two that are to be one; then every gate is looked at
-// once more, in slices. Until that is done a gate may stand in a band above its own, where the new
-// view does not see it yet, or in one whose number is gone, which is as good as the next.
+// The term of a gate tells it when the counter leaves the band, at either end. A new number divides a
+// band, and two bands become one when a number goes; then every gate is looked at once more, in slices.
+// Until that is done a gate may stand in a band above its own, where the new view does not see it yet, or
+// in one whose number is gone, which counts as part of the next.
 
 // maxBands bounds the numbers that share a frame, because a pick looks at the first gate
 // of each band. Further numbers get another frame.
@@ -34,7 +34,7 @@ const maxBands = 64
 // take the memory of one, and each pays a comparison for each band below its number.
 type bands struct {
 	on        bool   // there are several numbers, and so several bands
-	unsettled uint32 // gates from here on stand in the band that is theirs; the others may stand in one of before
+	unsettled uint32 // gates from here on stand in their own band; the others may stand in an old one
 	of        *frame
 	views     []*View // that stand on the frame, or the last that did
 }
@@ -102,7 +102,7 @@ func (b *bands) leave(v *View) {
 	v.frame = &frame{ground: b.of.ground, dropped: true}
 }
 
-// rebandAll is for numbers that changed.
+// rebandAll has all gates looked at again, as the numbers changed.
 func (b *bands) rebandAll() {
 	f := b.of
 	f.limits[0].max = 0
@@ -116,8 +116,8 @@ func (b *bands) rebandAll() {
 	b.reband(0)
 }
 
-// reband looks at up to `most` gates that may stand in a band that is not theirs, and says
-// how many it did not need.
+// reband looks at up to `most` gates that may stand in a wrong band, and returns the unused rest of
+// `most`.
 func (b *bands) reband(most int) (left int) {
 	f := b.of
 	if !slices.Contains(f.frames.unsettled, f) {
@@ -179,8 +179,8 @@ func (b *bands) unwatch(t tally, number uint32) {
 	}
 }
 
-// span is the band of a tally: from low on and below high. If it counts so much that no
-// view may take, that begins at high, and low is 0.
+// span is the band of a tally: from low on and below high. If the tally has reached high, so that no view
+// may take, low is 0.
 func (b *bands) span(t tally) (low, high uint32) {
 	f, c := b.of, t.counter()
 	high = f.limits.on(t)

@@ -9,24 +9,24 @@ import (
 const (
 	// MaxSkip is how many chunks of one submission may be taken ahead of its cursors.
 	MaxSkip = 4096
-	// MaxPutBackAll is up to how many put-back chunks of the backlog Random draws evenly
-	// from all available chunks of a submission. Beyond it, put-back chunks are handed out
-	// first, so that consumers that take and drop cannot grow the sets without end.
+	// MaxPutBackAll is the number of put-back chunks in the backlog up to which Random draws
+	// evenly from all available chunks of a submission. Beyond it, put-back chunks are handed out
+	// first, so that consumers that take and drop chunks cannot grow the sets without end.
 	MaxPutBackAll = 1_000_000
 )
 
-// A cursor steps over what the other one has visited. Where the other one has visited
-// nearly all that takes many steps, so then what is left is gathered among the put-back
-// chunks, unless that were still too many steps. So a pick in a submission that both
-// orders have nearly emptied costs hundreds of steps; the most, chunks/maxGather, is met
-// where one order has left but a hundred-thousandth of 4*10^9 chunks to the other.
+// A cursor steps over chunks that the other one has visited. Where the other one has visited
+// nearly all, that takes many steps. The remaining chunks are then put back (gather), unless that
+// too would take too many steps. So a pick in a submission that both orders have nearly emptied
+// costs hundreds of steps. The most, chunks/maxGather, occurs where one order has left only a
+// hundred-thousandth of 4*10^9 chunks to the other.
 const (
 	longWalk  = 64
 	maxGather = 1 << 16
 )
 
-// exceptions take chunks and give them back where cursors do not tell it all, and count
-// those that are put back, of all submissions.
+// exceptions take chunks and give them back where the cursors are not enough, and count the
+// put-back chunks of all submissions.
 type exceptions struct {
 	putBack    int // chunks in all piles
 	emptyPiles []*pile
@@ -138,7 +138,8 @@ func (e *exceptions) pass(s *Submission, random bool, to uint32) {
 	}
 }
 
-// gather puts back all that no cursor has visited, but for the nth of it (from 0), which it takes.
+// gather puts back all chunks that no cursor has visited, except the nth of them (from 0), which
+// it takes.
 func (e *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
 	for random := s.p > s.l; s.p < s.chunks && s.l < s.chunks; {
 		index, fresh := s.step(random)

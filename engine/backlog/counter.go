@@ -33,7 +33,7 @@ func (c *counter) reached(max uint32) bool { return strategy.Reached(c.count, ma
 // overrun reports whether an operator's limit forbids taking another chunk.
 func (c *counter) overrun() bool { return c.reached(c.limit) }
 
-// tally is one of the counters of a term. That without a term is none.
+// tally is one of the counters of a term. A tally without a term means none.
 type tally struct {
 	*term
 	of strategy.Measure
@@ -112,8 +112,8 @@ func (l limits) putFirst(key *metaKey) {
 	})
 }
 
-// obstacle is the first of the submission's tallies that is at its limit, by the limits of
-// a view whose number is `most` or by what an operator set; none if there is none.
+// obstacle is the first of the submission's tallies that is at its limit, by the limits of a view whose number is
+// `most` or by an operator's limit; none if there is none.
 func (f *frame) obstacle(s *Submission, most uint32) tally {
 	for i := range f.limits {
 		l := &f.limits[i]
@@ -126,7 +126,7 @@ func (f *frame) obstacle(s *Submission, most uint32) tally {
 	return tally{f.Values.overrun(s), strategy.Simultaneous}
 }
 
-// overrun is a term of the submission that has as much as an operator lets it have, nil if there is none.
+// overrun is a term of the submission that is at its operator's limit, nil if there is none.
 func (v *values) overrun(s *Submission) *term {
 	if v.limited > 0 {
 		for _, ref := range s.refs() {
@@ -207,14 +207,13 @@ func (v *values) openGates(of *term, by strategy.Measure) {
 	v.regardMoved()
 }
 
-// foresee notes what the counter has to reach for a gate to shut or open, or for the limit
-// to be reached or to have room.
+// foresee notes the next counts at which a gate shuts or opens, or the limit is reached or has room.
 func (t tally) foresee() {
 	gates, shut := t.watchers()
 	t.counter().foresee(*gates, *shut)
 }
 
-// foresee is that of a tally: shut is how many of its gates are.
+// foresee does that for a counter with these gates, of which the first `shut` are shut.
 func (c *counter) foresee(gates []gateRef, shut uint32) {
 	c.opens, c.shuts = 0, none
 	if shut > 0 {
@@ -230,8 +229,8 @@ func (c *counter) foresee(gates []gateRef, shut uint32) {
 	}
 }
 
-// counted tells a gate, or a value, that its counter passed its number. One that stands in
-// a band is told after all others, as that changes what its counter has to tell.
+// counted tells a gate, or a value, that its counter passed its number. A gate in a band is told after all others
+// (regardMoved), as its move changes the numbers that the counter watches.
 func (v *values) counted(ref gateRef) {
 	f := v.frames.list[ref.frame]
 	if f.bands.on || ref.isGroup() {

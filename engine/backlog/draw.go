@@ -7,15 +7,15 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// few is up to how many combinations are looked up as soon as a drawn cell is blocked. It
-// is not moved then: that costs more than to look them up, and a tenant's cells are best
-// left where no other tenant's chunks open the gate.
+// few is the number of combinations up to which they are looked up as soon as a drawn cell is blocked. The cell
+// is not moved then: that costs more than the look-ups, and a tenant's cells are best left where no other
+// tenant's chunks open the gate.
 const few = 12
 
-// choose is frame.choose for a view of cells. It draws, and moves each drawn cell that is blocked;
-// if that goes on for longer than it would take to look up every combination of open values, it does
-// this. So a pick costs at most a small multiple of the cheaper of the two: where many limits leave
-// much open nearly every draw is good, and where they leave little there are few combinations.
+// choose is frame.choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes
+// on for longer than it would take to look up every combination of open values, it looks them up. So a pick
+// costs at most a small multiple of the cheaper of the two: where many limits leave much open nearly every draw
+// is good, and where they leave little there are few combinations.
 func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	f := c.of
 	// where values are ranked by their first submissions, every cell that is blocked has to move out of the way
@@ -78,13 +78,13 @@ func (c *cells) draw(group uint32, rnd *rand.Rand) (cell uint32, number uint64, 
 type verdict uint8
 
 const (
-	rejected verdict = iota // the number is beyond what is available there
+	rejected verdict = iota // the number is beyond the available chunks of the submission
 	moved                   // a limit of an operator's holds it back: it stands elsewhere now
 	chosen
 )
 
-// pickFrom is the submission of a cell on which a number falls, and what is left of it; of
-// an ordered cell the first.
+// pickFrom is the submission of a cell on which the number falls, and the rest of the number; of an ordered
+// cell it is the first submission.
 func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32, is verdict) {
 	var x entry
 	f := c.of

@@ -29,9 +29,9 @@ func (vs *views) Stirred() []*View {
 
 // Drop drops the least recently used views that are not watched, until at most keep are
 // left, and returns how many: first those that only questions made.
-// A dropped view offers nothing; View makes a new one for the same branch. Its memory goes
-// in slices, so that no call holds the lock for long: this call does a bounded part, and
-// so do the next ones and Sweep.
+// A dropped view offers nothing; Of makes a new one for the same branch. Its memory goes in
+// slices, so that no call holds the lock for long: this call does a bounded part, and so do the
+// next ones and Sweep.
 func (vs *views) Drop(keep int) (count int) {
 	if len(vs.byKey) > keep {
 		var idle []*View
@@ -61,11 +61,10 @@ func (vs *views) Drop(keep int) (count int) {
 	return count
 }
 
-// drop takes the view out of everybody's reach. If no other one stands on its frame, what
-// that holds of submissions and terms is left to Sweep.
+// drop makes the view unreachable. If no other view stands on its frame, Sweep later lets go of
+// the frame's submissions and terms.
 //
-// Taking a large view apart takes milliseconds, in which no call could have the mutex. So
-// the view is only made unreachable here.
+// To take a large view apart takes milliseconds, in which no call could have the mutex.
 func (vs *views) drop(v *View) {
 	delete(vs.byKey, v.key)
 	v.state = dropped
@@ -86,7 +85,7 @@ func (vs *views) drop(v *View) {
 	v.fair.root.undo(&vs.Values)
 }
 
-// detach has the frame found no more.
+// detach removes the frame from the tables that find it, and leaves it to Sweep.
 func (vs *views) detach(f *frame) {
 	f.dropped = true
 	vs.frames.detach(f)
@@ -96,9 +95,9 @@ func (vs *views) detach(f *frame) {
 	vs.dropped = append(vs.dropped, f)
 }
 
-// Sweep takes apart what dropped views still hold, and has the gates of others stand in
-// their bands. It takes at most `most` submissions and gates, and reports whether nothing
-// is left. Until then the remains cost what a view costs.
+// Sweep takes apart the remains of dropped views, and moves gates of other views into their
+// bands. It takes at most `most` submissions and gates, and reports whether nothing is left.
+// Until then the remains cost as much as a view.
 func (vs *views) Sweep(most int) (clean bool) {
 	for len(vs.dropped) > 0 {
 		last := len(vs.dropped) - 1

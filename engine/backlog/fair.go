@@ -15,8 +15,8 @@ import (
 // many that only questions made.
 const MaxLedgers = 64
 
-// idleUses is after how many uses of other views a fair view that no consumer waits on may
-// be dropped to make room for another.
+// idleUses is the number of uses of other views after which a fair view that no consumer waits on may be
+// dropped to make room for another.
 const idleUses = 1 << 20
 
 // Charge records the charge for a chunk from a fair view, so that it can be refunded or
@@ -30,16 +30,16 @@ type Charge struct {
 // ledgers are the ledgers of the fair views. They correct the charge of a chunk long after it was taken.
 type ledgers struct{ views *views }
 
-// fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a
-// view that is made again starts with even lags.
+// fairness makes a view a fair one. Its ledgers end with it: a view that is made again starts with even
+// lags.
 //
 //	reserve ─► Take: the ledger says whose turn it is, and is charged a chunk, or the estimate of a time
 //	release ─► Refund: it was not worked on
 //	end     ─► the estimate becomes the time that it really took
 //
 // The charge of a chunk is found again by its Charge, which every reservation keeps: the name of
-// the view and the leaf. Names have eight bits and go round, so that the name of a dropped view is
-// not soon that of another, which would get a refund that is not its own.
+// the view and the leaf. Names have eight bits and go round, so that another view does not soon get the
+// name of a dropped one, and with it refunds that are not its own.
 type fairness struct {
 	view    *View
 	name    uint8 // Charge.Ledger
@@ -74,8 +74,8 @@ func admit(p *strategy.Plan, rates *rates, view func(*strategy.Branch) *View) er
 	return nil
 }
 
-// makeRoom says whether there may be one more fair view. It drops the least recently used one if
-// that is long ago; of those that questions made, one that no question looked at for a while.
+// makeRoom says whether there may be one more fair view. It drops the least recently used one if its
+// last use is long ago; of those that questions made, one that no question looked at for a while.
 func (vs *views) makeRoom(asked bool) bool {
 	n, oldest := vs.oldestFair(asked)
 	if n < MaxLedgers {
@@ -228,8 +228,8 @@ func (f *fairness) shed() {
 	x.tenants = x.tenants[:last]
 }
 
-// choose chooses of the tenant whose turn it is, and charges it: before the chunk is
-// taken, as what that entails (it leaves, it is blocked) is to see it charged.
+// choose chooses a submission of the tenant whose turn it is, and charges the tenant. It does so before
+// the chunk is taken, so that a tenant that leaves or is blocked by the take is already charged.
 func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
 	v.charge = Charge{}
 	if from, s, draw = f.root.shares[0].choose(rnd, &v.charge); s != nil {
@@ -238,8 +238,8 @@ func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, 
 	return from, s, draw
 }
 
-// choose is the next submission of the share. A tenant that turns out to have nothing but
-// submissions under limits that are reached is blocked, and another one asked.
+// choose is the next submission of the share. If limits turn out to hold back all submissions of a
+// tenant, it blocks the tenant and asks another one.
 func (s *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission, draw uint32) {
 	s.save()
 	around := charge.Estimate
@@ -294,9 +294,9 @@ func (d *division) cost(estimate uint32) fair.Cost {
 // estimate is how long a chunk of the tenant is likely to be held, in milliseconds.
 func (s *share) estimate(number uint32) uint32 { return fair.Likely(s.tenants[number].pace, s.pace) }
 
-// Refund takes back what was charged for a chunk of the submission that was not worked on:
-// it was released, or never delivered. Put the chunk back before. A view that is gone, and
-// a tenant that it does not know any more, are no mistake.
+// Refund takes back the charge for a chunk of the submission that was not worked on: it was released, or
+// never delivered. Put the chunk back before. The view may be gone, and the tenant may be unknown by
+// now.
 func (l *ledgers) Refund(s *Submission, c Charge) {
 	l.chargesOf(s, c, func(x *share, number uint32) {
 		x.Refund(number, x.of.cost(c.Estimate))
@@ -338,7 +338,7 @@ func (l *ledgers) chargesOf(s *Submission, c Charge, fn func(x *share, number ui
 	}
 }
 
-// reweight tells the shares by a key of the weight that a value has now.
+// reweight sets the weight that a value has now in the shares of the key.
 func (d *division) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
 	if d.key != nil && d.key.name == key && d.key.byValue[value] != nil {
 		for _, x := range d.shares {

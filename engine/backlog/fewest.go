@@ -8,16 +8,16 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fewest has the values of a key come first in a frame that have the fewest chunks in flight. Each value has a group of
-// its own, as tenants have, so that what a limit holds back of one value stands apart from all others. The groups that
-// offer something are ranked by the chunks in flight of their value:
+// fewest puts the values of a key with the fewest chunks in flight first in a frame. Each value has a group of its own,
+// as tenants have, so that submissions of one value that a limit holds back stand apart from all others. The groups
+// that offer something are ranked by the chunks in flight of their value:
 //
 //	PreferDistinct("company", OldestFirst)
 //
 //	a heap    company=8 (0 in flight, first s2)  company=7 (0, s5)  none (0, s9)  company=9 (2, s1)
 //
 // The counter of a value tells its group of every change, by two watchers at the count and the one above. A group moves
-// by that or when its first submission changes, so a pick and a landing cost O(log n), whatever the counts are.
+// then, or when its first submission changes, so a pick and a landing cost O(log n), whatever the counts are.
 //
 // Under Random the groups of one count stand in a sampler, and the samplers in a heap by their counts.
 type fewest struct {
@@ -88,7 +88,7 @@ func (w *fewest) group(s *Submission) (number uint32) {
 	return number
 }
 
-// watch has the counter tell when it changes from what it is.
+// watch has the counter tell when it changes from its present count.
 func (w *fewest) watch(number uint32) {
 	x := &w.turns[number]
 	t := tally{x.term, strategy.Simultaneous}
@@ -140,11 +140,11 @@ func (w *fewest) shed() {
 	w.turns = w.turns[:last]
 }
 
-// rank puts a group where it belongs, after its count or what it offers changed.
+// rank puts a group where it belongs, after its count or its offer changed.
 func (w *fewest) rank(number uint32) {
 	f, x := w.of, &w.turns[number]
 	offers := f.groups[number].offered > 0
-	// a group may be here for its first submission alone, so what has not changed is left where it is
+	// only the first submission of the group may have changed, so a group that stays is not moved
 	switch {
 	case !offers || x.place != none && f.order == strategy.Random && x.exp != exponent(f.weight(number)):
 		w.leave(number)
@@ -217,8 +217,8 @@ func (w *fewest) choose(most uint32, rnd *rand.Rand) (s *Submission, draw uint32
 }
 
 // sample draws a submission of the values with the fewest chunks in flight, with a probability proportional to its
-// available chunks. Whatever it rejects, it begins again with the values: otherwise those of which less is rejected
-// would come too rarely.
+// available chunks. After a rejection it begins again with a value: otherwise values with fewer rejections would come
+// too rarely.
 func (w *fewest) sample(most uint32, rnd *rand.Rand) (*Submission, uint32) {
 	f := w.of
 	for len(w.least) > 0 && !f.meter.tired() {
@@ -250,7 +250,7 @@ func (w *fewest) sample(most uint32, rnd *rand.Rand) (*Submission, uint32) {
 	return nil, 0
 }
 
-// weight is the sum of the bounds of what a group of a Random frame offers.
+// weight is the sum of the bounds of the submissions that a group of a Random frame offers.
 func (f *frame) weight(group uint32) uint64 {
 	if in := &f.groups[group]; in.top != nil {
 		return in.top.total
@@ -258,7 +258,7 @@ func (f *frame) weight(group uint32) uint64 {
 	return f.gates[f.groups[group].first].total
 }
 
-// bytes is the memory of the groups, without what every frame has.
+// bytes is the memory of the groups beyond that of every frame.
 func (w *fewest) bytes() uint64 { return uint64(len(w.turns)) * turnBytes }
 
 // turnBytes are the bytes of a group: its turn, its place in the heap, in groupOf, and in the list of its term.

@@ -5,19 +5,19 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// frame is what views stand on: the submissions that filters admit and that have an
-// available chunk, in gates, in one order.
+// frame is the base of views: the submissions that filters admit and that have an available chunk, in
+// gates, in one order.
 //
-// That of a fair branch keeps no submissions itself: each leaf of the branch has a view
-// with a frame of its own, which has one group of gates per tenant, and the fair one has
-// the shares that say whose turn it is (share.go).
+// The frame of a fair branch keeps no submissions itself: each leaf of the branch has a view with a
+// frame of its own, with one group of gates per tenant. The fair frame has the shares that say whose
+// turn it is (share.go).
 type frame struct {
 	// The fields that every pick reads stand together.
 	*ground
 	fair   *fairness // nil: the branch is not fair
 	fewest *fewest   // nil: the order alone says which value comes first
 	cells  *cells    // nil: there is one limit at most, and submissions stand in gates
-	outer  *View     // the fair view of which this is a leaf's; nil: none
+	outer  *View     // of a leaf's frame: the fair view; nil: none
 	groups []group   // of a leaf one per tenant; otherwise only groups[0]
 	gates  []gate
 	order  strategy.Order
@@ -35,7 +35,7 @@ type frame struct {
 
 	shape     string // in views.frameOf; "": no other view fits
 	filters   []filter
-	limits    limits             // of views that differ in the number it is the largest
+	limits    limits             // with views that differ in the number, it is the largest
 	gateOf    map[gateKey]uint32 // without the free gates
 	freeGates []uint32
 	free      []uint32 // groups
@@ -140,7 +140,7 @@ func (f *frame) later() []*term {
 // unmet is how many submissions are still to be looked at, at most.
 func (f *frame) unmet() int { return int(f.next) + shownIn(f.later()) }
 
-// complete says of views that nothing is missing in that they are built.
+// complete marks views as built in which nothing is missing.
 func (f *frame) complete() {
 	if f.unmet() > 0 || f.bands.unsettled > 0 {
 		return
@@ -174,8 +174,8 @@ func (f *frame) join(s *Submission) {
 	f.report(group)
 }
 
-// count adds to what the frame offers and holds, and stirs its view when it has something
-// again. Where there are bands that is for each view to say.
+// count adds to the counts of offered gates and of submissions, and stirs the views when there is
+// something to take again. Where there are bands, bands.offer does that for each view.
 func (f *frame) count(offered, size int) {
 	if f.outer != nil {
 		f.outer.count(offered, size)

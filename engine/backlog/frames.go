@@ -101,7 +101,8 @@ func (fs *frames) offer(s *Submission) {
 	}
 }
 
-// unoffer takes it out of all views. Its available chunks must still be counted as they were.
+// unoffer takes the submission out of all views. Its available chunks must still be counted as
+// they were.
 func (fs *frames) unoffer(s *Submission) {
 	fs.oldest.remove(s)
 	for i := range s.members {
@@ -126,7 +127,7 @@ func (fs *frames) reweigh(s *Submission, before uint64) {
 	}
 }
 
-// reweight tells the shares by a key of the weight that a value has now.
+// reweight sets the weight that a value has now in the shares of the key.
 func (fs *frames) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
 	for v := range fs.views() {
 		if v.fair != nil {

@@ -43,7 +43,7 @@ type gate struct {
 	pool
 	watched      *term  // nil for the free gate
 	max          uint32 // it is shut from here on; if there are bands, to views whose band this ends
-	group        uint32 // in View.groups
+	group        uint32 // in frame.groups
 	place        uint32 // in its group's top
 	older, newer uint32 // of the same group
 	topExp       uint8
@@ -106,8 +106,8 @@ func (g *gate) isShutByRate() bool { return g.tally().pace().reached(g.max) }
 
 // home is the gate for a submission of a view without cells: one that is shut, so that no
 // pick examines it for nothing; otherwise that of its first limit.
-// A submission with several limits is in one gate only. If that opens and another limit is reached by then, a pick
-// finds it and moves it behind the other (the worst case of nested limits in docs/STRATEGIES.md).
+// A submission with several limits is in one gate only. If that gate opens while another limit is reached, a pick
+// finds the submission and moves it behind the other gate (the worst case of nested limits in docs/STRATEGIES.md).
 func (f *frame) home(s *Submission, group uint32) uint32 {
 	if t := f.obstacle(s, queue.NoLimit); t.term != nil {
 		return f.gateFor(group, t)
@@ -223,9 +223,9 @@ func (f *frame) dropGate(number uint32) {
 	f.freeGates = append(f.freeGates, number)
 }
 
-// put enters a submission, whose member at `at` this is, into a gate, or in a view of cells into a cell.
-// The member of a submission in a frame is where it stands: the gate and the place within it. Whatever moves an
-// entry has to update that, or a later take would remove another's.
+// put enters a submission, for its member at `at`, into a gate, or in a view of cells into a cell. The member of a
+// submission in a frame says where it stands: the gate and the place within it. Any code that moves an entry has to
+// update the member, or a later take would remove the entry of another one.
 func (f *frame) put(s *Submission, at, number uint32) {
 	p := f.poolOf(number)
 	f.groups[f.groupAt(number)].size++
@@ -299,7 +299,7 @@ func (f *frame) reweigh(s *Submission, at uint32, from, to uint8) {
 	f.changed(m.gate)
 }
 
-// rerank puts the entry of a member where its submission's priority, which changed, wants it.
+// rerank moves the entry of a member after the priority of its submission changed.
 func (f *frame) rerank(m member) {
 	heapFix(byOrder{f}, f.poolOf(m.gate).entries, int(m.place))
 	f.changed(m.gate)
@@ -326,8 +326,7 @@ func (f *frame) counted(number uint32) {
 
 // refresh puts a gate into its group's top, takes it out or moves it there, after its
 // content or its counter changed.
-// offered is what is known outside of the gate: the group's count and the waiters. It changes here only, so both
-// agree.
+// Only refresh changes `offered`, the state that the group's count and the waiters rely on, so both agree.
 func (f *frame) refresh(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]

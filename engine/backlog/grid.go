@@ -33,7 +33,7 @@ type grid struct {
 	freeValues []uint32
 	valueOf    map[tally]uint32
 
-	row   []uint32 // scratch: a row, and what is further
+	row   []uint32 // scratch: a row, and the values beyond it
 	found []uint32 // scratch: of a search
 }
 
@@ -156,8 +156,8 @@ func (g *grid) drop(number uint32) {
 	g.free = append(g.free, number)
 }
 
-// obstacleOf is a value of the cell that is shut, none if there is none; of several the scarcest.
-// Of several obstacles the scarcest is chosen, so that the cell is looked at again as rarely as possible.
+// obstacleOf is a value of the cell that is shut, none if there is none. Of several it is the scarcest, so that
+// the cell is looked at again as rarely as possible.
 func (g *grid) obstacleOf(number uint32) uint32 {
 	found := uint32(none)
 	for i, x := range g.rowOf(number) {
@@ -178,13 +178,12 @@ func (g *grid) obstacleOf(number uint32) uint32 {
 	return none
 }
 
-// room is how many chunks of all values of a dimension may be in flight. Where there is
-// the least, a value is shut the most of the time: a cell in the gate of that one is the
-// least often examined for nothing.
+// room is how many chunks of all values of a dimension may be in flight. In the dimension with the least room a
+// value is shut the most of the time, so a cell in its gate is the least often examined for nothing.
 func (g *grid) room(dim int) uint64 {
 	switch d := &g.dims[dim]; {
 	case d.fixed:
-		return 0 // and the gate is no other tenant's chunks' to open and shut
+		return 0 // and no other tenant's chunks open or shut the gate
 	case dim == len(g.limits):
 		return 1<<64 - 1
 	default:
@@ -253,9 +252,9 @@ func (g *grid) listValue(number uint32) {
 	}
 }
 
-// combinations is how many rows there are of values that are not shut, among them all rows
-// of cells of the group from which something may be taken. The cell is one of the group.
-// More than 2^32 are as good as endless: the caller searches only when there are few.
+// combinations is how many rows of values that are not shut there are, among them the rows of all the group's
+// cells from which something may be taken. The cell `like` is one of the group. It stops at 2^32, as the caller
+// only searches when there are few.
 func (g *grid) combinations(like uint32) uint64 {
 	count := uint64(1)
 	for i := range g.dims {
@@ -310,8 +309,8 @@ func (g *grid) searchFrom(dim int, like uint32) {
 	}
 }
 
-// lookUp adds the cells of the scratch row to what was found.
-// examined counts looks, so that tests can say how many a pick may take.
+// lookUp adds the cells of the scratch row to `found`. examined counts looks, so that tests can say how many a
+// pick may take.
 func (g *grid) lookUp(group uint32) {
 	g.meter.examined++
 	number, ok := g.first[hash(group, g.row)]
@@ -328,7 +327,8 @@ func (g *grid) lookUp(group uint32) {
 	}
 }
 
-// relimit is for a value of which an operator's limit changed. It returns from where it is shut now.
+// relimit takes over an operator's changed limit of a value. It returns the count from which the value is shut
+// now.
 func (g *grid) relimit(number, limit uint32) (max uint32) {
 	v := &g.values[number]
 	v.max = min(g.base(v), limit)

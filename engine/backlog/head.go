@@ -8,12 +8,12 @@ import (
 )
 
 // A queue of several shards has a backlog for each of them, and takes from the one whose turn it is. For that it
-// compares the heads of one branch in all of them: of an ordered branch what comes first, of a random one how much
-// there is. Between the look at the heads and the pick other callers may take something. A bound keeps the order
-// then (TakeWithin), and a draw that fails is made again over all shards (TakeOnce).
+// compares the heads of one branch in all of them: of an ordered branch the first candidate, of a random one the
+// number of chunks. Between the look at the heads and the pick other callers may take something. TakeWithin then keeps
+// the order by a bound, and after TakeOnce has failed the caller draws again over all shards.
 
-// Head is what a view gives next. An ordered view gives the submission that comes first. A Random view gives a number
-// of chunks, by which it is weighed against others.
+// Head describes the next pick of a view: of an ordered view the submission that comes first, of a Random view a
+// number of chunks, by which it is weighed against others.
 type Head struct {
 	Flight   uint32 // by PreferDistinct: chunks in flight of the value that is next
 	Priority int64
@@ -21,8 +21,8 @@ type Head struct {
 	Weight   uint64 // Random: the sum of the bounds that draws are made from, never less than the available chunks
 }
 
-// Before says whether a branch of this order takes what h stands for before what other stands for. For Random it
-// compares only what PreferDistinct counts.
+// Before says whether a branch of this order takes the chunk behind h before the one behind other. For Random it only
+// compares the counts of PreferDistinct.
 func (h *Head) Before(other *Head, order strategy.Order) bool {
 	if h.Flight != other.Flight {
 		return h.Flight < other.Flight
@@ -30,9 +30,9 @@ func (h *Head) Before(other *Head, order strategy.Order) bool {
 	return order != strategy.Random && precedes(order, h.Priority, h.ID, other.Priority, other.ID)
 }
 
-// Head is what the view gives next; false: nothing. The view is built, and not scored. Of a fair one it only says that
-// there is something. Like a pick, it moves out of the way what limits hold back, and gives up when it is tired
-// (Allow).
+// Head is the head of the view; false: it has nothing. The view is built, and not scored. Of a fair view it only says
+// that there is something. Like a pick, it moves submissions that limits hold back out of the way, and gives up when
+// it is tired (Allow).
 func (b *Backlog) Head(v *View, rnd *rand.Rand) (h Head, ok bool) {
 	if v.state == dropped || b.Rules.Halted() {
 		return h, false
@@ -81,7 +81,7 @@ func (f *frame) randomHead(most uint32) (h Head, ok bool) {
 	return h, h.Weight > 0
 }
 
-// TakeWithin is Take, as long as nothing of the bound comes before what the view gives.
+// TakeWithin is Take, unless the bound comes before the next chunk of the view.
 func (b *Backlog) TakeWithin(v *View, bound *Head, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
 	if h, has := b.Head(v, rnd); !has || bound.Before(&h, v.order) {
 		return nil, 0, false

@@ -8,9 +8,9 @@ import (
 // lookedGates bounds what Saturated looks at: with ten thousand values the shut gates may be anywhere.
 const lookedGates = 256
 
-// Saturated calls fn for values whose limit keeps submissions of the view from being taken that no
-// rule covers, until fn returns false. It looks at a bounded part of the view, so it may find fewer
-// than there are. A fair view may name a value once per tenant. fn must not change the backlog.
+// Saturated calls fn for values whose limit holds back submissions of the view that no rule covers,
+// until fn returns false. It looks at a bounded part of the view, so it may find fewer than there are.
+// A fair view may name a value once per tenant. fn must not change the backlog.
 func (v *View) Saturated(fn func(queue.Saturated) bool) {
 	left := lookedGates
 	if v.fair == nil {
@@ -48,8 +48,8 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 	return *left > 0
 }
 
-// holdsFree says whether a submission that no rule covers is among those of a pool,
-// looking at up to *left of them, and if it is one of cells at theirs.
+// holdsFree says whether a pool has a submission that no rule covers; in a pool of cells it looks into
+// the cells. It looks at up to *left submissions.
 func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
 	book := f.Rules.book
 	if f.ruled[book] == 0 {

@@ -38,7 +38,8 @@ const ledgerBytes = 96
 const viewBytes = uint64(unsafe.Sizeof(View{})) + uint64(unsafe.Sizeof(top{})) + 64
 
 // Bytes is about how much memory the view takes: of a frame that it shares with others an equal part,
-// and nothing if only questions made it and the others not. So the views together say what all take.
+// and nothing if only questions made it but not the others. So the bytes of all views add up to the
+// memory of all.
 func (v *View) Bytes() uint64 {
 	n := viewBytes + uint64(len(v.key))
 	sharing := uint64(0)
@@ -157,8 +158,8 @@ func (f *frame) foreseen() (n uint64) {
 	return n
 }
 
-// foreseen is what tenants add. Of an inner division there may be a share for every tenant
-// around it, and a tenant for each submission.
+// foreseen is the memory that tenants add. An inner division may have a share for every tenant around
+// it, and a tenant for each submission.
 func (d *division) foreseen(subs uint64) (n uint64) {
 	tenants := subs
 	if d.key != nil && d == d.of.root {
@@ -188,7 +189,7 @@ type ticks struct {
 	at   int
 }
 
-// Tick tells that a second has passed, by which views are told apart that are in use and that are not.
+// Tick says that a second has passed. Ticks tell the views in use from idle ones.
 func (vs *views) Tick() {
 	vs.ticks.at = (vs.ticks.at + 1) % len(vs.ticks.uses)
 	vs.ticks.uses[vs.ticks.at] = vs.uses
@@ -200,8 +201,8 @@ func (vs *views) idle(v *View, since int) bool {
 	return since == 0 || v.used <= vs.ticks.uses[(vs.ticks.at+n-since+1)%n]
 }
 
-// DropIdle drops the view that was used the longest ago, if that is a while, of those that
-// only questions made or of the others. It says how many bytes that was; 0: there is none.
+// DropIdle drops the least recently used view, of those that only questions made or of the others, if
+// it has been idle for long enough. It returns the bytes of that view; 0: there is none.
 func (vs *views) DropIdle(asked bool, how Idleness) (bytes uint64) {
 	return vs.dropIdle(func(v *View) bool { return v.asked == asked }, how)
 }

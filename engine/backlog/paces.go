@@ -34,8 +34,8 @@ func (ps *paces) drop(t *term) {
 	}
 }
 
-// moved is for the last term of the key, which takes the place of one that goes and has no pace. The list ends before
-// the place that is free then, and gives memory back when it has become much shorter than it was.
+// moved gives the last term of the key the place of one that goes and has no pace. The list then ends before the free
+// place, and gives memory back when it has become much shorter.
 func (ps *paces) moved(last *term, to uint32) {
 	if int(last.place) >= len(ps.list) {
 		return
@@ -44,8 +44,8 @@ func (ps *paces) moved(last *term, to uint32) {
 	ps.list = trimmed(ps.list[:last.place])
 }
 
-// each goes through the paces that there are, in the order of their places. It depends on the calls only, so that the
-// same calls do the same again. A pace may be dropped while it is shown.
+// each goes through the paces that there are, in the order of their places. That order depends on the calls only, so
+// that the same calls have the same results again. A pace may be dropped while it is shown.
 func (ps *paces) each(yield func(*pace) bool) {
 	for _, p := range ps.list {
 		if p != nil && !yield(p) {

@@ -3,15 +3,15 @@ package backlog
 import "math/bits"
 
 // OrderKey draws the key of the order in which Random visits the chunks 0..n-1 of a
-// submission: a permutation that any n! could be. Two keys have nothing to do with each
-// other, so nor have the orders of two submissions.
+// submission: a permutation that any n! could be. Keys are independent of each other, and so are the
+// orders of two submissions.
 //
 // Up to 16 chunks the key is the order itself, four bits per position, as Fisher and Yates shuffle
-// it: all orders are equally likely. Beyond, it is the key of a permutation of 0..n-1: rounds of what
-// mixes the bits of a word, made of what can be undone, an addition and a multiplication by an odd
-// number and a shift that is xored (Marsaglia's xorshift; SplitMix64 and the finalizer of MurmurHash3
-// are such rounds), on as many bits as n-1 has, with cycle walking down to n (Black and Rogaway,
-// "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). It is there to be even, not to be secret. A
+// it: all orders are equally likely. Beyond, it is the key of a permutation of 0..n-1. Its rounds mix
+// the bits of a word by steps that can be undone: an addition, a multiplication by an odd number, and
+// a xored shift (Marsaglia's xorshift; SplitMix64 and the finalizer of MurmurHash3 are such rounds).
+// They work on as many bits as n-1 has, with cycle walking down to n (Black and Rogaway, "Ciphers
+// with Arbitrary Finite Domains", CT-RSA 2002). The permutation is meant to be even, not secret. A
 // generalized Feistel network of the same evenness took 21 to 50 ns where this takes 11 to 20 (best
 // of some runs): a round of it is two multiplications that wait for each other, for each half.
 func OrderKey(n uint32, seed uint64) uint64 {
@@ -28,7 +28,7 @@ func OrderKey(n uint32, seed uint64) uint64 {
 	return key
 }
 
-// maxTable is up to how many chunks an order fits into its key.
+// maxTable is the largest number of chunks whose order fits into its key.
 const maxTable = 16
 
 // splitmix is Vigna's SplitMix64: it returns the next number of a sequence with a state of one word.
@@ -62,9 +62,9 @@ func place(key uint64, n, index uint32) uint32 {
 	return n
 }
 
-// shape is how the mixer sees 0..n-1: as numbers of this many bits. Those of them beyond n-1,
-// fewer than n, are what cycle walking steps over. The rounds are as many as it takes for pairs
-// and triples of neighbouring positions to fall evenly: the fewer bits, the less a round does.
+// shape is how the mixer sees 0..n-1: as numbers of this many bits. Cycle walking steps over the
+// numbers beyond n-1, which are fewer than n. There are as many rounds as it takes for pairs and
+// triples of neighbouring positions to fall evenly: with fewer bits, a round does less.
 func shape(n uint32) (mask uint64, half uint, rounds int) {
 	width := bits.Len32(n - 1)
 	rounds = 4
@@ -77,8 +77,8 @@ func shape(n uint32) (mask uint64, half uint, rounds int) {
 	return 1<<width - 1, uint(width+1) / 2 & 31, rounds
 }
 
-// nextKey makes the key of the next round: half of it is added, and it is what is
-// multiplied by, once it is odd.
+// nextKey makes the key of the next round: the round adds half of it, and multiplies by it, once it
+// is odd.
 func nextKey(key uint64) uint64 { return bits.RotateLeft64(key, 25) * schedule }
 
 // schedule is an odd number without pattern.
@@ -92,7 +92,7 @@ func encipher(key uint64, n, position uint32) uint32 {
 	return encipherMany(key, n, position)
 }
 
-// mostFew is up to how many chunks every shape has a half of 3 bits and six rounds.
+// mostFew is the number of chunks up to which every shape has a half of 3 bits and six rounds.
 const mostFew = 64
 
 // encipherFew is encipherMany up to mostFew chunks, with its rounds written out: these
@@ -166,8 +166,8 @@ func decipher(key uint64, n, number uint32) uint32 {
 
 const maxRounds = 6
 
-// oddInverse is what an odd number has to be multiplied by to make 1, modulo 2^32 and any
-// lower power of 2: by Newton's steps, each of which doubles how many bits are right, from 5.
+// oddInverse is the inverse of an odd number modulo 2^32 and any lower power of 2, by Newton's steps:
+// each doubles the number of right bits, from 5.
 func oddInverse(odd uint64) uint64 {
 	x := odd*3 ^ 2
 	x *= 2 - odd*x

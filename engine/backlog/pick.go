@@ -8,11 +8,11 @@ import (
 )
 
 // Take takes the next chunk in the view's order and counts it in flight. It finds none when
-// every submission of the view is hidden, exhausted or under a limit that is reached. rnd is
-// drawn from by Random only (and not at all when the view is empty). An ordered view takes
-// put-back chunks first, smallest index first, then goes on in index order; Random takes every
-// available chunk of the view with the same probability, where those that were never taken from
-// a submission come in the order of its permutation (see MaxPutBackAll for the exception).
+// every submission of the view is hidden, exhausted or under a limit that is reached. Only Random draws
+// from rnd (and not when the view is empty). An ordered view takes put-back chunks first, smallest index
+// first, then goes on in index order; Random takes every available chunk of the view with the same
+// probability, where a submission's chunks that were never taken come in the order of its permutation
+// (see MaxPutBackAll for the exception).
 func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
 	if v.state == dropped {
 		return nil, 0, false
@@ -27,8 +27,8 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 	return s, b.takeFrom(from, s, draw, rnd), true
 }
 
-// chooseNext is the submission whose turn it is in the view, the frame that gives it, of a
-// fair view a leaf's, and for Random a number that is uniform over its available chunks.
+// chooseNext is the submission whose turn it is in the view; the frame that gives it, which is a leaf's
+// in a fair view; and for Random a number that is uniform over its available chunks.
 func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
 	if f.Rules.Halted() {
 		return nil, nil, 0
@@ -117,8 +117,8 @@ func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32)
 	return nil, 0
 }
 
-// sampleGate draws a gate of a group that offers some, and a number that if it is below the
-// gate's total is uniform there. It is nil if none is open to a view whose number is `most`.
+// sampleGate draws a gate of a group that offers some, and a number that is uniform over the gate's
+// total if it is below it. The gate is nil if none is open to a view whose number is `most`.
 func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
 	if f.bands.on {
 		return f.bands.draw(in, most, rnd)
@@ -135,8 +135,8 @@ func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, num
 	return g, rnd.Uint64N(g.total)
 }
 
-// heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that
-// is reached, into the shut gate of that one. There no pick meets it again until the gate opens.
+// heldBack moves a submission that stands in an open gate, but is under an operator's limit that is
+// reached, into the shut gate of that limit. There no pick meets it again until the gate opens.
 func (f *frame) heldBack(s *Submission, at, most uint32) bool {
 	if f.Values.limited == 0 && !f.strays {
 		return false
@@ -209,8 +209,8 @@ func (b *Backlog) given(s *Submission) {
 // when the chunk is not available, or when no cursor visited it and the skip set is full.
 func (b *Backlog) TakeChunk(s *Submission, index uint32) bool { return b.take(s, index, true) }
 
-// Retake is TakeChunk before ShrinkSkips, for a chunk that was in flight when the
-// submission was restored: however many cursors did not visit, as they visited them before.
+// Retake is TakeChunk before ShrinkSkips, for a chunk that was in flight when the submission was
+// restored. It ignores the bound of the skip set, as cursors had visited these chunks before.
 func (b *Backlog) Retake(s *Submission, index uint32) bool { return b.take(s, index, false) }
 
 func (b *Backlog) take(s *Submission, index uint32, bounded bool) bool {
@@ -247,7 +247,7 @@ func (b *Backlog) Land(s *Submission) {
 	}
 }
 
-// landed counts chunks of a submission as no longer in flight, but for its own number and its values.
+// landed counts chunks as no longer in flight in the submission's own number and in its values.
 func (b *Backlog) landed(s *Submission, chunks uint32) {
 	b.subs.flying -= uint64(chunks)
 	for _, t := range b.Values.lacked {

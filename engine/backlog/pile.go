@@ -7,7 +7,7 @@ type pile struct {
 	places *table // nil while small
 }
 
-// pileScan is up to which size looking through the heap (two cache lines) beats keeping a table.
+// pileScan is the size up to which a look through the heap (two cache lines) beats a table.
 const pileScan = 32
 
 func (p *pile) before(a, b uint32) bool { return a < b }

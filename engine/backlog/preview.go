@@ -14,12 +14,12 @@ type Pick struct {
 	Index      uint32
 	View       int
 	Leaf       uint8
-	Head       Head // what the view stood for before the pick, beside those of the same queue; zero for a fair view
+	Head       Head // the view's head before the pick, to compare with others of the same queue; zero for a fair view
 }
 
 // trail records the changes of a running Lookahead, so that it can undo them.
 type trail struct {
-	depth int // how many are under way: one that is not the first is inside of another; 0: none
+	depth int // how many lookaheads are under way, each inside of the one before; 0: none
 	// which of the chunks that no cursor visited come next under Random; nil: those that Take would give
 	draws   *rand.Rand
 	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
@@ -41,7 +41,7 @@ func (t *trail) notePace(p *pace) {
 	}
 }
 
-// restorePaces makes all rates what they were before the lookahead.
+// restorePaces undoes the lookahead's changes of rates.
 func (t *trail) restorePaces(v *values) {
 	for _, x := range slices.Backward(t.paces) {
 		x.pace.at = x.at
@@ -56,7 +56,7 @@ type savedShare struct {
 	before int
 }
 
-// traces is what one pick changed of a submission that its inverse does not know.
+// traces are the changes of one pick to a submission that its inverse needs to know.
 type traces struct {
 	p, l, both uint32
 	back       bool     // the chunk was a put-back one
@@ -94,9 +94,9 @@ type Lookahead struct {
 
 // LookAhead begins a Lookahead, whose picks are appended to dst. It may begin and end inside of another.
 //
-// Which chunks of a submission Random has not visited yet come next was decided when it
-// was inserted. With chunks the lookahead draws them from there instead, so that what it
-// foresees is one of all that are equally likely; without, it is what Take will give.
+// The insert of a submission decided in which order Random visits its chunks. With `chunks` the
+// lookahead draws them from that source instead, so that it foresees one of all equally likely orders;
+// without, it foresees the chunks that Take will give.
 func LookAhead(b *Backlog, rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
 	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.trail,
 		examined: b.meter.examined, uses: b.Views.uses, work: b.meter.work}
@@ -104,7 +104,8 @@ func LookAhead(b *Backlog, rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
 	return a
 }
 
-// Take takes what View.Take would, at most `most` chunks; number is what the picks call the view.
+// Take takes the chunks that Backlog.Take would give, at most `most`; number is the view's number in the
+// picks.
 func (l *Lookahead) Take(v *View, number, most int) {
 	used := v.used
 	for n := 0; n < most && v.state != dropped; n++ {
@@ -126,8 +127,8 @@ func (l *Lookahead) Take(v *View, number, most int) {
 	v.used, v.charge = used, Charge{}
 }
 
-// TakeOf takes what Backlog.TakeOf would; number is what the picks call the first of the
-// views, and from there on they count.
+// TakeOf takes the chunk that Backlog.TakeOf would give; number is the first view's number in the picks,
+// and the others follow it.
 func (l *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
 	at, leaf := giverOf(views, s)
 	if leaf == nil {
@@ -196,8 +197,8 @@ func (s *share) save() {
 	s.Begin()
 }
 
-// restoreLedgers makes the ledgers what they were before the lookahead. It may have found
-// out that a tenant has only submissions under limits; that stays found out.
+// restoreLedgers makes the ledgers as they were before the lookahead, except that a tenant stays blocked
+// if all of its submissions turned out to be under limits.
 func (t *trail) restoreLedgers() {
 	for _, of := range t.ledgers {
 		x := of.share

@@ -47,16 +47,16 @@ type rate struct {
 
 	together bool // other backlogs hear of its reservations
 
-	since   int64 // what it knows nothing of counts as if it had used its burst at this moment; never: as if it had not
+	since   int64 // a value without a pace counts as if it had used its burst at this moment; never: as if it had not
 	sweepAt int   // with this many paces it looks for values to forget
 
 	tempo // of the values for which an operator set no other
 }
 
-// tempo is a rate in nanoseconds: between reservations, of a burst, and what a value may owe.
+// tempo is a rate in nanoseconds: between reservations, of a burst, and the most that a value may owe.
 type tempo struct{ apart, slack, most int64 }
 
-// pace is what a rate knows of a value.
+// pace is a rate's record of a value.
 type pace struct {
 	// The fields that every reservation of the value reads come first: they share a cache line.
 	counter // 1 while the value has to wait
@@ -83,7 +83,7 @@ type rates struct {
 	due    []*pace // a heap: the values that have to wait, or that owe something
 	now    int64
 	began  int64 // since when the backlog counts; never: it knows all that happened
-	all    *term // what rates without a key count; nil: there is no such rate
+	all    *term // counted by rates without a key; nil: there is no such rate
 
 	// since the backlog was made: both happen to consumers that did nothing wrong, and nothing else tells of them
 	refused   uint64 // plans for which there was no room
@@ -115,7 +115,7 @@ func (r *rate) tempoFor(value queue.MetaValue) *tempo {
 	return &r.tempo
 }
 
-// first is the theoretical arrival time of a value of this tempo of which nothing is known.
+// first is the theoretical arrival time of a value of this tempo that has no pace.
 func (r *rate) first(of *tempo) int64 {
 	if r.since == never {
 		return never
@@ -129,7 +129,7 @@ func (p *pace) opens() int64 { return p.at - p.slack }
 // waits says that the value has to wait.
 func (p *pace) waits(now int64) bool { return p.at != never && p.opens() > now }
 
-// next is when something changes: the gates open, or nothing is owed any more.
+// next is the time of the next change: the gates open, or nothing is owed any more.
 func (p *pace) next() int64 {
 	if p.count > 0 {
 		return p.opens()
@@ -137,7 +137,7 @@ func (p *pace) next() int64 {
 	return p.at
 }
 
-// byNext ranks paces by when something changes.
+// byNext ranks paces by their next change.
 type byNext struct{}
 
 func (byNext) before(a, b *pace) bool   { return a.next() < b.next() }
@@ -321,8 +321,8 @@ func (v *values) repace(t *term) {
 	}
 }
 
-// inTempo is what a value owes at another tempo. It stays worth as many reservations: so any interval, also one over
-// the change, has at most as many as the faster of both rates allows.
+// inTempo converts a value's debt to another tempo. The debt stays worth as many reservations, so any interval, also
+// one over the change, has at most as many as the faster of both rates allows.
 func inTempo(owed, was, is int64) int64 {
 	high, low := bits.Mul64(uint64(owed), uint64(is))
 	low, carry := bits.Add64(low, uint64(was)-1, 0) // rounding never admits more
@@ -333,7 +333,7 @@ func inTempo(owed, was, is int64) int64 {
 	return int64(min(owes, math.MaxInt64))
 }
 
-// forgetIdle forgets a pace that remembers nothing and that no gate asks for.
+// forgetIdle forgets a pace that owes nothing and that no gate asks for.
 func (p *pace) forgetIdle() {
 	if p.place == asleep && len(p.gates) == 0 {
 		p.rate.paces.drop(p.term)
@@ -385,10 +385,10 @@ func (v *values) pacedValue(t *term, x *trail) {
 }
 
 // forgetUnused forgets the values that no submission has, if they are too many, and counts those that come again as if
-// they had just been taken: at no time is a value taken more often than it may be.
+// they had just been taken, so that no value is ever taken more often than it may be.
 //
-// A term that anything else uses stays, with what all its rates know: a pace without a place in the heap would never
-// open its gates again.
+// A term that anything else uses stays, with the paces of all its rates: a pace without a place in the heap would
+// never open its gates again.
 func (v *values) forgetUnused(r *rate) {
 	var idle []*term
 	for p := range r.paces.each {
@@ -425,7 +425,7 @@ func (t *term) remembered() (n uint32) {
 	return n
 }
 
-// dropPaces gives up the gates of a term that goes, and what rates know of it: nothing that matters any more.
+// dropPaces gives up the gates of a term that goes, and its paces, which do not matter any more.
 func (v *values) dropPaces(t *term) {
 	for _, r := range slices.Clone(t.key.rates) {
 		if p := r.paces.of(t); p != nil {
@@ -460,7 +460,8 @@ func (rs *rates) Stats() queue.RateStats {
 const (
 	// advanceMost is how many gates one Advance opens at most: the others wait for the next one.
 	advanceMost = 4096
-	// leap is by how much time has to go back for that to count: less is two clocks that differ in precision.
+	// leap is the smallest step back of the clock that counts: a smaller one only shows two clocks of different
+	// precision.
 	leap = int64(1e9)
 )
 

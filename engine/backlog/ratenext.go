@@ -10,8 +10,8 @@ import (
 // This file answers when a rate next allows a chunk of a view, for empty answers. Nothing here changes a view.
 //
 // A submission stands in one gate only, however many of its limits hold it back. So the gate that opens first does not
-// tell when the submission may be taken: another of its rates may hold it for longer. In a view of several limits the
-// gates hold cells, which know all that their submissions are under.
+// say when the submission may be taken: another of its rates may hold it for longer. In a view of several limits the
+// gates hold cells, which know all limits of their submissions.
 
 // nextLooked bounds how many values and cells NextRate looks at.
 const nextLooked = 256
@@ -25,7 +25,7 @@ func (v *View) NextRate() (at int64, held bool) {
 		return 0, false
 	}
 	at = math.MaxInt64
-	next := []int{0} // the places of the heap of which all before are looked at
+	next := []int{0} // places of the heap whose predecessors were all looked at
 	for looked := 0; len(next) > 0; looked++ {
 		first := 0
 		for i := range next {
@@ -64,7 +64,8 @@ func (v *View) rated() bool {
 	return slices.ContainsFunc(v.fair.leaves, func(v *View) bool { return leaf(v.frame) })
 }
 
-// waitsFor says when the first of what the pace's gates in the view hold may be taken; false: they hold nothing.
+// waitsFor says when the first submission or cell in the pace's gates of the view may be taken; false: they hold
+// nothing.
 func (v *View) waitsFor(p *pace, looked *int) (at int64, waits bool) {
 	for _, ref := range p.gates {
 		f := v.frames.list[ref.frame]
@@ -82,8 +83,8 @@ func (v *View) waitsFor(p *pace, looked *int) (at int64, waits bool) {
 	return at, waits
 }
 
-// opens is when the first cell of a gate may be taken that opens at a moment: other rates may hold it back for longer.
-// When too many are looked at, it is the moment itself.
+// opens is when the first cell may be taken of a gate that opens at this moment: other rates may hold it back for
+// longer. When too many cells were looked at, it is the moment itself.
 func (c *cells) opens(g *gate, moment int64, looked *int) int64 {
 	first := int64(math.MaxInt64)
 	for i := range g.count() {

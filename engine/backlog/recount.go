@@ -25,9 +25,9 @@ import (
 //	                 a submission changes before the walk comes to it ─► it is met now, as it still is
 //	                 a new submission                                 ─► born met: it is of later
 //
-// Anything that changes what is counted must call Changing first. A path that forgets it would show
-// as a drift that is none, and the recount would "correct" a right number; so a total is corrected
-// only after two rounds agree.
+// Anything that changes a counted value must call Changing first. A path that forgets it would show as
+// a drift that is none, and the recount would "correct" a right number; so a total is corrected only
+// after two rounds agree.
 type recount struct {
 	subs    *submissions
 	values  *values
@@ -39,19 +39,19 @@ type recount struct {
 	totals  Sums
 	lacked  []*term               // as the recount began: those that come later are not compared
 	sums    []*[sumsPage]valueSum // by number of the term; a nil page: none of them was met
-	mixed   bool                  // a sum is of two terms, which cannot be: those of values are worth nothing
+	mixed   bool                  // one sum has two terms, which cannot be: the sums of values are worth nothing
 }
 
 // Sums are differences: the recounted value minus the counter.
 type Sums struct {
 	Available int64                             // chunks of shown submissions
-	Chunks    [2][queue.BlockedByRule + 1]int64 // of them, by book and by what rules about values and submissions say
+	Chunks    [2][queue.BlockedByRule + 1]int64 // of them, by book and by the ruling of values and submissions
 }
 
 // ValueSums are those of one value.
 type ValueSums struct {
 	Available   int64
-	Covered     [2][2]int64 // of them, by book what pauses and what blocks cover
+	Covered     [2][2]int64 // of them, by book: those under pauses, those under blocks
 	InFlight    int64
 	Submissions int64
 }
@@ -61,11 +61,10 @@ type valueSum struct {
 	ValueSums
 }
 
-// sumsPage is how many sums are made at once: few, so that a slice that meets values all
-// over the place does not make many.
+// sumsPage is how many sums are made at once: few, because a slice may meet scattered values.
 const sumsPage = 16
 
-// Begin begins a recount; one that is under way is forgotten. each is told of every
+// Begin begins a recount; one that is under way is forgotten. Begin has `each` called for every
 // submission that is met, before anything of it changes; it must not change the backlog.
 func (r *recount) Begin(each func(*Submission)) {
 	seen := r.seen[:0]
@@ -159,8 +158,8 @@ func (r *recount) born(s *Submission) {
 	r.seen[s.slot/64] |= 1 << (s.slot % 64)
 }
 
-// sumOf is the sum of a term; at first what is kept is copied. It is that of another term if that
-// one went and this one has its number now: then all that have this one came during the recount.
+// sumOf is the sum of a term; it starts with the kept totals. If another term went and this one has
+// its number now, the sum is the other's: then all submissions with this one came during the recount.
 func (r *recount) sumOf(t *term) *valueSum {
 	page := int(t.number / sumsPage)
 	for page >= len(r.sums) {
@@ -183,7 +182,7 @@ func (r *recount) sumOf(t *term) *valueSum {
 // Progress is how many slots of submissions the walk has looked at, and how many it has to look at.
 func (r *recount) Progress() (at, end uint32) { return r.at, r.end }
 
-// End ends the walk and returns the differences in all. Those of values are gone through with Values.
+// End ends the walk and returns the differences in all. Values goes through those of values.
 func (r *recount) End() Sums {
 	r.running, r.each = false, nil
 	return r.totals
@@ -262,7 +261,7 @@ func (s *Submission) Recounted() uint32 {
 }
 
 // SetAvailable corrects how many chunks of a submission are available; totals stay as they
-// are. false: where it stands in views cannot be told any more, and nothing is changed.
+// are. false: its place in views is unknown by now, and nothing is changed.
 func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	weight, known := s.weight()
 	if !known {
@@ -280,8 +279,7 @@ func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	return true
 }
 
-// weight is a number of available chunks with which the submission stands where it does in
-// all Random views.
+// weight is a number of available chunks that fits the submission's places in all Random views.
 func (s *Submission) weight() (weight uint32, known bool) {
 	weight = max(s.available, 1)
 	if len(s.members) == 0 {

@@ -24,14 +24,14 @@ type rulings struct {
 	own      int          // submissions that have one of their own
 
 	book int // the one in effect
-	// by book: available ones of shown submissions, by what values and the submission say
+	// by book: available ones of shown submissions, by the ruling of values and the submission
 	chunks  [2][queue.BlockedByRule + 1]uint64
 	draft   *draft
 	changed func(s *Submission, book int, before, after queue.Ruling)
 }
 
-// OnChange has fn called whenever it changes what a book has of the rules of values and
-// its own for a shown submission. fn must not change the backlog.
+// OnChange has fn called whenever a book's ruling for a shown submission changes, by the rules of its
+// values or its own. fn must not change the backlog.
 func (r *rulings) OnChange(fn func(s *Submission, book int, before, after queue.Ruling)) {
 	r.changed = fn
 }
@@ -39,9 +39,9 @@ func (r *rulings) OnChange(fn func(s *Submission, book int, before, after queue.
 // Book is the book that is in effect, 0 or 1.
 func (r *rulings) Book() int { return r.book }
 
-// SetValue says what rules say of one value of a key, from the next Take on. The value may
-// be unknown yet. It costs a step for each gate that the value has in a view; and, unless
-// the change was prepared by a Draft, one for each submission that has the value.
+// SetValue sets the ruling on one value of a key, from the next Take on. The value may be unknown yet. It
+// costs a step for each gate that the value has in a view; and, unless a Draft prepared the change, one
+// for each submission that has the value.
 func (r *rulings) SetValue(entry queue.MetaEntry, ruling queue.Ruling) {
 	if r.ofValues[entry] == ruling {
 		return
@@ -61,7 +61,7 @@ func (r *rulings) SetValue(entry queue.MetaEntry, ruling queue.Ruling) {
 	r.values.relimited(entry, limit)
 }
 
-// SetSubmission says what rules of its own say of a submission, from the next Take on.
+// SetSubmission sets the ruling on one submission, from the next Take on.
 func (r *rulings) SetSubmission(s *Submission, ruling queue.Ruling) {
 	if s.home == nil || s.own == ruling {
 		return
@@ -104,15 +104,15 @@ func (r *rulings) SetAll(ruling queue.Ruling) {
 // Halted says that a rule covers the whole queue.
 func (r *rulings) Halted() bool { return r.whole != queue.Unruled }
 
-// HeldByLimits says that of an Empty view limits keep submissions from being taken that no rule covers.
+// HeldByLimits says of an Empty view that limits hold back submissions that no rule covers.
 func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.Rules.book] }
 
-// HeldByRules says that rules keep submissions of the view from being taken, whether or not limits would.
+// HeldByRules says that rules hold back submissions of the view, whether or not limits would.
 func (v *View) HeldByRules() bool {
 	return v.ruled[v.Rules.book] > 0 || v.Rules.Halted() && v.Gated()
 }
 
-// cover counts a submission that enters a view, or by -1 leaves it, for what rules say of it.
+// cover counts a submission that enters a view, or by -1 leaves it, under its ruling.
 func (f *frame) cover(s *Submission, by int) {
 	if s.ruling == [2]queue.Ruling{} {
 		return
@@ -124,8 +124,8 @@ func (f *frame) cover(s *Submission, by int) {
 	}
 }
 
-// coverIn counts submissions of the view that by a book rules cover, of a leaf for the
-// view that it is a leaf of as well.
+// coverIn counts submissions of the view that rules cover by a book; of a leaf, it counts them for the
+// fair view as well.
 func (f *frame) coverIn(book, by int) {
 	f.ruled[book] += by
 	if f.outer != nil {
@@ -139,7 +139,7 @@ func (s *Submission) offered() bool { return s.available > 0 && s.own == queue.U
 // OwnRuling says that rules of its own cover the submission.
 func (s *Submission) OwnRuling() bool { return s.own != queue.Unruled }
 
-// rulingIn is what by a book the rules of its values and its own say of a submission.
+// rulingIn is a book's ruling on a submission, by the rules of its values and its own.
 func (r *rulings) rulingIn(s *Submission, book int) queue.Ruling {
 	ruling := s.own
 	if len(r.ofValues) > 0 || r.draft != nil {
@@ -150,7 +150,7 @@ func (r *rulings) rulingIn(s *Submission, book int) queue.Ruling {
 	return ruling
 }
 
-// enter determines again what the rules of a book say of a shown submission, and counts it there.
+// enter determines a book's ruling on a shown submission again, and counts the submission there.
 func (r *rulings) enter(s *Submission, book int) {
 	before, after := s.ruling[book], r.rulingIn(s, book)
 	if before != after {
@@ -168,8 +168,7 @@ func (r *rulings) enter(s *Submission, book int) {
 	}
 }
 
-// coverMembers tells the views in which a submission stands that by a book rules begin or
-// cease to cover it.
+// coverMembers tells the views of a submission that a book's rules begin or cease to cover it.
 func (r *rulings) coverMembers(s *Submission, book int, before, after queue.Ruling) {
 	by := 1
 	switch {
@@ -183,7 +182,7 @@ func (r *rulings) coverMembers(s *Submission, book int, before, after queue.Ruli
 	}
 }
 
-// cover counts available chunks of a shown submission for what rules say of it.
+// cover counts available chunks of a shown submission under its ruling.
 func (r *rulings) cover(s *Submission, by int64) {
 	r.coverIn(s, 0, by)
 	r.coverIn(s, 1, by)
@@ -200,7 +199,7 @@ func (r *rulings) coverIn(s *Submission, book int, by int64) {
 	}
 }
 
-// Ruling is what all rules say of a submission: those of its values, its own and those of the queue.
+// Ruling is the ruling on a submission by all rules: those of its values, its own and those of the queue.
 func (s *Submission) Ruling() queue.Ruling {
 	if s.home == nil {
 		return queue.Unruled
@@ -211,14 +210,14 @@ func (s *Submission) Ruling() queue.Ruling {
 	return max(s.home.rules.rulingIn(s, s.home.rules.book), s.home.rules.whole)
 }
 
-// Counted is how by a book the available chunks of a shown submission are counted: Ruling
+// Counted is the ruling under which a book counts the available chunks of a shown submission: Ruling
 // without the rules of the queue.
 func (s *Submission) Counted(book int) queue.Ruling { return s.ruling[book] }
 
-// Amounts are available chunks of shown submissions, by what rules say of them: the three sum up.
+// Amounts are available chunks of shown submissions, by ruling: the three add up to all.
 type Amounts struct{ Ready, Paused, Blocked uint64 }
 
-// under moves what a rule of the queue covers.
+// under moves the chunks that a rule of the queue covers.
 func (a Amounts) under(whole queue.Ruling) Amounts {
 	switch whole {
 	case queue.PausedByRule:
@@ -229,7 +228,7 @@ func (a Amounts) under(whole queue.Ruling) Amounts {
 	return a
 }
 
-// Amounts are the available chunks of all shown submissions, by what rules say of them.
+// Amounts are the available chunks of all shown submissions, by ruling.
 func (r *rulings) Amounts() Amounts {
 	n := &r.chunks[r.book]
 	return Amounts{n[queue.Unruled], n[queue.PausedByRule], n[queue.BlockedByRule]}.under(r.whole)

@@ -8,11 +8,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Set changes what an operator demands of one value of a key, from the next Take on: queue.NoSettings()
-// removes it. The value may be unknown yet. It costs a step for each gate that the value has in a view.
+// Set changes an operator's settings for one value of a key, from the next Take on: queue.NoSettings()
+// removes them. The value may be unknown yet. It costs a step for each gate that the value has in a
+// view.
 //
-// Nothing is looked for that a new limit holds back: a pick that meets such a submission
-// moves it behind the value's gate.
+// Set does not look for submissions that a new limit holds back: a pick that meets one moves it behind
+// the value's gate.
 func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
 	entry := queue.MetaEntry{Key: key, Value: value}
 	before, limit := v.Settings(key, value), v.ownLimit(entry)
@@ -31,8 +32,8 @@ func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSett
 	}
 }
 
-// SetDefault changes what an operator demands of all values of a key for which Set set nothing,
-// from the next Take on: queue.NoSettings() removes it. It costs a step for each value in use.
+// SetDefault changes an operator's settings for all values of a key that Set gave none, from the next
+// Take on: queue.NoSettings() removes them. It costs a step for each value in use.
 func (v *values) SetDefault(key queue.MetaKey, s queue.ValueSettings) {
 	before := v.Default(key)
 	if s == queue.NoSettings() {
@@ -78,7 +79,7 @@ func (v *values) ownLimit(entry queue.MetaEntry) uint32 {
 	return v.Own(entry).Limit
 }
 
-// relimited is for a value whose ownLimit may have changed: it was before.
+// relimited is called when the ownLimit of a value may have changed from `before`.
 func (v *values) relimited(entry queue.MetaEntry, before uint32) {
 	after := v.ownLimit(entry)
 	if before == after {
@@ -115,7 +116,7 @@ func (v *values) Own(entry queue.MetaEntry) queue.ValueSettings {
 	return queue.NoSettings()
 }
 
-// Default is what SetDefault set last for the key.
+// Default is the settings of the last SetDefault for the key.
 func (v *values) Default(key queue.MetaKey) queue.ValueSettings {
 	if len(v.defaults) > 0 {
 		if s, set := v.defaults[key]; set {

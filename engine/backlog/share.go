@@ -42,11 +42,11 @@ const (
 type share struct {
 	fair.Ledger // its tenants are those of the share
 	of          *division
-	in          *share // the share around it, of whose tenant this is a part; nil: none
+	in          *share // the share around it, with the tenant that this is a part of; nil: none
 	as          uint32 // that tenant
 	at          int    // in of.shares
 
-	tenants  []tenant          // by number; if there is a key, 0 is all submissions together that do not have it
+	tenants  []tenant          // by number; if there is a key, 0 stands for all submissions without it
 	groups   []uint32          // by tenant and arm: the leaf's group; none: there is none
 	below    []*share          // by tenant and arm: the inner division's share; nil if no arm is one
 	numberOf map[uint32]uint32 // by tenant.value
@@ -117,11 +117,10 @@ func (s *share) state() state {
 	return gone
 }
 
-// tell tells the ledger how an arm of a tenant stands after it changed, and the shares
-// around it how this one does. It is called between whole steps only: a submission that
-// moves from gate to gate must not seem to have left.
-// It goes outwards as long as something changed: a tenant that gets its first chunk makes the share offer
-// something, and that may make the tenant around it compete.
+// tell tells the ledger the changed state of an arm of a tenant, and the shares around it the state of this
+// share. It is called between whole steps only: a submission that moves from gate to gate must not seem to
+// have left. It goes outwards as long as something changed: a tenant that gets its first chunk makes the
+// share offer something, and that may make the tenant around it compete.
 func (s *share) tell(number uint32, before, after state) {
 	for s != nil && before != after {
 		s.save()
@@ -136,8 +135,8 @@ func (s *share) tell(number uint32, before, after state) {
 	}
 }
 
-// agree makes the ledger agree with how a tenant stands.
-// An empty tenant stays known while it is ahead. If it came back as a new one, leaving would pay.
+// agree makes the ledger agree with the state of a tenant. An empty tenant stays known while it is ahead: if
+// it came back as a new one, leaving would pay.
 func (s *share) agree(number uint32) {
 	t := &s.tenants[number]
 	switch t.state() {
@@ -154,7 +153,8 @@ func (s *share) agree(number uint32) {
 	}
 }
 
-// value is what the submission's tenant is found by, none if the submission does not have the share's key.
+// value is the number by which the submission's tenant is found, none if the submission does not have the
+// share's key.
 func (d *division) value(s *Submission) uint32 {
 	if d.key == nil {
 		return s.seq
@@ -236,10 +236,10 @@ func (s *share) inner(number uint32, arm int) *share {
 }
 
 // reuse looks at two of the tenants that became empty, and gives up those that owe nothing
-// any more. As it is called for every new tenant, numbers stay dense: the empty ones are
-// at most as many as the others and those that owe. Not while a preview runs: the ledger
-// as it was before would come back with what the number's last tenant had.
-// Two at each new tenant: the work is spread evenly, and no pick ever waits for a clean-up.
+// any more. As it is called for every new tenant, numbers stay dense: the empty ones are at most as many as
+// the others and those that owe. It does nothing while a preview runs, because the end of the preview would
+// give the number's ledger entry back to another tenant. Two for each new tenant spread the work evenly, so
+// that no pick ever waits for a clean-up.
 func (s *share) reuse() {
 	if s.of.of.view.trail.depth > 0 {
 		return
@@ -293,9 +293,9 @@ func (s *share) busy(number uint32) bool {
 	return value != none && v.Values.list[value].own() > 0
 }
 
-// clear gives up what an empty tenant has of the arms. Of an inner division that has many
-// tenants it gives up a few, and says false.
-// It may take many calls, as an inner division can have a million tenants. Each call does a bounded part.
+// clear gives up an empty tenant's parts of the arms. Of an inner division that has many tenants it gives up
+// a few, and returns false. It may take many calls, each of which does a bounded part, as an inner division
+// can have a million tenants.
 func (s *share) clear(number uint32) bool {
 	for k := range s.of.arms {
 		at := int(number)*len(s.of.arms) + k
@@ -346,7 +346,7 @@ func (f *frame) dropGroup(number uint32) {
 }
 
 // report tells the share how a leaf's group stands after its gates changed.
-// It compares with what was reported last, so that a gate that opens and shuts within one step costs nothing
+// It compares with the last report, so that a gate that opens and shuts within one step costs nothing
 // outside.
 func (f *frame) report(number uint32) {
 	g := &f.groups[number]
@@ -382,8 +382,8 @@ func (f *frame) groupOf(s *Submission) uint32 {
 	return x.group(x.tenantOf(s), f.path[len(f.path)-1])
 }
 
-// seatOf is where the submission's tenant has the share that a leaf's chunks are charged
-// to, false if it is not there.
+// seatOf finds the share that a leaf's chunks are charged to, and the submission's tenant in it; false if
+// the tenant is not there.
 func (f *frame) seatOf(s *Submission) (x *share, number uint32, known bool) {
 	x = f.outer.fair.root.shares[0]
 	for i, k := range f.path {

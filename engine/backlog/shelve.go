@@ -2,12 +2,12 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// A pick that meets something that a limit or a rule holds back moves it behind a shut
-// gate, once. Where much came under a rule at once that is much work for one pick, so the
-// caller can bound it, and can have it done beforehand, slice by slice.
+// A pick that meets a submission that a limit or a rule holds back moves it behind a shut gate, once. If
+// many came under a rule at once, that is much work for one pick. So the caller can bound the work of
+// picks, and can have it done beforehand, slice by slice.
 
-// Allow bounds how many submissions that are held back the picks from now on move aside,
-// all together, before they give up: Tired then says so. 0 is no bound.
+// Allow bounds how many held-back submissions all picks from now on move aside together before they give
+// up: Tired then says so. 0 is no bound.
 func (b *Backlog) Allow(most int) { b.meter.allowed, b.meter.moved = most, 0 }
 
 // Tired says that picks gave up at the bound that Allow set: there may be something to take all the same.

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// A snapshot is what of a submission is not in its Spec, as unsigned varints:
+// A snapshot has the state of a submission that is not in its Spec, as unsigned varints:
 //
 //	version   1
 //	p, l      the cursors
@@ -17,7 +17,8 @@ import (
 //	          distance to the one before it
 //	S         how many not visited chunks are taken, then S ascending indexes in the same way
 //
-// In flight is not in it: a restart forgets reservations, so held chunks are written as available (`out`).
+// It does not have the chunks in flight: a restart forgets reservations, so held chunks are written as
+// available (`out`).
 const snapshotVersion = 1
 
 // AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that
@@ -202,7 +203,7 @@ func (b *Backlog) ShrinkSkips(s *Submission) {
 	if s.home == nil {
 		return
 	}
-	for range 2 { // what one cursor leaves may suit the other
+	for range 2 { // one cursor may pass chunks that the other one left
 		if s.ahead.len() == 0 {
 			return
 		}

@@ -24,8 +24,8 @@ const (
 	ofTurns
 )
 
-// noteRemoval is called before the entry at a place is removed from a sampler: that place
-// and the last one of the bucket will change hands.
+// noteRemoval is called before the entry at a place is removed from a sampler: that place and the last one of the
+// bucket get other entries.
 func (t *trail) noteRemoval(x spot, in *sampler) {
 	if t.depth == 0 {
 		return
@@ -43,8 +43,8 @@ func (t *trail) noteRemoval(x spot, in *sampler) {
 }
 
 // standAgain puts every entry where it stood, except those that stand behind another gate
-// now. The order does not matter: each entry has one spot, and the one that makes room for
-// it goes to a spot that is still to be looked at, or to none's.
+// now. The order does not matter: each entry has one spot, and the entry that makes room for it goes to a spot that is
+// still to be looked at, or to a place that is no entry's spot.
 func (t *trail) standAgain() {
 	for x, of := range t.stood {
 		if at, there := x.placeOf(of); there && at != x.place {

@@ -67,8 +67,8 @@ func (s *Submission) Before(other *Submission, order strategy.Order) bool {
 	return s != other && before(order, s, other)
 }
 
-// sampled is how many exceptions of one submission a look at it reads at most; of more it
-// reads some and infers the rest.
+// sampled is how many exceptions of one submission are read at most; if there are more, some are read
+// and the rest is inferred.
 const sampled = 512
 
 // AvailableBefore is how many chunks of the submission an ordered view would take before this
@@ -77,8 +77,7 @@ func (s *Submission) AvailableBefore(index uint32) uint32 {
 	if s.back.find(index) >= 0 {
 		return countSmaller(s.back.heap, index)
 	}
-	// Unvisited: all that is put back, and those from the cursor on that Random's cursor
-	// did not visit either.
+	// All put-back chunks, and those from the cursor on that Random's cursor did not visit either.
 	n := uint32(s.back.len()) + index - s.l - s.visitedByRandom(s.l, index)
 	if s.ahead != nil {
 		n -= min(n, countSmaller(s.ahead.keys, index))
@@ -86,8 +85,8 @@ func (s *Submission) AvailableBefore(index uint32) uint32 {
 	return n
 }
 
-// visitedByRandom is about how many of the chunks from..to-1, none of which the ordered
-// cursor has visited, Random's has. It is spread evenly over all of them.
+// visitedByRandom is about how many of the chunks from..to-1 Random's cursor has visited; the ordered
+// cursor has visited none of them. Random's visits are spread evenly over all of them.
 func (s *Submission) visitedByRandom(from, to uint32) (n uint32) {
 	if to-from > sampled {
 		return uint32(uint64(s.p-s.both) * uint64(to-from) / uint64(s.chunks-s.l))

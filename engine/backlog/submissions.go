@@ -85,9 +85,8 @@ func (s *submissions) withSeq(seq uint32) *Submission {
 	return nil
 }
 
-// oldest ranks by their ids the submissions that are offered.
-// Ids grow with each insert, but a submission that was hidden comes back in between the others. So the order is kept
-// by a heap, not by a list that only grows at its end.
+// oldest ranks the offered submissions by their ids. Ids grow with each insert, but a submission that was hidden
+// comes back in between the others. So the order is kept by a heap, not by a list that only grows at its end.
 type oldest struct {
 	subs *submissions
 	heap []uint32

@@ -91,8 +91,8 @@ func (t *table) resize(size int) {
 }
 
 // delete removes key and says whether it was there.
-// The entries behind the hole, up to the next empty place, may have been pushed there by what was in it. Each one
-// moves into the hole unless its home is behind the hole, where a look-up would not begin early enough to find it:
+// The deleted entry may have pushed the entries behind the hole there, up to the next empty place. Each one moves
+// into the hole unless its home is behind the hole, where a look-up would not begin early enough to find it:
 //
 //	home 3:  [3] [3'] [5] [ ]     delete 3  ─►  [3'] [ ] [5] [ ]     5 stays: its home is its place
 func (t *table) delete(key uint32) bool {

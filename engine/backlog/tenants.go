@@ -6,10 +6,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the
-// submission's id as a string. Without HasValue it is the one tenant of all submissions
-// that do not have the key. Each is what one chunk of it is expected to cost: 1, or where
-// time is shared this many seconds; lags are counted in the same.
+// Tenant is the state of a tenant of a fair view. Of the pseudo key, Value is the submission's
+// id as a string. Without HasValue it is the one tenant of all submissions that do not have the
+// key. Each is the expected cost of one of its chunks: 1, or, where time is shared, this many
+// seconds. Lags have the same unit.
 type Tenant struct {
 	Value    queue.MetaValue
 	HasValue bool
@@ -30,12 +30,12 @@ func (t *Tenant) API(key queue.MetaKey) api.Tenant {
 // Competes says whether the tenant has something to offer and may.
 func (t *Tenant) Competes() bool { return t.State == fair.Active }
 
-// Share is one Fair block at one place: the outermost of a view, or an inner one inside of
-// one tenant of that around it. It may be kept while the backlog changes: once its place
-// or its view is gone, it tells of tenants that do not compete.
+// Share is one Fair block at one place: the outermost of a view, or an inner one inside of one
+// tenant of the block around it. It may be kept while the backlog changes: once its place or
+// its view is gone, its tenants do not compete.
 type Share struct{ share *share }
 
-// Seat is where a submission's tenant has its part of a share.
+// Seat is the part of a submission's tenant in a share.
 type Seat struct {
 	Share
 	number uint32
@@ -93,8 +93,8 @@ func (s *share) tenant(number uint32) Tenant {
 }
 
 // Seats are the seats of the submission's tenants on the way to a leaf of a fair view, the
-// outermost first; none if the view is not fair. Where a tenant is not known, as the
-// submission is not in the leaf, they end.
+// outermost first; none if the view is not fair. They end at a tenant that is not known, as the
+// submission is not in the leaf.
 func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
 	if v.fair == nil || v.state == dropped {
 		return nil

@@ -20,8 +20,7 @@ type metaKey struct {
 // term is a key with a value that some submission has, some view filters by or some share
 // has a tenant for; it goes with the last of them.
 type term struct {
-	// The fields that every pick reads share a cache line: the last two are what a
-	// reservation tells of its submission.
+	// The fields that every pick reads share a cache line: a reservation tells the last two of its submission.
 	available uint64 // chunks, of the shown submissions that have it
 	counters  [strategy.Measures]counter
 	key       *metaKey
@@ -32,12 +31,12 @@ type term struct {
 	number uint32                       // in values.list
 	place  uint32                       // in key.terms
 	all    uint32                       // submissions that have it
-	uses   uint32                       // views that filter by it, and shares of which it is a tenant
+	uses   uint32                       // views that filter by it, and shares that have it as a tenant
 	ruling [2]queue.Ruling              // by book
 	shown  []uint32
 	frames []*frame // that find their submissions through this term
 
-	covered [2][2]uint64 // of available, by book what pauses and what blocks cover
+	covered [2][2]uint64 // of available, by book: those under pauses, those under blocks
 	// 192 bytes: whole cache lines
 }
 
@@ -143,8 +142,9 @@ func (v *values) release(t *term) {
 	v.releaseKey(t.key)
 }
 
-// dropGroups gives up the groups of a term that goes, with their gates. It may watch some of these itself, and then the
-// list changes under the loop: so it looks from the start again after each group. There are as many as such views.
+// dropGroups gives up the groups of a term that goes, with their gates. The term may watch some of these gates itself,
+// and then the list changes under the loop: so the loop starts again after each group. There are as many groups as such
+// views.
 func (v *values) dropGroups(t *term) {
 	gates := &t.gates[strategy.Simultaneous]
 	for at := 0; at < len(*gates); at++ {

@@ -8,15 +8,15 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// together is for keys that several backlogs of one queue count together. Each counter of such a key has what is in
-// flight here and what is in flight in the others. So limits, gates and orders by count need not know about it.
+// together is for keys that several backlogs of one queue count together. Each counter of such a key counts the
+// chunks in flight here and in the others. So limits, gates and orders by count need not know about it.
 //
 //	here: taken, landed ─► changed ─► OwnCounts ─► the caller, which knows all backlogs
 //	                                               │
 //	counters here ◄─ correct ◄─ CountOthers ◄──────┘
 //
-// What is in flight here is said as a number and not as a difference. So a backlog that is a new one after a restart
-// says all its numbers, and the rest follows from that.
+// OwnCounts gives the chunks in flight here as numbers, not as differences. So after a restart a new backlog gives
+// all its numbers, and the rest follows from that.
 type together struct {
 	id      uint64 // of the whole of backlogs
 	keys    []queue.MetaKey
@@ -38,14 +38,14 @@ type OwnCount struct {
 	InFlight uint32
 }
 
-// Together is what several backlogs count together.
+// Together lists the keys and rates that several backlogs count together.
 type Together struct {
 	Keys  []queue.MetaKey  // whose chunks in flight they count
 	Rates []strategy.Limit // that they keep
 }
 
 // CountTogether counts together with the backlogs that have the same id. fresh says that the counts begin now:
-// OwnCounts has all of them, and nothing is known of the others. began are the rates that begin now.
+// OwnCounts returns all of them, and those of the other backlogs are unknown. began are the rates that begin now.
 func (v *values) CountTogether(id uint64, what Together) (fresh bool, began []strategy.Limit, err error) {
 	if v.together != nil && v.together.id != id {
 		v.countAlone()
@@ -78,7 +78,7 @@ func (v *values) countFromNow(id uint64, keys []queue.MetaKey) {
 	}
 }
 
-// ForgetOthers is for a backlog that missed some of what the others have in flight. It is told all of it again.
+// ForgetOthers is for a backlog that missed some counts of the others. It gets all of them again.
 func (v *values) ForgetOthers() {
 	if v.together == nil {
 		return

@@ -15,7 +15,7 @@ import (
 //	a tenant gets work, runs out of it, or is held back ─► TenantNews ─► the ledger of all backlogs
 //	whose turn it is ─► TenantHeads of each backlog ─► TakeTenant of the one that comes first
 //
-// The ledger of this backlog is charged, too. It says what a tenant received here, and decides nothing.
+// The ledger of this backlog is charged, too. It only records what a tenant received here, and decides nothing.
 
 // TenantName names a tenant of a Fair block in all backlogs of a queue.
 type TenantName struct {
@@ -24,7 +24,7 @@ type TenantName struct {
 	Lacking    bool               // all submissions together that do not have the key
 }
 
-// TenantNews is how a tenant stands in one backlog, and what was learned of its chunks since the last time.
+// TenantNews is the state of a tenant in one backlog, and the costs of its chunks since the last news.
 type TenantNews struct {
 	TenantName
 	Offers bool // it has something to take
@@ -36,12 +36,12 @@ type TenantNews struct {
 	Ended   uint32        // how many these are
 }
 
-// reports are what a fair view has to say to the ledger of all backlogs.
+// reports are the news of a fair view for the ledger of all backlogs.
 type reports struct {
 	id      uint64                 // of that ledger
 	names   map[uint32]*TenantNews // of all tenants that have, or had, something
 	changed map[uint32]struct{}
-	left    []TenantNews // what is new of tenants whose numbers may be given to others by now
+	left    []TenantNews // news of tenants whose numbers may belong to others by now
 	lost    bool         // these were too many to remember, as no one asks
 }
 
@@ -64,7 +64,7 @@ func (v *View) ShareTogether(id uint64, all bool) (fresh bool) {
 	return true
 }
 
-// News appends the tenants of which there is something new to dst.
+// News appends the tenants with news to dst.
 func (v *View) News(dst []TenantNews) []TenantNews {
 	t, x := v.fair.reports, v.fair.root.shares[0]
 	dst = append(dst, t.left...) // first: a tenant may have come back under another number
@@ -80,8 +80,8 @@ func (v *View) News(dst []TenantNews) []TenantNews {
 	return dst
 }
 
-// note remembers that there is something new of a tenant of the outermost share. The name is kept from the first time
-// on: when a submission is a tenant and has ended, nothing here knows its id any more.
+// note remembers that a tenant of the outermost share has news. The name is kept from the first time on: when a
+// submission is a tenant and has ended, nothing here knows its id any more.
 func (t *reports) note(x *share, number uint32) *TenantNews {
 	c := t.names[number]
 	if c == nil {
@@ -92,7 +92,7 @@ func (t *reports) note(x *share, number uint32) *TenantNews {
 	return c
 }
 
-// leave is for a number that another tenant may get.
+// leave is called before another tenant may get the number.
 func (t *reports) leave(number uint32) {
 	if _, changed := t.changed[number]; changed {
 		new := *t.names[number]
@@ -122,8 +122,8 @@ func (s *share) nameOf(number uint32) (name TenantName) {
 	return name
 }
 
-// reportCost remembers what a chunk of a tenant cost in the end. With no cost it only says that there may be something
-// new. Inner shares report nothing: no ledger of all backlogs has their tenants.
+// reportCost remembers the final cost of a chunk of a tenant. With no cost it only says that there may be news. Inner
+// shares report nothing: no ledger of all backlogs has their tenants.
 func (s *share) reportCost(number uint32, cost fair.Cost, held time.Duration) {
 	if s.in != nil || s.of.of.reports == nil {
 		return
@@ -135,8 +135,8 @@ func (s *share) reportCost(number uint32, cost fair.Cost, held time.Duration) {
 	}
 }
 
-// find is a tenant's number in the outermost share. It is not known in a backlog that has had nothing of it. All that
-// lack the key have the number 0, which is always there.
+// find is a tenant's number in the outermost share. A backlog that never had work of the tenant does not know it.
+// Number 0 stands for all submissions that lack the key, and always exists.
 func (f *fairness) find(name TenantName) (x *share, number uint32, known bool) {
 	x = f.root.shares[0]
 	switch d := f.root; {
@@ -154,7 +154,7 @@ func (f *fairness) find(name TenantName) (x *share, number uint32, known bool) {
 	return x, number, known
 }
 
-// TenantHeads is what the alternatives of a fair view give next of a tenant; the zero Head: nothing.
+// TenantHeads are the heads of a tenant in the alternatives of a fair view; the zero Head: nothing.
 func (b *Backlog) TenantHeads(v *View, name TenantName, rnd *rand.Rand) (heads []Head) {
 	x, number, known := v.fair.find(name)
 	if heads = make([]Head, len(v.fair.root.arms)); !known || v.state == dropped || b.Rules.Halted() {
@@ -167,7 +167,7 @@ func (b *Backlog) TenantHeads(v *View, name TenantName, rnd *rand.Rand) (heads [
 	return heads
 }
 
-// headOf is what an arm gives next of a tenant. Where limits turn out to hold all of it back, the tenant is reported as
+// headOf is the head of a tenant in an arm. Where limits turn out to hold all of it back, the tenant is reported as
 // gated, so that the ledger of all backlogs does not offer it a turn again.
 func (s *share) headOf(number uint32, k int, rnd *rand.Rand) (h Head, ok bool) {
 	group, leaf := s.groups[int(number)*len(s.of.arms)+k], s.of.arms[k].leaf
@@ -229,7 +229,7 @@ func (b *Backlog) TakeTenant(v *View, turn *TenantTurn, rnd *rand.Rand) (s *Subm
 	return s, b.takeFrom(from, s, draw, rnd), true
 }
 
-// takeTurn chooses of an arm of a tenant, and charges it here.
+// takeTurn chooses a submission of an arm of a tenant, and charges the tenant here.
 func (s *share) takeTurn(number uint32, turn *TenantTurn, rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission,
 	draw uint32) {
 	s.save()

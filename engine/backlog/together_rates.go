@@ -17,32 +17,33 @@ import (
 // other: before each reserve by such a rate, so that no reservation is missed, and from time to time, so that little
 // has to be said at once.
 //
-// A backlog keeps such a rate as long as the caller says so, because it counts what others take also while no frame of
-// its own limits by it. When rates begin to be kept together, the caller has all backlogs say what their values owe
-// (Owed), and tells them the sum or the most of it (Owes).
+// A backlog keeps such a rate as long as the caller says so, because it counts reservations of others also while no
+// frame of its own limits by it. When backlogs begin to keep rates together, the caller asks all of them for the debts
+// of their values (Owed), and gives them the sum or the largest (Owes).
 
 // Takes are reservations of a value.
 //
 // A backlog counts them as if all were made when the last one was, or when it looked at its clock last, if that was
-// later. So it may wait for longer than it has to, by the time that this took. With the earlier time it could wait too
-// short: a value that owes nothing any more is forgotten, and a reservation of before that would begin at nothing.
+// later. So a value may wait longer than necessary, by the time between the first and the last. With an earlier time it
+// could wait too short: a value without debt is forgotten, and a reservation from before that would start with no debt.
 type Takes struct {
 	queue.MetaEntry
 	Count uint32
 	At    int64 // when the last one was made, in nanoseconds
 }
 
-// Owed is what one value of a rate owes: its theoretical arrival time, in nanoseconds. It is in the future.
+// Owed is the debt of one value of a rate: its theoretical arrival time, in nanoseconds. It is in the future.
 type Owed struct {
 	Value queue.MetaValue
 	At    int64
 }
 
-// takenMost is of how many values reservations are remembered. If no one asks for them for long, OwnTaken says so.
+// takenMost is the number of values whose reservations are remembered. OwnTaken says when there were more, as no one
+// asked for long.
 const takenMost = 50_000
 
 // holdRates keeps these rates from now on, and no others. began are those that it did not keep before. If there is no
-// room for one of them, none begins: the caller would not hear which of the others did.
+// room for one of them, none begins, because the caller would not learn which of the others did.
 func (v *values) holdRates(x *together, limits []strategy.Limit) (began []strategy.Limit, err error) {
 	for _, r := range slices.Clone(x.rates) {
 		if !slices.Contains(limits, r.limit) {
@@ -135,8 +136,8 @@ func (v *values) TakenElsewhere(list []Takes, now int64) {
 	}
 }
 
-// stands is the tempo of a value and its theoretical arrival time. It makes no pace, as most values of which others
-// report something owe nothing by then.
+// stands is the tempo of a value and its theoretical arrival time. It makes no pace, as most values that others report
+// owe nothing by then.
 func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
 	if t := r.key.byValue[value]; t != nil {
 		if p := r.paces.of(t); p != nil {
@@ -147,7 +148,7 @@ func (r *rate) stands(value queue.MetaValue) (of *tempo, at int64) {
 	return of, r.first(of)
 }
 
-// owe has a value owe so much at least.
+// owe raises the debt of a value to at least this.
 func (r *rate) owe(value queue.MetaValue, at, now int64) {
 	v := r.key.values
 	if _, was := r.stands(value); at <= was || at <= now {
@@ -162,7 +163,7 @@ func (r *rate) owe(value queue.MetaValue, at, now int64) {
 	}
 }
 
-// Owed is what the values of a rate owe that is kept together with other backlogs.
+// Owed lists the debts of the values of a rate that is kept together with other backlogs.
 func (v *values) Owed(l strategy.Limit) (list []Owed) {
 	r := v.Rates.find(l)
 	if r == nil {
@@ -176,9 +177,9 @@ func (v *values) Owed(l strategy.Limit) (list []Owed) {
 	return list
 }
 
-// Owes has values owe at least this by a rate. With unknown, others may have used their burst just now.
+// Owes raises the debts of values by a rate to at least these. With unknown, others may have used their burst just now.
 //
-// It never lowers what a value owes here. So it may be told again, and after a failure in between.
+// It never lowers a debt here. So the caller may repeat it, also after a failure in between.
 func (v *values) Owes(l strategy.Limit, list []Owed, unknown bool) {
 	r := v.Rates.find(l)
 	if r == nil {

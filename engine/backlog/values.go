@@ -31,10 +31,10 @@ func (t *term) count(r *rulings) ValueCount {
 	}
 }
 
-// Counts is what is counted of a value, by measure.
+// Counts are the counters of a value, by measure.
 type Counts [strategy.Measures]uint32
 
-// Counts is what is counted of the value now.
+// Counts are the counters of the value now.
 func (v *values) Counts(key queue.MetaKey, value queue.MetaValue) (counts Counts) {
 	if t := v.find(key, value); t != nil {
 		for of := range t.counters {

@@ -5,9 +5,9 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// View is the standing index of one branch: the shown submissions that its filters admit
-// and that have an available chunk, kept in its order. It is got from Backlog.Views and is
-// valid until that drops it, beyond it if it is watched.
+// View is the standing index of one branch: the shown submissions that its filters admit and that have an available
+// chunk, kept in its order. Backlog.Views makes a view, which is valid until it is dropped; a watched view is not
+// dropped.
 //
 // The submissions stand in a frame. Views that differ only in the number of their limit
 // have the same frame (band.go), every other view has one of its own.
@@ -39,8 +39,8 @@ const (
 // Built says whether every submission that the view's branch admits is in it. Until then Take sees a part.
 func (v *View) Built() bool { return v.state != building }
 
-// Empty says that Take would find nothing at this moment. With two or more limits, or where an
-// operator limits values, it may say false although what is left is limited; Take finds out.
+// Empty says that Take would find nothing at this moment. With two or more limits, or where an operator limits values,
+// it may say false although limits hold back all that is left; Take finds out.
 func (v *View) Empty() bool {
 	if v.bands.on {
 		return v.open == 0
@@ -49,10 +49,10 @@ func (v *View) Empty() bool {
 }
 
 // Gated says that the view has submissions with available chunks, whether or not their
-// limits let them be taken: of an Empty view, that limits are all that is in the way.
+// limits let them be taken: of an Empty view, that only limits are in the way.
 func (v *View) Gated() bool { return v.size > 0 }
 
-// views are the standing views, which are made when they are asked for, and the frames that they stand on.
+// views are the standing views, made when a caller asks for them, and the frames that they stand on.
 type views struct {
 	*ground
 	byKey map[string]*View // by the branch's key; without the dropped ones
@@ -61,7 +61,7 @@ type views struct {
 	fair     map[uint8]*View // the fair ones by Charge.Ledger
 	named    uint8           // the Charge.Ledger that was given last
 	dropped  []*frame        // those not yet taken apart
-	notified []*View         // what the last Stirred returned, for reuse
+	notified []*View         // the list that the last Stirred returned, for reuse
 	uses     uint64          // clock of View.used
 	ticks    ticks
 }
@@ -81,7 +81,7 @@ func (vs *views) Of(br *strategy.Branch) *View {
 	return v
 }
 
-// replace makes a view, in the place of one that only questions made: there may be room for it or not.
+// replace makes a view in the place of one that only questions made, if there is room for it.
 func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
 	if br.Fair != "" && !vs.makeRoom(false) {
 		return nil
@@ -92,8 +92,8 @@ func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
 	return vs.make(br, key)
 }
 
-// Ask is View for a question, which changes nothing: a view that it has to make counts as one
-// of questions, until View is called for the branch; and the use of another one does not count.
+// Ask is Of for a question, which changes nothing: a view that it has to make counts as one of questions, until Of is
+// called for the branch; and it does not count as a use of another view.
 func (vs *views) Ask(br *strategy.Branch) *View {
 	key := br.Key()
 	v := vs.byKey[key]
@@ -172,8 +172,8 @@ func (v *View) stir() {
 const passedOver = 1000
 
 // OldestAvailable is the smallest id among the shown submissions that have an available
-// chunk and that no rule covers. Where very many came under a rule since it was asked
-// last, it says false until it was asked some more times.
+// chunk and that no rule covers. If very many came under a rule since its last call, it returns false until it was
+// called some more times.
 func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
 	if b.Rules.Halted() {
 		return 0, false

@@ -33,7 +33,7 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 		switch {
 		case v.state == dropped:
 		case v.fair != nil || v.fewest != nil:
-			w.picked(b.Preview([]*View{v}, fairWindow, rnd, nil, nil)) // who comes when has to be tried out
+			w.picked(b.Preview([]*View{v}, fairWindow, rnd, nil, nil)) // their order is only known by trying
 		case v.order == strategy.Random:
 			w.random(v)
 		default:
@@ -47,8 +47,8 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 const sweepLooked = strategy.MaxWindow
 
 // Sweep appends at most `most` submissions that the views would take from, in no order, and says where the next sweep
-// goes on: sweeps look at all submissions in turns. So one is found however many are always ahead of it in the order,
-// which a window of the first ones would never leave behind. Those for which skip says true are left out.
+// goes on: sweeps look at all submissions in turns. So sweeps find a submission even if many are always ahead of it
+// in the order, where no window would reach it. Those for which skip says true are left out.
 func (b *Backlog) Sweep(views []*View, from uint32, most int, skip func(*Submission) bool,
 	dst []*Submission) (list []*Submission, next uint32) {
 	slots := uint32(len(b.subs.list))
@@ -112,7 +112,7 @@ type cursor struct {
 }
 
 // ordered goes through the heaps from their first submissions on, without touching them:
-// of what it has not entered yet it knows the first ones, and goes on with the least.
+// it knows the first of the places that it has not entered yet, and goes on with the least of them.
 //
 //	heaps of heaps:  top ─► gate ─► cell ─► submission
 //	a cursor at each place that was not entered yet; the least of them is next
@@ -212,8 +212,8 @@ func (w *window) less(v *View, a, b int) bool {
 	return before(v.order, w.subs.list[w.next[a].first], w.subs.list[w.next[b].first])
 }
 
-// random draws as picks do, or if the view is small goes through all of it and shuffles that by weight.
-// Drawing again and again gets slow when most of a small view is chosen; then all of it is shuffled at once.
+// random draws as picks do. A small view it shuffles by weight as a whole, because draws get slow when most of a view
+// is chosen.
 func (w *window) random(v *View) {
 	room := w.most - len(w.list)
 	if v.size <= 2*room {
@@ -293,9 +293,9 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 	return b.takeFrom(leaf.frame, s, leaf.drawOf(s, rnd), rnd), by, true
 }
 
-// giverOf is the first of the views that may give a chunk of this submission, and the leaf
-// of it that does: itself, unless it is fair. No leaf: none may.
-// It asks the views in the order of the plan: a chunk that two branches admit is charged to the first.
+// giverOf is the first of the views that may give a chunk of this submission, and its leaf that does: the view
+// itself, unless it is fair. A nil leaf means that none may. It asks the views in the order of the plan: a chunk that
+// two branches admit is charged to the first.
 func giverOf(views []*View, s *Submission) (at int, leaf *View) {
 	if s.home == nil || s.available == 0 || s.home.rules.Halted() {
 		return 0, nil
@@ -345,17 +345,16 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 	}
 }
 
-// Changes grows whenever what a view holds or offers changes, and when an operator's limit
-// has room again. While it is the same, a window of an ordered view has, in their order,
-// all that the view may give, and may have more that a limit holds back by now.
+// Changes grows whenever the submissions or offers of a view change, and when an operator's limit has room again.
+// While it is the same, a window of an ordered view has all submissions that the view may give, in their order, and
+// may have others that a limit holds back by now.
 func (v *View) Changes() uint64 { return v.changes + v.Values.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
 func (v *View) Ordered() bool { return v.fair == nil && v.fewest == nil && v.order != strategy.Random }
 
-// Next is the index of the chunk that would be taken next: put-back chunks are first. It
-// is a guess of a Random order while chunks are put back, as chance decides, and where the
-// cursor has to step over many chunks.
+// Next is the index of the chunk that would be taken next: put-back chunks are first. For Random it is a guess while
+// chunks are put back, as chance decides, and where the cursor has to step over many chunks.
 func (s *Submission) Next(random bool) (index uint32) {
 	if s.back.len() > 0 {
 		return s.back.heap[0]
@@ -370,8 +369,7 @@ func (s *Submission) Next(random bool) (index uint32) {
 	return index
 }
 
-// Key finds what is known of the values of a key, to ask submissions for it; it is good
-// until the backlog changes.
+// Key is a key by which submissions can be asked for their value. It is valid until the backlog changes.
 type Key struct{ key *metaKey }
 
 // Key finds a key; an unused one is found as well: no submission has it.

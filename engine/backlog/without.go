@@ -8,8 +8,8 @@ import (
 )
 
 // A limit may count the submissions without a key as if they had one value. This value is a term of a key of its own,
-// queue.Without of the other one. No submission has it: whatever counts a submission by its terms goes through
-// values.lacked as well, which is empty unless a view has such a limit. To all else it is a term like others.
+// queue.Without of the other one. No submission has it: code that counts a submission by its terms goes through
+// values.lacked as well, which is empty unless a view has such a limit. For all other code it is a term like others.
 
 // limitBy is the key of a limit of one more frame.
 func (v *values) limitBy(name queue.MetaKey) *metaKey {
@@ -27,7 +27,7 @@ func (v *values) unlimit(key *metaKey) {
 	if key.of != nil && key.limits == 0 {
 		t := key.terms[0]
 		t.uses--
-		// A rate may remember the term beyond its last limit, and goes on counting what is reserved. So the term stays
+		// A rate may remember the term beyond its last limit, and goes on counting reservations. So the term stays
 		// among the counted ones until it is released.
 		v.release(t)
 	}
@@ -58,7 +58,7 @@ func (v *values) lackedGone(t *term) {
 	v.lacked = slices.DeleteFunc(v.lacked, func(other *term) bool { return other == t })
 }
 
-// lacks is the term of the key if the submission has none of the key that this one stands for the lack of, or nil.
+// lacks is the term of a key that stands for the lack of another one, if the submission lacks that other key, or nil.
 func (s *Submission) lacks(key *metaKey) *term {
 	for _, ref := range s.refs() {
 		if s.home.list[ref.term].key == key.of {
@@ -68,7 +68,7 @@ func (s *Submission) lacks(key *metaKey) *term {
 	return key.terms[0]
 }
 
-// A question may be about a strategy whose views are gone. Then nothing is counted, as of a value that no one uses.
+// A question may be about a strategy whose views are gone. Then the count is 0, as for a value that no one uses.
 //
 // countLacked is Count for the key that stands for the lack of another one.
 func (s *Submission) countLacked(of queue.MetaKey, l strategy.Limit) (value queue.MetaValue, count uint32, has bool) {

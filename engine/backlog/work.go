@@ -5,10 +5,10 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Work is what Take did for one kind of view since New, to find what it gave.
+// Work is Take's work for one kind of view since New, to find its chunks.
 type Work struct {
 	Examined uint64 // submissions, cells and combinations of values that were looked at
-	// of them, that were moved out of the way, to where the limit that holds them back lets them out again
+	// of them, those that were moved out of the way, behind the limit that holds them back
 	Limited uint64
 	Redrawn uint64 // draws of Random that fell on nothing, and were made again
 }
@@ -27,10 +27,10 @@ func KindName(kind int) string {
 	return strategy.Order(kind).String()
 }
 
-// Work is what Take did for the views of a kind.
+// Work is Take's work for the views of a kind.
 func (b *Backlog) Work(kind int) Work { return b.meter.work[kind] }
 
-// meter counts what picks look at and move, and bounds what they move.
+// meter counts the looks and moves of picks, and bounds the moves.
 type meter struct {
 	examined uint64
 	work     [Kinds]Work
@@ -41,7 +41,7 @@ type meter struct {
 
 func (m *meter) tired() bool { return m.allowed > 0 && m.moved >= m.allowed }
 
-// kind is what the view's work is counted by.
+// kind is the kind that the view's work counts for.
 func (f *frame) kind() int {
 	if f.fair != nil || f.outer != nil {
 		return fairKind
@@ -49,7 +49,7 @@ func (f *frame) kind() int {
 	return int(f.order)
 }
 
-// limited and redrawn count what happens on the way to a pick.
+// limited and redrawn count the events on the way to a pick.
 func (f *frame) limited() {
 	f.meter.work[f.kind()].Limited++
 	f.meter.moved++
@@ -73,8 +73,8 @@ type LedgerSums struct {
 	Whole bool    // Lag and Most are of all shares: otherwise there were too many tenants to add up
 }
 
-// Sums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags,
-// and appends their shares to dst; all else costs what there are shares.
+// Sums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags, and appends
+// their shares to dst; the other sums take one step for each share.
 func (l *ledgers) Sums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
 	for v := range l.views.frames.views() {
