@@ -5,9 +5,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Awaited says that a submission no longer waits for another one, which has ended as it wanted. An end that is not as
-// it wanted needs no op of its own: the submission that waited ends, and that op says why. So a replay asks no one how
-// the other one ended. Applied twice it changes nothing, nor if the one that waited has ended.
+// Awaited says that a submission no longer waits for another one, which has ended as required. Another end needs no op
+// of its own: the submission that waited ends, and that op says why. So a replay does not look up how the other one
+// ended. The op changes nothing if it is applied twice, or if the submission that waited has ended.
 type Awaited struct {
 	Seq uint32 // of the one that waits
 	ID  queue.SubmissionID
@@ -18,14 +18,15 @@ func (a *Awaited) fields(c *coder) {
 	coding.Unsigned(&c.Coder, &a.ID)
 }
 
-// The bits of what a submission waits for.
+// The bits that say what a submission waits for.
 const (
 	afterEnded = 1 << iota
 	afterRun
 	afterDeadLetter
 )
 
-// after are the submissions in the order in which the insert named them: so they are shown.
+// after are the submissions in the order in which the insert named them, which is also the order in which they are
+// shown.
 func after(c *coder, a *queue.After) {
 	how := byte(0)
 	if a.Ended {

@@ -2,7 +2,7 @@ package journal
 
 // The progress of a bulk operation. One op per slice of work stands in the same batch as the work
 // of the slice. After a crash, either both are there or neither is: the operation continues exactly
-// behind its last slice, and its counts agree with what was done.
+// behind its last slice, and its counts agree with its work.
 
 import (
 	"github.com/quern-queue/quern/engine/coding"
@@ -17,12 +17,12 @@ type Bulk struct {
 	Step    uint64             // one more each time; 0 starts the operation
 	State   queue.BulkState
 	Counts  queue.BulkCounts
-	After   queue.ChunkID // what it has come to; the zero value: nothing yet
+	After   queue.ChunkID // the last chunk that it looked at; the zero value: none yet
 	Ended   queue.Time    // 0: it runs
 	Failure string        // of a failed one
-	Request string        // what was asked for, in step 0 only; how it is written is the shard's affair
+	Request string        // the request, in step 0 only; the shard chooses its encoding
 	Walk    queue.BulkWalk
-	EndedBy string // who cancelled it, as he said
+	EndedBy string // who cancelled it, by their own account
 }
 
 func (b *Bulk) fields(c *coder) {

@@ -55,9 +55,9 @@ type Blobs struct {
 	Sum    [32]byte // SHA-256 over them, or NoBlobSum
 }
 
-// NoBlobSum is in place of a sum where the store itself was given the blobs: each row of it
-// has a checksum. They are copies later, when a backup is restored into a cluster; each copy
-// then has a SHA-256 of its own.
+// NoBlobSum is in place of a sum where the blobs were put into the store itself, whose rows
+// have checksums. When a backup is restored into a cluster later, the blobs are copied, and
+// each copy has a SHA-256 of its own.
 var NoBlobSum [32]byte
 
 // maxBlobs bounds the parts of a submission: it has no more inline bytes than fill some twenty.
@@ -71,8 +71,8 @@ func (x *Blobs) fields(c *coder) {
 	c.Raw(x.Sum[:])
 }
 
-// Output is the op that carries what a consumer returned for a chunk. It stands before the
-// op of the chunk's completion, in the same batch.
+// Output is the op that carries the output that a consumer returned for a chunk. It stands
+// before the op of the chunk's completion, in the same batch.
 type Output struct {
 	Seq, Index uint32
 	Bytes      []byte // may be empty: an empty output is an output
@@ -98,11 +98,11 @@ func (o *Output) fields(c *coder) {
 }
 
 // A batch that brings bytes of clients is mostly texts that resemble each other.
-// Compressed it takes fewer pages of the log to write, to sum and to copy back, which
-// costs more processor time than compressing does. S2 is the fastest there is in Go that
-// keeps up with a disk (https://github.com/klauspost/compress/tree/master/s2).
+// Compression saves pages of the log to write, to sum and to copy back, which cost more
+// processor time than the compression. S2 is the fastest compression in Go that keeps up with a
+// disk (https://github.com/klauspost/compress/tree/master/s2).
 const (
-	packedBit = 0x80    // of the version byte: an S2 block of what stands behind the version follows
+	packedBit = 0x80    // of the version byte: the rest of the batch is an S2 block
 	packFrom  = 1 << 10 // bytes: less fits into one page of the log anyway
 )
 
@@ -125,8 +125,8 @@ func (e *Encoder) Packed() []byte {
 	return e.packed[:size]
 }
 
-// Unpack is the batch before Packed, or the batch itself if it is not packed. The error is
-// that it is damaged, or over MaxBatchBytes.
+// Unpack is the batch before Packed, or the batch itself if it is not packed. It is an error if
+// the batch is damaged, or over MaxBatchBytes.
 func Unpack(batch []byte) ([]byte, error) {
 	if len(batch) == 0 || batch[0]&packedBit == 0 {
 		return batch, nil

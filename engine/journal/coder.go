@@ -24,7 +24,7 @@ type coder struct {
 // Rows and batches begin with the version of their format. A build reads its own version only. The
 // format of a newer build may have fields that this one would skip silently.
 
-// unknownVersion is the error of something that was written in a version that this build does not know.
+// unknownVersion is the error of a batch or row in a version that this build does not know.
 func unknownVersion(what string, version, known byte) error {
 	return fmt.Errorf("the %s has version %d; this build knows version %d: it was written by a newer Quern (start "+
 		"that one) or is damaged", what, version, known)

@@ -40,9 +40,8 @@ func (*Snapshot) ofPart()    {}
 
 // Decoder reads a batch op by op.
 //
-// Ops have no length of their own, which saves a byte or two for each. So a decoder that meets a
-// code that it does not know cannot go on behind it: the version of the batch says beforehand
-// whether it knows all codes.
+// Ops have no length of their own, which saves a byte or two for each. So a decoder cannot go on behind an unknown
+// code: the version of the batch says beforehand whether the decoder knows all codes.
 type Decoder struct {
 	c   coder
 	at  queue.Time
@@ -114,8 +113,8 @@ func (c *coder) code() (code byte) {
 	return code
 }
 
-// Every case that breaks off because its fields were cut short or out of range ends in errDamaged, so none needs an
-// error of its own.
+// If the fields of an op are cut short or out of range, its case ends in errDamaged, so none needs an error of its
+// own.
 func (d *Decoder) op(code byte, a Applier) error {
 	c := &d.c
 	switch code {

@@ -69,8 +69,8 @@ func (s *Insert) flags() (flags uint64) {
 	return flags
 }
 
-// Flags above the known ones are refused, not passed over: they come from a newer version, and what they announce
-// cannot be skipped without knowing its length.
+// Flags above the known ones are refused, not passed over: they come from a newer version, and their fields cannot be
+// skipped without knowing the lengths.
 func (s *Insert) fields(c *coder) {
 	coding.Unsigned(&c.Coder, &s.Seq)
 	coding.Unsigned(&c.Coder, &s.ID)
@@ -143,15 +143,14 @@ func (s *Insert) optional(c *coder, flags uint64) {
 			s.Blobs = new(Blobs)
 		}
 		s.Blobs.fields(c)
-		// Blobs hold an inline list, an attachment, or both. Those of a submission that has neither mean that the
-		// op is damaged.
+		// Blobs hold an inline list, an attachment, or both. If a submission with blobs has neither, the op is damaged.
 		c.Must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
 	}
 	s.later(c, flags)
 }
 
-// later are the optional fields of what producers demanded last: of whom the submission may repeat, when its chunks
-// are tried again, what it waits for, how long an attempt may take, and what it takes of a quota.
+// later are the optional fields that came to the format last: unique key, back-off, awaited submissions, timeout of an
+// attempt, and bytes for a quota.
 func (s *Insert) later(c *coder, flags uint64) {
 	if flags&hasUnique != 0 {
 		if c.Reading {
@@ -201,14 +200,14 @@ func origin(c *coder, o *queue.Origin) {
 	c.Text(&o.Error)
 }
 
-// unique has what others need to know of the key later: not what its insert was to do about them.
+// unique has the part of the key that later inserts need, without the policy of its own insert.
 func unique(c *coder, u *queue.Unique) {
 	c.Text(&u.Key)
 	c.Text(&u.Scope)
 	span(c, &u.For, queue.MaxUniqueWindow)
 }
 
-// backoff has all fields of any kind: those that the kind does not have take a byte each, or eight, and few submissions
+// backoff has all fields of any kind: fields that the kind does not use take a byte each, or eight, and few submissions
 // have a back-off of their own. The factor is kept bit by bit, so that it is shown as it was given.
 func backoff(c *coder, b *queue.Backoff) {
 	coding.AtMost(&c.Coder, &b.Kind, queue.Listed)

@@ -50,10 +50,10 @@ type Journal interface {
 
 	// Read calls fn for every batch behind `after`, in order and without a gap, up to the
 	// tail of the moment it gets there. `batch` is valid during the call only. fn may call
-	// Append and Trim. The first error of fn ends the reading and is returned. ErrTrimmed
-	// means that the batch after `after` is trimmed, *queue.FormatError that what is
-	// stored is damaged: a batch is not what its chain says. ErrConflict means that it is
-	// not what this handle knows: the journal was taken back, and has grown again.
+	// Append and Trim. The first error of fn ends the reading and is returned. ErrTrimmed means that the
+	// batch after `after` is trimmed, *queue.FormatError that a stored batch is damaged: it does not
+	// match its chain. ErrConflict means that a batch is not the one that this handle knows: the journal
+	// was taken back, and has grown again.
 	Read(ctx context.Context, after Position, fn func(pos Position, batch []byte) error) error
 
 	// Trimmed is the position up to which nothing can be read any more, as this handle
@@ -71,19 +71,20 @@ type Journal interface {
 	// was not yet reclaimed may be forgotten by a crash: then the batches are there again.
 	Trim(ctx context.Context, upTo Position) error
 
-	// Hold keeps every batch that can be read now from being trimmed, until release is
-	// called: for those who read what a Trim may let go of meanwhile. A trim that comes
-	// while it is held takes effect with the release. After a Close it holds nothing.
+	// Hold keeps every batch that can be read now from being trimmed, until release is called, so that a
+	// reader does not lose batches to a Trim. A trim that comes while it is held takes effect with the
+	// release. After a Close it holds nothing.
 	Hold() (release func())
 
-	// SetDurability says what the nil of the following appends promises.
+	// SetDurability sets the promise that a nil from the following appends makes.
 	SetDurability(d queue.Durability) error
 
 	// Size is the room that the journal takes on its medium, in bytes. Trimmed room is
 	// used again but need not be given back.
 	Size() (bytes int64)
 
-	// Close reclaims what is trimmed and lets go of the journal. No other method may be called after it.
+	// Close reclaims the room of trimmed batches and lets go of the journal. No other method may be
+	// called after it.
 	Close() error
 }
 
@@ -95,15 +96,14 @@ var (
 	ErrSync     = errors.New("journal: the disk failed to sync: what it holds is unknown until a restart")
 )
 
-// ErrFull says that the disk is full and that nothing was written. It is what a caller can
-// act on, wherever it comes through.
+// ErrFull says that the disk is full and that nothing was written. Callers at any level can act on it.
 var ErrFull error = &queue.Error{Code: queue.CodeDiskFull,
 	Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself."}
 
 // Sum is the sum of a chain of batches: of the last one, of its position, and of the sum
 // before it. Two journals that have the same sum at a position have the same batches up to
-// there. A position alone does not say so: a journal of which the end was lost may have
-// grown again to the same length. The zero Sum is that of a chain without batches.
+// there. A position alone does not say so: a journal that lost its end may have grown again to the same
+// length. The zero Sum is that of a chain without batches.
 type Sum [16]byte
 
 // The seeds of the two halves of a sum.

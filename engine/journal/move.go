@@ -8,8 +8,8 @@ import (
 // MoveKind is the effect of a Move on chunks that no consumer holds.
 type MoveKind uint8
 
-// The kinds. A chunk that is not what the kind is about stays as it is, so that applying a
-// Move twice is applying it once.
+// The kinds. A chunk that is not in the state that the kind changes stays as it is, so that
+// applying a Move twice is applying it once.
 const (
 	MoveForward   MoveKind = iota // dead letters leave for another queue: they are put into the outbox
 	MoveDelivered                 // the other queue has them: they leave the outbox
@@ -28,8 +28,8 @@ func (k MoveKind) ofEntries() bool { return k == MoveDelivered || k == MoveStuck
 // enters says that a kind puts chunks into the outbox.
 func (k MoveKind) enters() bool { return k == MoveForward || k == MoveRenumber }
 
-// Move is what happens to some chunks of one submission without a try (Forward, Discard,
-// Offer), or of entries of the outbox (Delivered, Stuck, Renumber).
+// Move changes some chunks of one submission without a try (Forward, Discard, Offer), or
+// entries of the outbox (Delivered, Stuck, Renumber).
 //
 //	dead letter ── Forward ──► outbox, number n ── Delivered ──► gone
 //	                              │ cannot be read: Stuck, later numbers overtake it

@@ -7,7 +7,7 @@ package journal
 // Two rules for every op, old and new:
 //
 //	1. Applying it twice is applying it once. Fields are absolute totals, not increments.
-//	2. Its code and its fields keep their meaning for good. A journal of an earlier release is read by this one.
+//	2. Its code and its fields keep their meaning for good. Later releases read the journals of earlier ones.
 //
 // One field list per op, in a method `fields`, both writes and reads the op (coder.go), so the two directions
 // cannot differ.
@@ -97,9 +97,9 @@ type ReturnReason uint8
 // Snoozed is a release with a delay. Overdue is the passing of the submission's dead_deadline or, with
 // an error, the end of another submission that it waited for; after it the chunk is Dead. Cancelled is an
 // order to give the chunk up; after it the chunk is Skipped. None of the three counts a try: no consumer
-// had its chance. Redriven and Forwarded are not
-// written in a Return: they are what a chunk's history says after a Redrive, and after it
-// went on to another queue, which ends it here. The others offer the chunk again, at once or later.
+// had its chance. Redriven and Forwarded are not written in a Return: a chunk's history has them after a
+// Redrive, and after the chunk went on to another queue, which ends it here. The others offer the chunk
+// again, at once or later.
 const (
 	Failed ReturnReason = iota
 	Expired
@@ -165,8 +165,8 @@ func (x *Completed) chunk(c *coder, code byte) {
 	c.token(&x.Sequence)
 }
 
-// completions is what stands before the chunks of an op of completions: their submission,
-// and how many there are.
+// completions is the head of an op of completions, before its chunks: their submission, and how many there
+// are.
 func (c *coder) completions(code byte, seq, count *uint32) {
 	coding.Unsigned(&c.Coder, seq)
 	if code == opCompleteRun {
@@ -212,9 +212,9 @@ func (p *Priority) fields(c *coder) {
 	coding.Signed(&c.Coder, &p.Priority)
 }
 
-// Deletion orders that an ended submission leaves the history with all that belongs to it. The store
-// deletes it; the op stands before that, so that a store that is older than the deletion hears of it
-// at a replay. Applying it twice is applying it once, and an unknown submission is one that is gone.
+// Deletion orders that an ended submission leaves the history with all that belongs to it. The op is written
+// before the store deletes the submission, so that a store that is older than the deletion learns of it at a
+// replay. Applying it twice is applying it once: an unknown submission is gone already.
 type Deletion struct{ ID queue.SubmissionID }
 
 func (d *Deletion) fields(c *coder) { coding.Unsigned(&c.Coder, &d.ID) }
@@ -267,14 +267,14 @@ func AppendAct(dst []byte, a *queue.Act) []byte {
 // DecodeAct reads an act that AppendAct wrote.
 func DecodeAct(b []byte) (queue.Act, error) { return readRow(b, actVersion, actFields) }
 
-// Snapshot says of what the store can be made again, should it be lost: of a copy that is kept
-// elsewhere, and of the journal behind its position. From the first one on, every byte that a client
-// brings is in the journal. A later one takes its place, so applying it twice is applying it once.
+// Snapshot names a copy of the store that is kept elsewhere. From it, and from the journal behind its
+// position, a lost store can be made again. From the first one on, every byte that a client brings is in the
+// journal. A later one takes its place, so applying it twice is applying it once.
 type Snapshot struct {
 	Kept     bool     // false: of nothing, snapshots are not kept any more
 	Key      string   // of the copy; "": there is none yet, the journal has everything from its first batch on
 	Position Position // up to which the rows of the copy are true
-	Size     uint64   // of the copy, in bytes
+	Size     uint64   // of the copy in bytes
 	Sum      string   // SHA-256 of the copy, in hex
 }
 
@@ -298,7 +298,7 @@ func AppendSnapshot(dst []byte, s *Snapshot) []byte {
 	return appendRow(dst, snapshotVersion, (*Snapshot).fields, s)
 }
 
-// DecodeSnapshot reads what AppendSnapshot wrote.
+// DecodeSnapshot reads a Snapshot that AppendSnapshot wrote.
 func DecodeSnapshot(b []byte) (Snapshot, error) {
 	return readRow(b, snapshotVersion, (*Snapshot).fields)
 }

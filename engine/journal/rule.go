@@ -11,12 +11,12 @@ import (
 // id and beginning stay; lifting one that is not there does nothing: so applying either
 // twice is applying it once.
 //
-// A lift carries its grace, so that a replay decides nothing: until then no dead_deadline ends what
-// the rule covered, as no one could work on it.
+// A lift carries its grace, so that a replay decides nothing: until then no dead_deadline ends a submission that the
+// rule covered, as no one could work on it.
 type Rule struct {
 	Lift  bool
 	Rule  queue.Rule    // of a lift, only the id
-	Grace queue.Time    // of a lift: until then no dead_deadline of what was covered ends anything
+	Grace queue.Time    // of a lift: until then no dead_deadline ends a submission that was covered
 	At    queue.Time    // of a lift: when it was decided
 	End   queue.RuleEnd // of a lift
 	By    string        // who asked for the lift
@@ -97,10 +97,9 @@ func ruleEnd(c *coder, at *queue.Time, end *queue.RuleEnd, by *string) {
 	c.Text(by)
 }
 
-// Rules is what is known of rules at one moment, as the store keeps it in one row.
-// The row is written at a checkpoint, after which the ops before Position are trimmed. Last is part of it although it
-// can be larger than the id of every rule here: an id that was given is never given again, so that a client that lifts
-// an old rule cannot meet a new one.
+// Rules is the state of the rules at one moment, as the store keeps it in one row. The row is written at a checkpoint,
+// after which the ops before Position are trimmed. Last is part of it although it can be larger than the id of every
+// rule here: an id is never given twice, so that a client that lifts an old rule cannot lift a new one.
 type Rules struct {
 	Position Position     // up to which they are true
 	Last     queue.RuleID // the largest id that was ever given
@@ -148,5 +147,5 @@ func AppendRules(dst []byte, r *Rules) []byte {
 	return appendRow(dst, rulesVersion, (*Rules).fields, r)
 }
 
-// DecodeRules reads what AppendRules wrote.
+// DecodeRules reads rules that AppendRules wrote.
 func DecodeRules(b []byte) (Rules, error) { return readRow(b, rulesVersion, (*Rules).fields) }

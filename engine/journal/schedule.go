@@ -18,8 +18,7 @@ import (
 // ScheduleChange is the kind of a Schedule op.
 type ScheduleChange uint8
 
-// The changes. Tick stands in one batch with the inserts of what was emitted, so that
-// either all of it happened or nothing.
+// The changes. A Tick is in one batch with the inserts that it emits, so that either all of them happened or nothing.
 const (
 	SchedulePut    ScheduleChange = iota // it is created, or redefined
 	ScheduleTick                         // ticks became due
@@ -103,7 +102,7 @@ func AppendScheduleRow(dst []byte, r *ScheduleRow) []byte {
 	return appendRow(dst, scheduleRowVersion, (*ScheduleRow).fields, r)
 }
 
-// DecodeScheduleRow reads what AppendScheduleRow wrote.
+// DecodeScheduleRow reads a row that AppendScheduleRow wrote.
 func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
 	r, err := readRow(b, scheduleRowVersion, (*ScheduleRow).fields)
 	if err != nil {
@@ -133,7 +132,7 @@ type definition struct {
 	Submission      definedSubmission `json:"submission"`
 }
 
-// It has what an insert has, but for what depends on the tick, such as its times.
+// definedSubmission has the fields of an insert, except those that depend on the tick, such as its times.
 type definedSubmission struct {
 	Group       string            `json:"group,omitempty"`
 	Meta        []MetaField       `json:"meta,omitempty"`
@@ -152,8 +151,8 @@ type definedSubmission struct {
 	Unique      *definedUnique    `json:"unique,omitempty"`
 }
 
-// definedUnique is the unique key of what a schedule inserts. It has no scope: tokens that are bound to a value of meta
-// cannot set schedules.
+// definedUnique is the unique key of the submissions that a schedule inserts. It has no scope: tokens that are bound to
+// a value of meta cannot set schedules.
 type definedUnique struct {
 	Key     string `json:"key"`
 	ForMs   int64  `json:"for_ms,omitempty"`
@@ -188,9 +187,8 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 	return string(text), nil
 }
 
-// DecodeDefinition reads what EncodeDefinition wrote, which does not include Enabled. It refuses a
-// policy that it does not know. With the default instead, the schedule of a newer version would
-// silently do something else.
+// DecodeDefinition reads a definition that EncodeDefinition wrote, which does not include Enabled. It refuses a policy
+// that it does not know. With the default instead, the schedule of a newer version would silently do something else.
 func DecodeDefinition(text string) (*queue.Schedule, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

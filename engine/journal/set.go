@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// SetKind says what an operator sets something for.
+// SetKind is the kind of thing that an operator's settings are for.
 type SetKind uint8
 
 // The kinds. They are numbers in files: never used again for something else.
@@ -81,7 +81,7 @@ func (s *Set) fields(c *coder) {
 	}
 }
 
-// marksOfGroup are bits that say what is special about a group.
+// marksOfGroup are bits for the special properties of a group.
 type marksOfGroup uint8
 
 const (
@@ -91,10 +91,10 @@ const (
 	groupGone
 )
 
-// groupFields are what is special about a group. Rows that were written before groups could move have a byte 0 or 1
-// here, and read as before. Gone rows keep the limits until the group comes back: after a kill, the new shard gets
-// them from here. A row without anything special has one byte, as most groups never move, and a queue may have many
-// of them.
+// groupFields are the special properties of a group. Rows that were written before groups could move have a byte 0
+// or 1 here, and read as before. Gone rows keep the limits until the group comes back: after a kill, the new shard
+// gets them from here. A row without anything special has one byte, as most groups never move, and a queue may have
+// many of them.
 func (s *Set) groupFields(c *coder) {
 	var has marksOfGroup
 	for mark, is := range map[marksOfGroup]bool{groupDeleted: s.Deleted, groupMoves: s.Moves != GroupMoves{},
@@ -120,7 +120,7 @@ func (s *Set) Target() queue.ValueTarget {
 	return queue.ValueTarget{MetaEntry: s.Entry, All: s.Kind == SetKey}
 }
 
-// demands are bits that say what of a demand follows.
+// demands are bits that say which parts of a demand follow.
 type demands uint8
 
 const (
@@ -172,5 +172,5 @@ func AppendSet(dst []byte, s *Set) []byte {
 	return appendRow(dst, setVersion, (*Set).fields, s)
 }
 
-// DecodeSet reads what AppendSet wrote.
+// DecodeSet reads a Set that AppendSet wrote.
 func DecodeSet(b []byte) (Set, error) { return readRow(b, setVersion, (*Set).fields) }

@@ -1,7 +1,7 @@
 package store
 
-// Rows of what is beside the submissions: rules, schedules, bulk operations and the like, one table
-// for all. The store does not know what is in them. A new kind of part needs no new table and no
+// Rows for data beside the submissions: rules, schedules, bulk operations and the like, one table
+// for all. The store does not know their contents. A new kind of part needs no new table and no
 // migration: it takes a number (Kind) and writes bytes.
 
 import (
@@ -54,7 +54,7 @@ func (s *Store) PutStanding(ctx context.Context, name string, state []byte) erro
 	}))
 }
 
-// Standing returns what PutStanding stored last under the name, or nil.
+// Standing returns the bytes that PutStanding stored last under the name, or nil.
 func (s *Store) Standing(ctx context.Context, name string) (state []byte, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
 		return r.standing.Query(func(row sqlitedb.Row) (bool, error) {

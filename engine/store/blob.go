@@ -24,15 +24,15 @@ import (
 // Blobs are the blobs in the file of a shard: contents that are too large for a batch of the journal.
 // They are written before the op that names them and stay where they are. It implements blobs.Blobs.
 //
-// A blob is a row of the table blob, and its pages. One that consists of pages of content keeps
-// these, with the number of the first chunk in the key, so a chunk is read as one of content
-// is: with one query. Any other blob is cut into pieces, each the only chunk of a page.
+// A blob is a row of the table blob, and its pages. A blob of content pages keeps these, with the number of the
+// first chunk in the key, so that one query reads a chunk, as for other content. Any other blob is cut into pieces,
+// each the only chunk of a page.
 type Blobs struct{ s *Store }
 
 // cutBlob is a blob in pages.
 type cutBlob struct {
 	key   string
-	seq   int64 // of the submission that it is of; noSeq: of none
+	seq   int64 // the submission that it belongs to; noSeq: none
 	size  int64
 	raw   bool // it was cut into pieces
 	pages []journal.Page
@@ -64,7 +64,7 @@ func newBlob(key string, b []byte) *cutBlob {
 }
 
 // PagesOf takes bytes apart that are pages of content one behind the other. are: they are.
-// Every length is checked against what is there before it is used: a blob may be any bytes, and these may only look
+// Every length is checked against the rest of the bytes before it is used: a blob may be any bytes that only look
 // like pages.
 func PagesOf(b []byte) (pages []journal.Page, are bool) {
 	first := uint64(0)
@@ -89,8 +89,8 @@ func PagesOf(b []byte) (pages []journal.Page, are bool) {
 	return pages, true
 }
 
-// sum is over what a row of the table blob tells.
-// The length of the key comes before the key, so that no two rows with shifted bytes have the same sum.
+// sum is over all fields of a row of the table blob. The length of the key comes before the key, so that no two
+// rows with shifted bytes have the same sum.
 func (c *cutBlob) sum(n int64) sum {
 	return sum(0).number(n).number(int64(len(c.key))).bytes([]byte(c.key)).number(c.seq).number(c.size).number(
 		flag(c.raw))
@@ -110,7 +110,7 @@ func (x *Blobs) Put(ctx context.Context, key string, b []byte) error {
 	if err := blobs.Check(key, len(b)); err != nil {
 		return wrap("put blob", err)
 	}
-	var refused error // of this one: those who share the commit do not fail with it
+	var refused error // of this call: others that share the commit do not fail with it
 	err := x.s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) (err error) {
 		refused, err = w.newBlob(x.s, key, b)
 		return err
@@ -259,7 +259,7 @@ func (x *Blobs) Delete(ctx context.Context, key string) error {
 	}))
 }
 
-// dropBlob deletes a blob, and says of how many rows it was. It is small enough for one transaction.
+// dropBlob deletes a blob, and returns how many rows it had. A blob is small enough for one transaction.
 func (w *writer) dropBlob(n int64) (rows int64, err error) {
 	if rows, err = w.dropBlobPages.Exec(keyOf(uint32(n), 0), keyOf(uint32(n), lastNumber)); err == nil {
 		_, err = w.dropBlobRow.Exec(n)
@@ -307,8 +307,8 @@ func (x *Blobs) Has(ctx context.Context, key string) (size int64, there bool, er
 }
 
 // ReadChunks is ReadContents for chunks in a blob, which are counted from the first one in it.
-// A blob that was just put is in memory until the next checkpoint. It is looked for there first, as everywhere in
-// the store: the file may not have it yet.
+// A blob that was just put is in memory until the next checkpoint. ReadChunks looks there first, as all reads of
+// the store do: the file may not have it yet.
 func (x *Blobs) ReadChunks(ctx context.Context, key string, indexes []uint32, most int) (contents [][]byte, err error) {
 	missing := func(index uint32) error {
 		return fmt.Errorf("chunk %d of blob %s: %w", index, key, ErrMissing)

@@ -22,9 +22,9 @@ import (
 type Catalogue struct {
 	path string
 
-	// Around runs every change that an operator makes, and returns what its caller is
-	// told; nil: they run plainly. On a full disk it may make room and run the change once
-	// more. It must not call the catalogue. Set it before the catalogue is shared.
+	// Around runs every change that an operator makes, and returns the error for its caller; nil: the changes run
+	// plainly. On a full disk it may make room and run the change once more. It must not call the catalogue. Set it
+	// before the catalogue is shared.
 	Around func(write func() error) error
 
 	mu                                    sync.Mutex
@@ -158,7 +158,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 	return all, wrap("queues", err)
 }
 
-// rowsOf reads what a statement selects; nil when a row cannot be read.
+// rowsOf reads the rows that a statement selects; nil when one cannot be read.
 func rowsOf[T any](list *sqlitedb.Stmt, read func(sqlitedb.Row) (T, error), args ...any) (all []T, err error) {
 	err = list.Query(func(row sqlitedb.Row) (bool, error) {
 		one, err := read(row)
@@ -171,7 +171,7 @@ func rowsOf[T any](list *sqlitedb.Stmt, read func(sqlitedb.Row) (T, error), args
 	return all, nil
 }
 
-// damaged is the error of something that the catalogue has and that cannot be.
+// damaged is the error of an impossible entry of the catalogue.
 func (c *Catalogue) damaged(cause error, format string, args ...any) error {
 	return &queue.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...),
 		Advice: sqlitedb.AdviceDamaged, Err: cause}
@@ -191,8 +191,8 @@ func (c *Catalogue) Quarantine(name string, since queue.Time, oldest uint64) err
 	return err
 }
 
-// Leftovers lists the shards whose files, if there are any, belong to no queue: of one
-// that was not made to the end, or is deleted.
+// Leftovers lists the shards whose files, if there are any, belong to no queue: the queue was not made to the end, or
+// is deleted.
 func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,9 +203,9 @@ func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
 	return all, wrap("leftovers", err)
 }
 
-// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before
-// the first file of a queue is made: those of a shard that the catalogue does not know are
-// taken as a sign that it has lost something.
+// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before the first file of a queue is
+// made, because files of a shard that the catalogue does not know are taken as a sign that the catalogue has lost
+// something.
 func (c *Catalogue) Leave(shard queue.ShardID) error {
 	_, err := c.note("leave", nil, do("leftover.put", int64(shard)))
 	return err
@@ -253,9 +253,9 @@ func (c *Catalogue) secretOf(name string) (key []byte, err error) {
 	return key, err
 }
 
-// The groups of queues of several shards. A row says which shard has a group. It is written before
-// the first submission of the group: the shard of a group must not depend on what was lost in a crash.
-// It changes when the group moves, and then has a new rowid, so that a server that reads on finds it.
+// The groups of queues of several shards. A row says which shard has a group. It is written before the first
+// submission of the group, so that no crash can change the shard of a group. It changes when the group moves, and then
+// has a new rowid, so that a server that reads on finds it.
 
 // groupTable is version 2 of the catalogue.
 const groupTable = "CREATE TABLE queue_group (queue TEXT NOT NULL, name TEXT NOT NULL, shard INTEGER NOT NULL, " +

@@ -11,8 +11,8 @@ import (
 
 // Everything that changes the catalogue is a list of steps: statements by their names,
 // with plain arguments. The steps of one change, and the entries of the audit log about
-// it, are one transaction. Servers that share a catalogue apply the same steps in the same
-// order, so what a statement does depends on its arguments and on the tables alone.
+// it, are one transaction. Servers that share a catalogue apply the same steps in the same order, so the effect of a
+// statement depends on its arguments and on the tables alone.
 
 // changeStatements are the statements that change the catalogue. Their names are in the
 // journals of shared catalogues: a name keeps its meaning for good.

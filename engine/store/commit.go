@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// commitBytes bounds one shared commit: larger ones make everybody behind them wait for longer than a sync.
+// commitBytes bounds one shared commit: callers behind a larger one would wait for longer than a sync.
 const commitBytes = 4 << 20
 
 // commits lets callers that come while a commit runs share the next one. There is no

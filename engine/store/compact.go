@@ -193,9 +193,8 @@ func nextRun(r *reader, seq uint32) (uint32, error) {
 }
 
 // PackOutputs merges the runs of a submission into one, so that reading its outputs is one
-// walk through its pages. Call it when the submission has ended. It is cheap for a
-// submission whose outputs lie in order already, as those of most small ones do, and may
-// be called again after a crash or an error: it goes on where it was.
+// walk through its pages. Call it when the submission has ended. It is cheap if the outputs lie in order already, as
+// those of most small submissions do. It may be called again after a crash or an error, and goes on where it was.
 func (s *Store) PackOutputs(ctx context.Context, seq uint32) error {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()
@@ -220,7 +219,7 @@ func (s *Store) pack(ctx context.Context, seq uint32) error {
 			return err
 		})
 	}
-	if err := find(); err != nil || len(all) == 0 { // what is in the log only will be compacted as one run
+	if err := find(); err != nil || len(all) == 0 { // outputs that are only in the log will be compacted as one run
 		return err
 	}
 	if packed == nil {
@@ -267,12 +266,12 @@ func (s *Store) compactOne(ctx context.Context, seq uint32) error {
 		return err
 	}
 	s.outputs.moves.n.Add(1)
-	s.outputs.dropUpTo(seq, pages[len(pages)-1]) // not what was appended meanwhile
+	s.outputs.dropUpTo(seq, pages[len(pages)-1]) // not outputs that were appended meanwhile
 	return nil
 }
 
 // writePacked merges runs into the packed run, after its present pages.
-// It goes on behind the last packed index, as found in the file: a crash in the middle loses no work that was done.
+// It goes on behind the last packed index in the file, so a crash in the middle loses no finished work.
 func (s *Store) writePacked(ctx context.Context, seq uint32, all []run, packed *run, upTo uint32) error {
 	from, number := uint32(0), uint32(firstPacked)
 	m := &merger{store: s, seq: seq, moved: s.outputs.moves.n.Load()}
@@ -304,7 +303,7 @@ func (s *Store) writePacked(ctx context.Context, seq uint32, all []run, packed *
 			pending = append(pending, e)
 			room += sizeInRun(&e)
 		}
-		for len(pending) > 0 && (!more || room > 2*largePage) { // enough in hand to see where the page ends best
+		for len(pending) > 0 && (!more || room > 2*largePage) { // enough entries to choose the best end of the page
 			n := cutRun(pending)
 			if err := out.page(ctx, seq, number, upTo, pending[:n]); err != nil {
 				return err
@@ -338,11 +337,11 @@ func (s *Store) dropRuns(ctx context.Context, seq, upTo uint32) error {
 }
 
 // Giving room back to the disk. SQLite keeps the pages of deleted rows in a list of free ones. To
-// give them back it moves pages from the end of the file into free ones, which costs writes. So
-// some stay free for what comes next, and on a full disk nearly none.
+// give them back it moves pages from the end of the file into free ones, which costs writes. So some pages stay free
+// for the next rows, and on a full disk nearly none.
 
-// Free pages are kept for what comes next, up to a quarter of what the file holds or freeBytes,
-// if that is more. On a full disk others need the room: then as good as none are kept.
+// Free pages are kept for the next rows, up to a quarter of the file's contents, or freeBytes if that is more. On a
+// full disk others need the room, so then almost none are kept.
 const (
 	freeBytes      = 16 << 20
 	freeBytesTight = 1 << 20

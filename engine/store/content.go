@@ -99,8 +99,8 @@ func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32,
 	return contents, nil
 }
 
-// chunksOf takes chunks of up to `most` bytes out of pages, which at gives: the one that holds a
-// chunk, if any does, and the index of its first one. missing is the error of one that is in none.
+// chunksOf takes chunks of up to `most` bytes out of pages. `at` gives the page that holds a chunk, if
+// any does, and the index of its first chunk. missing is the error of a chunk that is in no page.
 func chunksOf(indexes []uint32, most int, missing func(index uint32) error,
 	at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
 	contents := make([][]byte, len(indexes))
@@ -212,7 +212,7 @@ func (r *Replaced) Put(key uint64, content []byte) {
 	r.n.Store(int64(len(r.of)))
 }
 
-// Content is what a chunk has instead of content.
+// Content is the replacement of a chunk's content, or the content itself if there is none.
 func (r *Replaced) Content(seq, index uint32, content []byte) []byte {
 	if r.n.Load() == 0 {
 		return content

@@ -1,8 +1,8 @@
 package store
 
 // One transaction's change of the history, as openchange.go is that of the open submissions: new pages are added at
-// the end, what leaves a page is a bit in its span, and the index in memory learns of it only when the transaction
-// is durable.
+// the end, a bit in the span of a page marks a submission that left it, and the index in memory learns of the
+// change only when the transaction is durable.
 //
 //	page (never rewritten)   [ e0 e1 e2 e3 e4 e5 e6 e7 ]
 //	span: bits of the gone     1  1  0  1  1  1  1  1     one of eight is left: sparse
@@ -25,7 +25,7 @@ type endedChange struct {
 	added   []addedPage
 	changed map[int64]*span // pages that lost something, by number
 
-	gathered bool // some of added is what was left of changed
+	gathered bool // some of added were in changed before
 }
 
 type addedPage struct {
@@ -49,8 +49,8 @@ func (c *endedChange) add(list []checkpoint.Ended) {
 	}
 }
 
-// drop takes the i-th of a page out of the history.
-// It works on the span of this change if there is one: several may leave a page in one transaction.
+// drop takes the i-th submission of a page out of the history. It works on the span of this change if there is one:
+// several may leave a page in one transaction.
 func (c *endedChange) drop(page int64, i int) {
 	s := c.changed[page]
 	if s == nil {
@@ -63,12 +63,12 @@ func (c *endedChange) drop(page int64, i int) {
 	c.changed[page] = &next
 }
 
-// sparse says that a page has so little left that it is worth writing that into another one.
+// sparse says that a page has so few submissions left that it is worth writing them into another one.
 func (s *span) sparse() bool { return s.left > 0 && s.left <= s.count/8 }
 
-// gather moves what is left of sparse pages into new ones, so that few submissions which
-// stay for long do not keep all that ended beside them on the disk. Pages in `stay` are
-// left alone: a transaction to come looks for submissions where they are now.
+// gather moves the rest of sparse pages into new ones, so that a few submissions that stay for long do not keep on
+// the disk all those that ended beside them. Pages in `stay` are left alone: a later transaction looks for
+// submissions where they are now.
 func (c *endedChange) gather(st *Store, w *writer, stay map[int64]bool) error {
 	var list []checkpoint.Ended
 	for page, s := range c.changed {

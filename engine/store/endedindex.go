@@ -9,9 +9,9 @@ import (
 )
 
 // endedIndex has the spans of all pages of the history in memory, about a byte for an
-// ended submission, so that a look-up reads only pages that can hold what it looks for. As
-// a checkpoint sorts what it ends, the spans of its pages do not overlap; those of two
-// checkpoints do where submissions did not end in the order in which they came.
+// ended submission, so that a look-up reads only pages that can hold what it looks for. As a checkpoint sorts the
+// submissions that ended, the spans of its pages do not overlap; those of two checkpoints do where submissions did
+// not end in the order in which they came.
 //
 //	blocks ─► [ span of 64 pages ] ─► pages: span{first and last id, seq; states; which places are left}
 //	                                              └ the page itself is in the file
@@ -130,8 +130,8 @@ func (x *endedIndex) begin(o *walk) (list steps, moves uint64) {
 	return list, x.moves
 }
 
-// of lists the pages of a block whose span matches. errMoved says that submissions went
-// elsewhere since the walk began, perhaps to where it does not look.
+// of lists the pages of a block whose span matches. errMoved says that submissions moved since the walk began,
+// perhaps to a page where it does not look.
 func (x *endedIndex) of(b *endedBlock, match func(*span) bool, moves uint64) (list []*span, err error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

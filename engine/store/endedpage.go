@@ -45,7 +45,7 @@ const endedHead = 20
 
 func sizeInHistory(e *checkpoint.Ended) int { return endedHead + len(e.Spec) + len(e.Final) }
 
-// endedPage reads a page as it is kept. Spec and Final lie in it, or in what it is unpacked to.
+// endedPage reads a page as it is kept. Spec and Final lie in its bytes, or in the unpacked ones.
 func endedPage(kept []byte) ([]checkpoint.Ended, error) {
 	d, n, err := unpackCounted(kept)
 	if err != nil {
@@ -70,8 +70,8 @@ func endedPage(kept []byte) ([]checkpoint.Ended, error) {
 	return list, d.err()
 }
 
-// span tells of a page of the history, or of a block of pages, what they hold: the least and the largest of each.
-// Readers hold spans without a lock, so a span is never changed: without makes a new one.
+// span describes a page of the history, or a block of pages: the least and the largest value of each field.
+// Readers hold spans without a lock, so a span is never changed: `without` makes a new one.
 type span struct {
 	firstID, lastID   queue.SubmissionID
 	firstSeq, lastSeq uint32
@@ -80,8 +80,8 @@ type span struct {
 	count             uint32 // as the page was written
 	states            uint32 // a bit for each state
 	page              int64  // its number
-	gone              []byte // a bit for each that is no longer in the history; nil: all are
-	left              uint32 // how many are
+	gone              []byte // a bit for each that is no longer in the history; nil: all are still in it
+	left              uint32 // how many are still in it
 	meta              *metaFilter
 }
 
@@ -116,7 +116,7 @@ func (s *span) cover(o *span) {
 	s.states |= o.states
 }
 
-// only is what the span of a page with one submission tells of it.
+// only is the submission of a page that has one, as far as its span describes it.
 func (s *span) only() *checkpoint.Ended {
 	state := queue.SubmissionState(bits.TrailingZeros32(s.states))
 	return &checkpoint.Ended{ID: s.firstID, Seq: s.firstSeq, State: state, Finished: s.firstEnd, Position: s.firstPos}
@@ -124,7 +124,8 @@ func (s *span) only() *checkpoint.Ended {
 
 func (s *span) holds(i int) bool { return s.gone == nil || s.gone[i/8]>>(i%8)&1 == 0 }
 
-// without is the span when one more of its page is gone. The old one is as it was: readers may have it.
+// without is the span when one more submission of its page is gone. It does not change the old span, which
+// readers may have.
 func (s *span) without(i int) span {
 	next := *s
 	if !s.holds(i) {

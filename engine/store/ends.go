@@ -10,9 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Ends lists what ended behind a place and up to a position, in the order of the ends, about
-// `limit` of what is wanted at most: all of one position are listed, or none. It looks at
-// `look` ends at most, also about; `to` is the place up to which it has listed all.
+// Ends lists the ends behind a place and up to a position, in their order, about `limit` wanted ones
+// at most: all of one position are listed, or none. It looks at `look` ends at most, also about;
+// `to` is the place up to which it has listed all.
 func (h *History) Ends(ctx context.Context, after queue.EndPlace, upTo journal.Position, limit, look int,
 	want func(*checkpoint.Ended) (bool, error)) (list []checkpoint.Ended, to queue.EndPlace, err error) {
 	inside := func(e *checkpoint.Ended) bool { return e.EndPlace().Compare(after) > 0 && e.Position <= upTo }
@@ -43,11 +43,11 @@ func (h *History) Ends(ctx context.Context, after queue.EndPlace, upTo journal.P
 	return list, to, wrap("ends", err)
 }
 
-// goneName is under what name the store keeps the last place of which retention has removed the end.
+// goneName is the name under which the store keeps the last place whose end retention has removed.
 const goneName = "ends"
 
-// Gone is the last place of which retention has removed the end: of what ended before it
-// not everything is there any more.
+// Gone is the last place whose end retention has removed: of the ends before it, not all are there
+// any more.
 func (h *History) Gone() queue.EndPlace {
 	h.index.mu.RLock()
 	defer h.index.mu.RUnlock()
@@ -68,7 +68,7 @@ func (h *History) loadGone(ctx context.Context) error {
 	return nil
 }
 
-// noteGone writes down, in the transaction that removes them, that ends are gone.
+// noteGone records that ends are gone, in the transaction that removes them.
 func (h *History) noteGone(w *writer, list []Outlived) (last queue.EndPlace, err error) {
 	last = h.Gone()
 	before := last

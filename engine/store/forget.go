@@ -1,10 +1,9 @@
 package store
 
 // Retention in the store: which ended submissions are past their time, and how they are deleted.
-// The place in the history goes last, in the same transaction as the rest of what is left of the
-// submission. So after a crash a submission is still listed, perhaps with less content, and is
-// deleted by the next call. The other way round, its content would stay in the file for ever, with
-// nothing that names it.
+// The place in the history goes last, in the same transaction as the last rows of the submission. So after a crash a
+// submission is still listed, perhaps with less content, and the next call deletes it. The other way round, its
+// content would stay in the file for ever, with nothing that names it.
 //
 // Each transaction deletes a bounded number of rows and bytes, as all other writes wait for it.
 
@@ -37,7 +36,8 @@ type Outlived struct {
 
 // Outlived lists submissions that finished from one time on and before another, the longest ended first and at most
 // `most`, without those that skip (nil: none) says. It is asked about each in their order, perhaps more than once.
-// Only pages whose span of ends meets the interval are read, so a round costs what is due and not what there is.
+// Only pages whose span of ends meets the interval are read, so the cost of a round follows the due submissions and
+// not the whole history.
 func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int,
 	skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
 	if most <= 0 {
@@ -64,8 +64,8 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 
 // Forget deletes submissions that Outlived listed from the history, with their content,
 // attachments and outputs. It sorts the list by number, and says how many of it are gone,
-// from its start. It works in transactions of bounded size, the place in the history last,
-// so after a crash or a failure it is simply called again with the rest.
+// from its start. It works in transactions of bounded size, with the place in the history last. So after a crash or a
+// failure it can be called again with the rest.
 func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
 	// By number, because rows of neighbours are on the same pages of the database.
 	slices.SortFunc(list, func(a, b Outlived) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -137,12 +137,11 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	return n, nil
 }
 
-// bareMost is how many submissions one question of bare is about.
+// bareMost is how many submissions one call of bare looks at.
 const bareMost = 64
 
-// bare is about the submissions of a list from the n-th up to one, whose numbers follow
-// each other: whether none of them has a row of its own that erase would have to delete.
-// That is one question instead of several for each.
+// bare says whether none of some submissions has a row of its own that erase would have to delete. They are those of
+// the list from the n-th up to upTo, whose numbers follow each other. That is one query instead of several for each.
 func (w *writer) bare(list []Outlived, n int) (upTo int, none bool, err error) {
 	upTo = n + 1
 	for upTo < min(len(list), n+bareMost) && list[upTo].Seq == list[upTo-1].Seq+1 && list[upTo].Seq != 1<<31 {
@@ -178,7 +177,7 @@ func pagesOf(list []Outlived) map[int64]bool {
 // budget is the rest of a transaction's bounds.
 type budget struct{ rows, bytes int64 }
 
-// It may be overdrawn by one row: a row that is larger than all of the budget has to go at some time, too.
+// One row may overdraw it: a row that is larger than the whole budget has to go at some time, too.
 func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
 
 // erase deletes content (but for singles), blobs, outputs and attachment of a submission as far as the budget goes;

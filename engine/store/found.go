@@ -42,7 +42,7 @@ func Submissions(ctx context.Context, path string, fn func(Found) error) error {
 // finding is a run of Submissions.
 type finding struct {
 	ctx context.Context
-	s   *Store // which is not open: its path is in what is told of damage
+	s   *Store // which is not open: reports of damage have its path
 	fn  func(Found) error
 }
 
@@ -71,8 +71,8 @@ func (f *finding) found(r checkpoint.Row, err error) error {
 	return f.fn(Found{Open: r})
 }
 
-// openPages finds those in pages. Without the directory of its block all of a page is told.
-// Errors of the directories are dropped here. A page without its directory is told as damage below, with its rows.
+// openPages finds open submissions in pages. Without the directory of its block, all rows of a page are reported,
+// as damage. Errors of the directories themselves are dropped here.
 func (f *finding) openPages() error {
 	blocks := map[int64]*openBlock{}
 	_ = sqlitedb.Rows(f.ctx, f.s.path, func(row sqlitedb.Row) error {
@@ -101,7 +101,7 @@ func (f *finding) openPages() error {
 	})
 }
 
-// withStates tells of submissions of a page, with the states that have rows of their own.
+// withStates reports submissions of a page, with the states that have rows of their own.
 func (f *finding) withStates(b *openBlock, rows []checkpoint.Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (f *finding) withStates(b *openBlock, rows []checkpoint.Row) error {
 // OpenIDs are the ids of open submissions that the store at path has, by their number. It
 // may be open elsewhere, and damaged: then it has some of them, or none.
 // The server may have the file open, so the rows are of several moments. It is for messages that name submissions,
-// where an id that is missing is no harm.
+// where a missing id does no harm.
 func OpenIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
 	ids := map[uint32]queue.SubmissionID{}
 	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
@@ -151,13 +151,12 @@ func OpenIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
 	return ids
 }
 
-// ended finds those that ended.
-// Without its span all rows of a page are told, also those that were deleted from it: more is better than less for
-// a person who looks for a submission.
+// ended finds ended submissions. Without its span, all rows of a page are reported, also those that were deleted
+// from it: for a person who looks for a submission, more is better than less.
 func (f *finding) ended() error {
 	ctx, path, fn := f.ctx, f.s.path, f.fn
 	gone := map[int64][]byte{}
-	_ = sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error { // without a span all of its page is told
+	_ = sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error { // without a span all rows of its page are reported
 		if s, err := readSpan(row.Int(0), row.Blob(1)); err == nil {
 			gone[s.page] = s.gone
 		}
@@ -187,8 +186,7 @@ func (f *finding) ended() error {
 		})
 }
 
-// around calls fn for the rows of a query by their first column. Where it cannot go on, fn
-// is told why, once.
+// around calls fn for the rows of a query by their first column. Where it cannot go on, fn gets the reason, once.
 func around(ctx context.Context, path, query string, fn func(row sqlitedb.Row, damage string) error) error {
 	var stop error
 	after := int64(math.MinInt64)

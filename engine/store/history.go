@@ -96,8 +96,7 @@ func (h *History) findEnded(ctx context.Context, match func(*span) bool,
 }
 
 // unmoved calls fn until it found everything where the index said it was.
-// It ends, because pages move only when retention or a checkpoint has done something, and each such move makes the
-// index right again.
+// It ends, because pages move only by retention or a checkpoint, and each such move makes the index right again.
 func unmoved(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, errMoved) {
@@ -118,14 +117,14 @@ func unmoved(fn func() error) error {
 //	  page   key: of its first          is read, gives its submissions
 //	  ended  key: its own               is the next one: fn
 type walk struct {
-	match func(*span) bool   // whether a page may have what is wanted
+	match func(*span) bool   // whether a page may have wanted submissions
 	from  func(*span) uint64 // no key of the page is smaller
 	want  func(*checkpoint.Ended) bool
 	key   func(*checkpoint.Ended) uint64
-	bare  bool             // without Spec and Final, as far as that saves reading long ones
+	bare  bool             // without Spec and Final, where that saves the reading of long ones
 	pass  func(*span) bool // no need to read the page; nil: each is read
 	noted bool             // the meta values of a page that was read are noted
-	scan  *scan            // bounds what is read; nil: all of it may be
+	scan  *scan            // bounds the reading; nil: no bound
 }
 
 // step is a block, a page or an ended submission that the walk has come to, by the
@@ -212,7 +211,7 @@ func (h *History) walk(ctx context.Context, o walk,
 
 // wanted reads a page and keeps the matching entries.
 func (h *History) wanted(ctx context.Context, p *span, o *walk) (list []step, err error) {
-	if o.bare && p.count == 1 { // what is long has a page of its own
+	if o.bare && p.count == 1 { // a long submission has a page of its own
 		e := p.only()
 		if o.want(e) {
 			list = append(list, step{page: p, ended: e})
@@ -301,7 +300,7 @@ func (s seqSet) has(seq uint32) bool {
 	return block != nil && block[seq>>6&1023]>>(seq&63)&1 == 1
 }
 
-// endedSeqs are the numbers of all that the history has.
+// endedSeqs are the numbers of all submissions in the history.
 func (h *History) endedSeqs(ctx context.Context) (seqSet, error) {
 	seqs := seqSet{}
 	return seqs, h.each(ctx, func(*span) bool { return true }, func(e *checkpoint.Ended) { seqs.add(e.Seq) })
@@ -330,9 +329,8 @@ func maskOf(states []queue.SubmissionState) (mask uint32) {
 }
 
 // EndedIn lists the ids of ended submissions in a state, those below `before` and the
-// newest first, at most `limit`. It reads none of what the history tells about them, which
-// is long for a submission with many dead letters.
-// The list of dead letters uses it to find the submissions that have some.
+// newest first, at most `limit`. It does not read their records, which are long for a submission with many dead
+// letters. The list of dead letters uses it to find the submissions that have some.
 func (h *History) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState,
 	limit int) (ids []queue.SubmissionID, err error) {
 	o := newest(before, maskOf([]queue.SubmissionState{state}))

@@ -38,7 +38,7 @@ func InitialRules(c *Catalogue) (all []queue.Rule, err error) {
 }
 
 // PutInitialRule stores an initial rule durably. One with the same action and match takes its place, and keeps its id
-// and its beginning. Those that were over at the time now are removed.
+// and its beginning. Rules that had ended by the time `now` are removed.
 func PutInitialRule(c *Catalogue, r *queue.Rule, now queue.Time, acts ...queue.Act) error {
 	match := ""
 	if !r.Match.Whole() {

@@ -44,8 +44,7 @@ func readKey(b []byte) (k checkpoint.Key) {
 // keysIn are the keys of a page, the first one first.
 func keysIn(page []byte) iter.Seq[[]byte] { return slices.Chunk(page, keyBytes) }
 
-// sameKey is how much of a key has to be the same for it to be the same use of it: the
-// hash and the submission.
+// sameKey is the part of a key that identifies a use of it: the hash and the submission.
 const sameKey = 24
 
 func holdsKey(page, key []byte) bool {
@@ -100,7 +99,7 @@ func (s *keySlot) put(w *writer) error {
 }
 
 // filter is a Bloom filter in blocks of a cache line: two bytes for each key, with 7 bits set
-// in one block. Of keys that are not in it, it says of about one in 500 that they may be.
+// in one block. For about one in 500 keys that are not in it, it says that they may be.
 type filter []byte
 
 const (

@@ -55,8 +55,8 @@ type keySlot struct {
 type keyBit struct{}
 
 const (
-	// slotKeys bounds the memory of the slot that is being filled to some 5 MB, and what a
-	// checkpoint writes again of it to 20 MB.
+	// slotKeys bounds the memory of the slot that is being filled to some 5 MB, and the bytes of it that a checkpoint
+	// writes again to 20 MB.
 	slotKeys = 256 << 10
 	// slotSpan is how much later than the others of its slot a key may leave.
 	slotSpan = time.Hour
@@ -156,8 +156,7 @@ func (s *keySlot) may(bits uint64) bool {
 // Len is how many keys the slots have.
 func (k *Keys) Len() int { return int(k.held.Load()) }
 
-// Oldest is the latest moment at which a key of the oldest slot was used: a window after
-// it that slot leaves.
+// Oldest is the latest moment at which a key of the oldest slot was used. That slot leaves one window later.
 func (k *Keys) Oldest() (at queue.Time, any bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -181,8 +180,8 @@ func byPage(slot int64, list []checkpoint.Key) []checkpoint.Key {
 }
 
 // Put writes keys, which are in the order of their inserts, durably.
-// A key that was written with the same submission before is not written
-// again while its slot is being filled: after an error the whole list can be put again.
+// While a slot is being filled, a key that it has with the same submission is not written again, so after an error
+// the whole list can be put again.
 func (k *Keys) Put(ctx context.Context, list []checkpoint.Key) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()

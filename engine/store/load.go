@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Loading is the long part of an open, so it holds no more than a block (4,096 seqs) in memory, and each block in
-// one transaction of its own.
+// Loading is the long part of an open, so it holds no more than a block (4,096 seqs) in memory, and reads each
+// block in a transaction of its own.
 //
 //	directory of the block (find) ─► pages ─► rows of their own (specs) ─► states
 //	                                   └── each checked against the directory: a page or a state that it
@@ -114,10 +114,9 @@ func (l *blockLoad) specs() error {
 	return err
 }
 
-// states reads the states that have rows of their own. Those of no submission are passed over.
-// A state whose submission is gone may be left by a crash between the two deletions; it is passed over. The
-// opposite, a submission whose state the directory promises, is damage: without it done chunks would be handed out
-// again.
+// states reads the states that have rows of their own. It passes over a state whose submission is gone, which a
+// crash between the two deletions may have left. The opposite, a submission whose state the directory promises, is
+// damage: without it done chunks would be handed out again.
 func (l *blockLoad) states() error {
 	at, stated := 0, 0
 	err := l.r.states.Query(func(row sqlitedb.Row) (bool, error) {

@@ -27,7 +27,7 @@ import (
 // transaction is durable. So a reader that looks in this order finds every entry in one place or
 // the other, or, if it was on its way, the count of moves tells it to look again (output.go).
 //
-// Without the second table, who keeps something would wait for the disk while a checkpoint writes.
+// Without the second table, a Keep call would wait for the disk while a checkpoint writes.
 type Memtable struct {
 	s     *Store
 	bytes atomic.Int64
@@ -44,11 +44,11 @@ type Memtable struct {
 // table is one generation of a memtable. Its entries never change.
 type table struct {
 	contents map[uint32]*journal.Contents // by seq
-	// seqs of contents in order of arrival, some of which may be gone: neighbours in the file
+	// seqs of contents in order of arrival, so that neighbours are so in the file; some may be gone
 	arrived []uint32
 	outputs map[int64][]byte    // by keyOf(seq, index)
 	indexes map[uint32][]uint32 // by seq: the chunks that have an output here, in order of completion
-	blobs   map[string]*cutBlob // by key: copies of what another medium has
+	blobs   map[string]*cutBlob // by key: copies of blobs of another medium
 }
 
 // entryCost is the approximate memory of an entry beside its bytes.
@@ -267,7 +267,7 @@ func (m *Memtable) Flush(ctx context.Context) error {
 		}
 	}
 	if m.s.outputs.over(2) {
-		// The outputs are safe already. A disk without room for compacting is met again by the next call.
+		// The outputs are safe already. If the disk has no room for compacting, the next call tries again.
 		if err := m.s.CompactOutputs(ctx); err != nil && !errors.Is(err, journal.ErrFull) {
 			return err
 		}
@@ -331,7 +331,7 @@ func (m *Memtable) flushPortion(w *writer) error {
 // portion is the part of a flush in one transaction, in the order of the file's tables.
 type portion struct {
 	contents []*journal.Contents
-	seqs     int // of the arrived ones, that these are
+	seqs     int // how many of `arrived` the contents cover
 	outputs  []Output
 	blobs    []*cutBlob
 }

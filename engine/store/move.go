@@ -26,7 +26,7 @@ var ErrRestoring = errors.New("a restore into this cluster is not finished, so n
 	"restore --cluster\" " +
 	"again, which begins with nothing, or choose another schema with --cluster-schema")
 
-// The steps around what a restore puts into the journal of a catalogue. They change no table.
+// The steps at the beginning and the end of a restore in the journal of a catalogue. They change no table.
 const (
 	restoreBegins = "restore.begin"
 	restoreEnds   = "restore.end"
@@ -41,12 +41,12 @@ var movedSteps = []string{"queue.put", "group.put", "leftover.put", "secret.put"
 // once, in changeStatements: a new column moves along without a change here.
 var inserts = regexp.MustCompile(`INTO (\w+) \(([^)]*)\)`)
 
-// movedBytes is about how much one change of a move has. A change is one append: larger ones would hold the shared
-// database for long, and smaller ones cost a round trip each.
+// movedBytes is the approximate size of one change of a move. A change is one append: larger ones would hold the
+// shared database for long, and smaller ones cost a round trip each.
 const movedBytes = 1 << 20
 
-// Replica makes a catalogue at path, where none may be, of what a shared one was when its
-// journal ended at upTo, and lists its queues.
+// Replica makes a catalogue at path, where none may be, as a shared one was when its journal ended at upTo, and
+// lists its queues.
 func Replica(ctx context.Context, path string, log journal.Journal,
 	upTo journal.Position) (rows []QueueRow, err error) {
 	c, err := OpenCatalogue(ctx, path)

@@ -17,9 +17,9 @@ import (
 //	                  └─► rows     in no page: each has a row in submission and one in progress
 type openBlock struct {
 	pages  []openPage // by number
-	stated seqBits    // of those in pages, who has a row in the table progress
-	// who has a row each in the tables submission and progress, and no place in a page.
-	// The directory's row is without it
+	stated seqBits    // those in pages that have a row in the table progress
+	// those that have a row each in the tables submission and progress, and no place in a page. The directory's
+	// row does not have it
 	rows seqBits
 }
 
@@ -40,8 +40,8 @@ func (b *openBlock) paged(seq uint32) bool {
 	return slices.ContainsFunc(b.pages, func(p openPage) bool { return p.here.has(seq) })
 }
 
-// drop takes a submission out of the block, and says which rows of its own go.
-// The page keeps the bytes until it is sparse. Its bit in `here` decides, so no one reads them again.
+// drop takes a submission out of the block, and says which rows of its own go. The page keeps the bytes until it
+// is sparse. No one reads them again, as the bit in `here` is gone.
 func (b *openBlock) drop(seq uint32) (row, state bool) {
 	row = b.rows.remove(seq)
 	for i := range b.pages {
@@ -52,11 +52,11 @@ func (b *openBlock) drop(seq uint32) (row, state bool) {
 	return row, b.stated.remove(seq) || row
 }
 
-// sparse says that a page has so little left that it is worth writing that into another one.
+// sparse says that a page has so few submissions left that it is worth writing them into another one.
 func (p *openPage) sparse() bool { return p.here.count() <= int(p.count/8) }
 
-// small says that a page is worth writing again with what is added behind it: else many
-// checkpoints that write a few would make many pages.
+// small says that a page is worth writing again together with new submissions: else many checkpoints with few new
+// ones would make many pages.
 func (p *openPage) small() bool { return p.size < openPageBytes/4 }
 
 // next is the number of the next page.
@@ -130,7 +130,7 @@ func (b *openBlock) pageAt(key int64) *openPage {
 	return nil
 }
 
-// present appends those of a page that are still in it to a list.
+// present appends the submissions of a page that are still in it to a list.
 func (p *openPage) present(list, page []checkpoint.Row) []checkpoint.Row {
 	for i := range page {
 		if p.here.has(page[i].Seq) {
@@ -140,11 +140,10 @@ func (p *openPage) present(list, page []checkpoint.Row) []checkpoint.Row {
 	return list
 }
 
-// Open submissions are kept in pages, as ended ones are: a checkpoint packs those that it
-// writes for the first time, with the state that they have then. Most have one chunk, and
-// nothing is written of them again until they end. The state of one that changes before
-// gets a row in the table progress, which counts in place of the page's. A page never
-// changes; the directory of its block tells who is still in it.
+// Open submissions are kept in pages, as ended ones are: a checkpoint packs those that it writes for the first
+// time, with the state that they have then. Most have one chunk, and are not written again until they end. If the
+// state changes before, it gets a row in the table progress, which counts in place of the page's. A page never
+// changes; the directory of its block says which submissions are still in it.
 
 const (
 	openPageBytes = 16 << 10 // about how large a page is, unpacked
@@ -180,7 +179,7 @@ func appendOpenPage(dst []byte, list []checkpoint.Row) []byte {
 	return dst
 }
 
-// openPageRows reads a page as it is kept. Spec and State lie in it, or in what it is unpacked to.
+// openPageRows reads a page as it is kept. Spec and State lie in its bytes, or in the unpacked ones.
 func openPageRows(kept []byte) ([]checkpoint.Row, error) {
 	d, n, err := unpackCounted(kept)
 	if err != nil {

@@ -77,7 +77,7 @@ type openChange struct {
 type changedBlock struct {
 	openBlock
 	added []checkpoint.Row
-	fresh seqBits // who is among them
+	fresh seqBits // the seqs among them
 }
 
 // change begins a change. The caller has the writer's lock until it is published or dropped.
@@ -85,7 +85,7 @@ func (x *openIndex) change() *openChange {
 	return &openChange{index: x, blocks: map[uint32]*changedBlock{}}
 }
 
-// A block is copied when it is first touched, so a change costs what it touches and not what there is.
+// A block is copied when it is first touched, so the cost of a change follows the touched blocks and not all blocks.
 func (c *openChange) block(seq uint32) *changedBlock {
 	number := blockOf(seq)
 	b := c.blocks[number]
@@ -99,9 +99,9 @@ func (c *openChange) block(seq uint32) *changedBlock {
 	return b
 }
 
-// put stores the snapshot of an open submission. One without a spec is there already.
-// A state without a spec is the usual case: a checkpoint of a submission that made progress. It goes to the table
-// progress, so the page with the spec is not written again.
+// put stores the snapshot of an open submission. Usually a row has a state but no spec, as the submission is there
+// already and only made progress. The state goes to the table progress, so the page with the spec is not written
+// again.
 func (c *openChange) put(r *checkpoint.Row) error {
 	b := c.block(r.Seq)
 	if r.Spec == nil {
@@ -183,7 +183,8 @@ func dropSeqs(drop *sqlitedb.Stmt, seqs []uint32) error {
 }
 
 // writeRows writes the submissions with rows of their own.
-// The lists may name submissions that were dropped later in the same change. The bits of the block say who is left.
+// The lists may name submissions that were dropped later in the same change. The bits of the block say which are
+// left.
 func (c *openChange) writeRows(w *writer) error {
 	for _, r := range c.specs {
 		if seq := int64(r.Seq); c.block(r.Seq).rows.has(r.Seq) {
@@ -204,8 +205,8 @@ func (c *openChange) writeRows(w *writer) error {
 }
 
 // writeBlock writes the new pages of a block, deletes the empty ones, and writes its directory. Rows are packed by
-// ascending seq into as few pages as hold them. Pages are never changed: one that lost members stays as it is, and
-// its directory says who counts.
+// ascending seq into as few pages as hold them. Pages are never changed: a page that lost members stays as it is, and
+// its directory says which ones count.
 func (c *openChange) writeBlock(s *Store, w *writer, number uint32) error {
 	b := c.blocks[number]
 	list, err := c.gather(s, w, number, b.added)
@@ -231,10 +232,10 @@ func (c *openChange) writeBlock(s *Store, w *writer, number uint32) error {
 	return c.writeDirectory(w, number)
 }
 
-// gather deletes pages that are not worth keeping, and adds who is still in them to the list of
-// those that get a new place: few who stay for long do not keep all that came with them on the disk.
-// The last page is taken in as well while it is small, so that checkpoints with few inserts fill it up and do not
-// add a page each.
+// gather deletes pages that are not worth keeping, and adds their remaining submissions to the list of those that get
+// a new place. So a few submissions that stay for long do not keep on the disk all those that came with them. It also
+// takes the last page while that is small, so that checkpoints with few inserts fill it up and do not add a page
+// each.
 func (c *openChange) gather(s *Store, w *writer, number uint32, list []checkpoint.Row) ([]checkpoint.Row, error) {
 	b := c.blocks[number]
 	kept := make([]openPage, 0, len(b.pages)+1)
@@ -265,8 +266,8 @@ func (c *openChange) gather(s *Store, w *writer, number uint32, list []checkpoin
 	return list, nil
 }
 
-// openRows appends who is still in a page to a list. A page that the directory names and that is not there is damage:
-// passing over it would lose its submissions silently.
+// openRows appends the submissions that are still in a page to a list. A page that the directory names and that is
+// not there is damage: passing over it would lose its submissions silently.
 func (w *writer) openRows(s *Store, key int64, p *openPage, list []checkpoint.Row) ([]checkpoint.Row, error) {
 	found := false
 	err := w.openPage.Query(func(row sqlitedb.Row) (bool, error) {
@@ -290,8 +291,8 @@ func (s *Store) openPage(key, crc int64, page []byte) ([]checkpoint.Row, error) 
 	return nil, s.damaged("open_page", key)
 }
 
-// writeDirectory writes the directory of a block, if it is another than before.
-// The directory is the truth about a page's members, and a change of states alone leaves it as it is.
+// writeDirectory writes the directory of a block, if it changed. The directory is the truth about a page's members,
+// and a change of states alone leaves it as it is.
 func (c *openChange) writeDirectory(w *writer, number uint32) error {
 	var before []byte
 	if was := c.index.blocks[number]; was != nil {
@@ -309,7 +310,7 @@ func (c *openChange) writeDirectory(w *writer, number uint32) error {
 	return err
 }
 
-// publish has the index tell what a transaction has changed. The caller still has the writer's lock, so no other
+// publish brings the index up to the changes of a transaction. The caller still has the writer's lock, so no other
 // change begins between the commit and this.
 func (x *openIndex) publish(c *openChange) {
 	for number, b := range c.blocks {

@@ -29,7 +29,7 @@ import (
 // Memory knows which submissions are in which page of the log. If a chunk has several outputs,
 // the latest wins: the log before the runs, a later page or run before an earlier one.
 
-// Output is what a consumer returned for one chunk.
+// Output is the result that a consumer returned for one chunk.
 type Output struct {
 	Seq, Index uint32
 	Bytes      []byte // may be empty; an empty output is an output
@@ -149,10 +149,10 @@ func (l *outputLog) maxSeq() (largest uint32) {
 	return largest
 }
 
-// drop forgets what the log has of a submission; it leaves the file when the log is compacted.
+// drop forgets a submission's outputs in the log; they leave the file when the log is compacted.
 func (l *outputLog) drop(seq uint32) { l.dropUpTo(seq, math.MaxInt64) }
 
-// dropUpTo forgets it as far as it stands in pages up to this one.
+// dropUpTo forgets the outputs in pages up to this one.
 func (l *outputLog) dropUpTo(seq uint32, page int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +172,8 @@ func (l *outputLog) keepFrom(seq uint32, pages []int64, first int64) {
 	}
 }
 
-// uncompacted says what compacting has to take: the pages between two numbers (from
-// excluded), and what to leave out.
+// uncompacted says which pages compacting has to take, those between two numbers (from excluded), and which
+// outputs to leave out.
 func (l *outputLog) uncompacted() (from, upTo int64, isDropped func(seq uint32, page int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,8 +184,8 @@ func (l *outputLog) uncompacted() (from, upTo int64, isDropped func(seq uint32, 
 	}
 }
 
-// compact takes the pages up to upTo out of the index. Those that had not been compacted
-// before held so much.
+// compact takes the pages up to upTo out of the index. bytes and entries are those of the pages not compacted
+// before.
 func (l *outputLog) compact(upTo int64, bytes, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +216,8 @@ func (s *Store) indexLog() error {
 	return err
 }
 
-// eachLogPage reads the pages of the log between two numbers (from excluded) in slices, and counts
-// what it read. The slice of entries is used again for the next page, the bytes in it are not.
+// eachLogPage reads the pages of the log between two numbers (from excluded) in slices, and counts their bytes
+// and entries. The slice of entries is used again for the next page, the bytes in it are not.
 func (s *Store) eachLogPage(ctx context.Context, from, upTo int64,
 	fn func(n int64, entries []logEntry)) (bytes, count int, err error) {
 	var entries []logEntry
@@ -248,8 +248,8 @@ func (s *Store) eachLogPage(ctx context.Context, from, upTo int64,
 
 // Output is the output of one chunk; `found` is false when it has none. The bytes must not be changed.
 //
-// The loop is the reader's half of the protocol of moves. Found is found: the places are
-// asked from the newest to the oldest. Not found counts only if nothing moved meanwhile.
+// The loop is the reader's half of the protocol of moves. It asks the places from the newest to the oldest, so a
+// found output is the right one. "Not found" counts only if nothing moved meanwhile.
 func (s *Store) Output(ctx context.Context, seq, index uint32) (out []byte, found bool, err error) {
 	for {
 		before := s.outputs.moves.n.Load()

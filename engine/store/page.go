@@ -21,8 +21,7 @@ const (
 
 var errPage = errors.New("store: the page is cut short")
 
-// cut decides how many of the n items that are to come go into the next page. size is the
-// room of item i with what describes it.
+// cut decides how many of the next n items go into the next page. size is the room of item i with its description.
 func cut(n int, size func(i int) int) int {
 	if n == 0 {
 		return 0
@@ -131,9 +130,9 @@ func logEntries(dst []logEntry, page []byte) ([]logEntry, error) {
 	return dst, d.err()
 }
 
-// logEntriesOf appends the entries of one submission, from an index on. A page has outputs of many submissions, and who
-// reads those of each would otherwise keep all of them each time. It counts where it is in the page: to shorten a slice
-// at every number costs more than the number.
+// logEntriesOf appends the entries of one submission, from an index on. A page has outputs of many submissions, and a
+// caller that reads those of each would otherwise keep all of them each time. It counts its place in the page: to
+// shorten a slice at every number costs more than the number.
 func logEntriesOf(dst []logEntry, page []byte, seq, from uint32) ([]logEntry, error) {
 	at, short := 0, false
 	uint := func() uint64 {
@@ -212,7 +211,7 @@ func runEntries(dst []logEntry, seq uint32, page []byte) ([]logEntry, error) {
 	return dst, d.err()
 }
 
-// pageReader takes a page apart. After the first thing that is not there everything is 0 and short is set.
+// pageReader takes a page apart. After the first missing value all values are 0 and short is set.
 type pageReader struct {
 	rest  []byte
 	short bool
@@ -261,7 +260,7 @@ func (d *pageReader) err() error {
 // A page that is not packed begins with how many it holds, and none of these pages is empty.
 const (
 	packFrom = 128     // bytes: less is not worth a block
-	packMost = 1 << 20 // more is one chunk or output of a client's, often compressed already
+	packMost = 1 << 20 // a larger page is one chunk or output, often compressed already
 )
 
 // packPage is the page as it is kept: packed if that makes it smaller by an eighth.

@@ -45,8 +45,8 @@ func (c *Catalogue) PluginVersions() (all []queue.PluginVersion, err error) {
 }
 
 // PluginModule gives the bytes of a version's module; found is false if there is no such
-// version. That they are those that the sum names is for the caller to see.
-// It hashes them before it compiles them, so a damaged catalogue cannot make the server run other code.
+// version. The caller checks them against the sum: it hashes them before it compiles them, so a damaged catalogue
+// cannot make the server run other code.
 func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // that went into it, so that a reader that finds it unfinished knows which runs belong to it.
 const firstPacked = 1 << 31
 
-// A run is never changed once it is written: it only goes as a whole, when it is in the packed one.
+// A run never changes once it is written: it goes as a whole, when the packed run has its outputs.
 type run struct{ first, last uint32 }
 
 // runs finds the runs of a submission, the newest first and the packed one last. Each costs one look-up.
@@ -55,8 +55,8 @@ func (s *Store) runs(r *reader, seq uint32) (all []run, packed *run, upTo uint32
 }
 
 // lastOutput finds the last page of a submission up to this number, and its column `run`.
-// It is the look-up that every walk over runs consists of: the last page of a run, whose column tells where the
-// next older run ends. So no list of runs is stored, and none can be wrong.
+// Every walk over runs consists of this look-up: the column of the last page of a run says where the next older run
+// ends. So no list of runs is stored, and none can be wrong.
 func lastOutput(r *reader, seq, upTo uint32) (number, top uint32, found bool, err error) {
 	err = r.lastOutputRow.Query(func(row sqlitedb.Row) (bool, error) {
 		number, top, found = numberOf(row.Int(0)), uint32(row.Int(1)), true
@@ -179,9 +179,9 @@ type source struct {
 }
 
 // merger walks all sources of one submission's outputs in index order.
-// A merger reads without a lock while pages move. `moved` is the count of moves at its beginning: if another number
-// stands there after a page was read, what it has in hand may be in two sources or in none, and it gives up with
-// errMoved. The caller begins again behind the last output that it has handed out.
+// A merger reads without a lock while pages move. `moved` is the count of moves at its beginning. If the count is
+// another after a page was read, an output may be in two sources or in none, and the merger gives up with errMoved.
+// The caller begins again behind the last output that it has handed out.
 type merger struct {
 	store  *Store
 	seq    uint32
@@ -221,8 +221,8 @@ func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 }
 
 // add makes sources of runs, the newest first.
-// With from above 0, each run is entered at the page that may have the index, and what is before it in that page is
-// passed over.
+// With from above 0, add enters each run at the page that may have the index, and passes over the outputs before it
+// in that page.
 func (m *merger) add(r *reader, all []run, from uint32) error {
 	for _, one := range all {
 		src := &source{rank: len(m.primed), pages: one, more: true}

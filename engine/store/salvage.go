@@ -23,24 +23,23 @@ import (
 //	                    └ range of rows that SQLite cannot read ─────► LeftOut
 //
 //	tables in the order of sums.go, then: rebuild directories, give lost states a fresh one, spans, keys, position
-// A damaged file is not fixed in place: SQLite's own trees may be what is damaged. Every row
-// that can be read, and whose checksum matches, goes into a new file; the others are told of.
+// A damaged file is not fixed in place, as SQLite's own trees may be damaged. Every row that can be read, and whose
+// checksum matches, goes into a new file; the others are reported.
 
-// LeftOut is what of a damaged file could not be taken over: the rows from Row to Upto of a table.
+// LeftOut is a part of a damaged file that could not be taken over: the rows from Row to Upto of a table.
 type LeftOut struct {
 	sqlitedb.LeftOut
-	Seq  uint32               // the number of the submission that it was about; 0: of none, or no one can tell
-	ID   queue.SubmissionID   // its id; 0: no one can tell
-	IDs  []queue.SubmissionID // submissions that are gone with it, as far as that can be told for certain
-	Gone uint32               // how many such submissions are gone with it; 0: no one can tell
+	Seq  uint32               // the number of the submission that it was about; 0: none, or unknown
+	ID   queue.SubmissionID   // its id; 0: unknown
+	IDs  []queue.SubmissionID // submissions that are certainly gone with it
+	Gone uint32               // how many submissions are gone with it; 0: unknown
 	Seqs [2]uint32            // the least and the largest of their numbers
 }
 
 // Salvaging says how a store is salvaged.
 //
-// The order of the tables matters (sums.go): directories before their pages, states last. So it is
-// known what each row belongs to when it is met, and which submissions are gone with a page that
-// cannot be read.
+// The order of the tables matters (sums.go): directories before their pages, states last. So a salvage knows where
+// each row belongs when it meets the row, and which submissions are gone with a page that cannot be read.
 type Salvaging struct {
 	Identity queue.Identity                              // of the new file
 	First    journal.Position                            // of the journal: the store's position if that is lost
@@ -59,8 +58,8 @@ func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 	}))
 }
 
-// salvageInto makes the file of this kind at `to`, which fn fills with what it reads of the one at `from`.
-// The identity is assigned last, so that no unfinished file claims to belong to a data directory.
+// salvageInto makes the file of this kind at `to`, which fn fills from the one at `from`. The identity is assigned
+// last, so that no unfinished file claims to belong to a data directory.
 func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id queue.Identity,
 	fn func(salvageTx) error) error {
 	err := sqlitedb.Create(to, kind, func(temporary string) error { return fill(ctx, from, temporary, fn) })
@@ -70,8 +69,8 @@ func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id qu
 	return sqlitedb.Assign(to, id)
 }
 
-// fill runs fn in one transaction of the new file.
-// One transaction, because a new file that breaks off is of no use: then nothing of it should look as if it were.
+// fill runs fn in one transaction of the new file, because a half-filled file is of no use and must not look
+// complete.
 func fill(ctx context.Context, from, to string, fn func(salvageTx) error) (err error) {
 	old, err := sqlitedb.SQL(from)
 	if err != nil {
@@ -93,18 +92,17 @@ func fill(ctx context.Context, from, to string, fn func(salvageTx) error) (err e
 	return tx.Commit()
 }
 
-// salvageTx is the filling of a new file with rows of an old one.
-// It has both databases open, and nothing that is of a store alone: the catalogue is salvaged with it, too.
+// salvageTx fills a new file with rows of an old one. It has both databases open. It has nothing that only a store
+// has, as it salvages the catalogue, too.
 type salvageTx struct {
 	ctx context.Context
 	old *sql.DB
 	tx  *sql.Tx
 }
 
-// put takes a row over, unless it is there already or is none that the table may hold.
-// Columns that the new table does not have are left out.
-// INSERT OR IGNORE, because a damaged tree may give the same row twice. The first one counts, and `taken` says that
-// the second was not used.
+// put takes a row over, unless the new table has it already or may not hold it. Columns that the new table does not
+// have are left out. INSERT OR IGNORE, because a damaged tree may give the same row twice. The first one counts,
+// and `taken` says that the second was not used.
 func (s *salvageTx) put(table string, r *sqlitedb.Salvaged, columns []string) (taken bool, err error) {
 	var names []string
 	var values []any
@@ -163,9 +161,8 @@ func (s *salvage) run() error {
 	return nil
 }
 
-// table takes over what is whole of a table.
-// The number of a row counts for lastSeq even if the row itself is damaged: to skip a number costs nothing, to give
-// one out twice would mix up two submissions.
+// table takes over the whole rows of a table. The number of a row counts for lastSeq even if the row itself is
+// damaged: to skip a number costs nothing, to give one out twice would mix up two submissions.
 func (s *salvage) table(t *sqlitedb.Summed) error {
 	columns, err := s.columns(t.Table)
 	if err != nil {
@@ -181,7 +178,7 @@ func (s *salvage) table(t *sqlitedb.Summed) error {
 	}, s.left)
 }
 
-// take takes a whole row over. A state whose submission is not there is left out.
+// take takes over a row whose checksum matches. It leaves out a state whose submission is not there.
 func (s *salvage) take(table string, r *sqlitedb.Salvaged, columns []string) error {
 	switch table {
 	case "submission", "open_block", "open_page", "progress":
@@ -195,9 +192,8 @@ func (s *salvage) take(table string, r *sqlitedb.Salvaged, columns []string) err
 
 func (s *salvage) note(seq uint32) { s.maxSeq = max(s.maxSeq, seq) }
 
-// seqIn is the number of the submission that a row is about, as it stands there; 0: of none.
-// It trusts the key alone, which SQLite keeps apart from the values, so it is known also for a row whose bytes are
-// bad.
+// seqIn is the number of the submission that a row is about, as the row says; 0: none. It trusts only the key,
+// which SQLite keeps apart from the values, so it also works for a row whose bytes are bad.
 func seqIn(table string, r *sqlitedb.Salvaged) uint32 {
 	switch table {
 	case "submission", "progress", "attachment":
@@ -208,9 +204,8 @@ func seqIn(table string, r *sqlitedb.Salvaged) uint32 {
 	return 0
 }
 
-// left tells of rows that cannot be taken over.
-// left tells what can be said for certain. An id counts if the row and the insert in it agree on it and on the
-// number: two places that are damaged in the same way are less likely than one.
+// left reports rows that cannot be taken over, with all that is certain about them. An id counts if the row and the
+// insert in it agree on it and on the number: two places that are damaged in the same way are less likely than one.
 func (s *salvage) left(d sqlitedb.LeftOut) {
 	out := LeftOut{LeftOut: d}
 	if d.Values != nil {
@@ -242,8 +237,8 @@ func (s *salvage) tell(out LeftOut) {
 	}
 }
 
-// certain are the submissions of a damaged page of the history whose inserts are whole:
-// these tell of themselves what the page tells.
+// certain are the submissions of a damaged page of the history whose inserts are whole: the insert and the page
+// agree about them.
 func certain(page []byte) (ids []queue.SubmissionID) {
 	list, _ := endedPage(page)
 	for i := range list {
@@ -252,7 +247,7 @@ func certain(page []byte) (ids []queue.SubmissionID) {
 	return ids
 }
 
-// appendCertain appends the id of a submission whose insert is whole and tells the same of it.
+// appendCertain appends the id of a submission if its insert is whole and agrees.
 func appendCertain(ids []queue.SubmissionID, spec []byte, id queue.SubmissionID, seq uint32) []queue.SubmissionID {
 	if insert, err := journal.DecodeInsert(spec); err == nil && insert.ID == id && insert.Seq == seq {
 		ids = append(ids, id)
@@ -288,10 +283,10 @@ func (s *salvage) states() error {
 	return nil
 }
 
-// spans has each page of the history have its span, and each span its page.
-// A span without a page tells how many submissions are lost, and the range of their numbers. A page without a span
-// has all that a span says, so it gets a new one, without the marks of what was deleted from the page since: those
-// submissions are back until their retention is over once more.
+// spans makes sure that each page of the history has its span, and each span its page. A span without a page says
+// how many submissions are lost, and the range of their numbers. A page without a span gets a new one, made from
+// the page. It lacks the marks of submissions that were deleted from the page since: these are back until their
+// retention is over once more.
 func (s *salvage) spans() error {
 	spans, err := s.blobs("SELECT n, bytes FROM history_span WHERE n NOT IN (SELECT n FROM history_page)")
 	if err != nil {
@@ -327,9 +322,9 @@ func (s *salvage) spans() error {
 	return nil
 }
 
-// keySlots has each slot of which there are idempotency keys have its row. The next open makes its filter.
-// An idempotency key that is lost only means that a repeated insert is not recognised. A slot that is lost would
-// make its pages unreachable for good, so it is the slots that are made again.
+// keySlots makes the missing rows of slots that have idempotency keys. The next open makes their filters. A lost
+// key only means that a repeated insert is not recognised, but a lost slot would make its pages unreachable for
+// good. So only slots are made again.
 func (s *salvage) keySlots() error {
 	pages, err := s.blobs("SELECT n, bytes FROM key_page WHERE n >> 13 NOT IN (SELECT n FROM key_slot)")
 	if err != nil {
@@ -369,10 +364,9 @@ func (s *salvage) blobs(query string) (map[int64][]byte, error) {
 	}, query)
 }
 
-// position takes over up to which position of the journal the rows are complete. The
-// journal begins at or before it.
-// Where the position is lost, the replay begins at the first batch that the journal has. To replay what a row has
-// already is harmless: the machine passes over it.
+// position takes over the position of the journal up to which the rows are complete. The journal begins at or
+// before it. If the position is lost, the replay begins at the first batch of the journal. To replay ops that a row
+// has already is harmless: the machine passes over them.
 func (s *salvage) position() error {
 	position := int64(-1)
 	err := sqlitedb.Salvage(s.ctx, s.old, "folded", func(r *sqlitedb.Salvaged) error {
@@ -397,8 +391,8 @@ func (s *salvage) position() error {
 // out (docs/formats/store.md, Aside).
 const seqKind = 6
 
-// lastSeq keeps the numbers of what is lost from being given out again.
-// Without it the next insert could get the number of a submission whose contents are still in the file.
+// lastSeq makes sure that the numbers of lost submissions are not given out again. Without it the next insert could
+// get the number of a submission whose contents are still in the file.
 func (s *salvage) lastSeq() error {
 	row := checkpoint.Aside{Kind: seqKind}
 	var b []byte
@@ -430,7 +424,7 @@ const (
 	LostOutputs                        // Count of them, and First is the sum of their indexes, modulo 2^32
 )
 
-// Loss is something that is lost of a submission.
+// Loss is lost data of a submission.
 type Loss struct {
 	Kind         LossKind
 	Seq          uint32

@@ -11,12 +11,12 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// auditSummed is the audit log with what its checksums are over.
+// auditSummed is the audit log with the fields of its checksums.
 var auditSummed = sqlitedb.Summed{Table: "audit",
 	Columns: "shard, number, at, length(CAST(queue AS BLOB)), queue, bytes"}
 
-// SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which
-// no one has open. Where it cannot be told whether requests need an access token, they do from now on.
+// SalvageCatalogue makes a catalogue at `to` of the readable parts of the damaged one at `from`, which no one has
+// open. If it is unknown whether requests need an access token, they do from now on.
 //
 //	row_sum: the checksums by table and row ─► read first
 //	each table: row ─► judge ─┬ matches             ─► kept
@@ -83,7 +83,7 @@ func (s *catalogueSalvage) tables() (names []string, err error) {
 	}), err
 }
 
-// A range of rows that cannot be read is told once, so its checksums are taken out of `missing` first.
+// A range of rows that cannot be read is reported once, so its checksums are taken out of `missing` first.
 func (s *catalogueSalvage) table(table string) error {
 	columns, err := s.columns(table)
 	if err != nil {
@@ -114,9 +114,8 @@ func (s *catalogueSalvage) table(table string) error {
 	return err
 }
 
-// judge says what is wrong with a row, and whether it is kept all the same.
-// A module is compared with its own SHA-256: it is not in the row's checksum (unsummedColumn), and it is code that
-// would run.
+// judge names the damage of a row, and says whether the row is kept all the same. A module is compared with its
+// own SHA-256: it is not in the row's checksum (unsummedColumn), and it is code that would run.
 func (s *catalogueSalvage) judge(table string, r *sqlitedb.Salvaged) (why string, keep bool) {
 	if table == auditSummed.Table {
 		if !auditSummed.Whole(r) {
@@ -159,9 +158,8 @@ func (s *catalogueSalvage) left(d sqlitedb.LeftOut) {
 	s.tell(LeftOut{LeftOut: d})
 }
 
-// plugins takes versions that are lost out of use.
-// A plugin whose active version is lost has none then. Its strategies fall back, as they do when a version is
-// deactivated, and the operator is told which.
+// plugins takes lost versions out of use. A plugin whose active version is lost then has none. Its strategies fall
+// back, as they do when a version is deactivated, and the operator learns which version it was.
 func (s *catalogueSalvage) plugins() error {
 	for _, use := range []string{"active", "previous", "shadow", "canary"} {
 		lost := fmt.Sprintf("%[1]s IS NOT NULL AND %[1]s NOT IN (SELECT sha256 FROM plugin_version)", use)

@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// salvageOpen is what is known of open submissions while a store is salvaged.
+// salvageOpen is the knowledge about open submissions while a store is salvaged.
 //
 //	open_block (directory) ─► open_page: rows that the directory says are present
 //	                      └► progress: states that the directory says exist (stated)
@@ -33,10 +33,10 @@ func newSalvageOpen() salvageOpen {
 		map[uint32]bool{}}
 }
 
-// takeOpen takes over a row of open submissions. Directories come before pages, and both before states; it says
-// whether the row is to be put into the new file. The order is that of summed (sums.go).
-// A state without its submission is of no use: it has the progress, but neither the content nor the meta of the work.
-// It is reported as lost. The other way round, a submission without a state is worth keeping: its chunks run again.
+// takeOpen takes over a row of open submissions. Directories come before pages, and both before states. put says
+// whether the row goes into the new file as it is. The order is that of summed (sums.go). A state without its
+// submission is of no use: it has the progress, but neither the content nor the meta of the work. It is reported as
+// lost. The other way round, a submission without a state is worth keeping: its chunks run again.
 func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err error) {
 	seq := seqIn(table, r)
 	b, _ := r.Value("bytes").([]byte)
@@ -46,7 +46,7 @@ func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err er
 		return true, nil
 	case "open_block":
 		s.blocks[uint32(r.Rowid)], err = readOpenBlock(b)
-		return false, err // it is written when it is known which pages there are
+		return false, err // directories writes it when all pages are known
 	case "open_page":
 		return s.takePage(r.Rowid, b)
 	}
@@ -108,8 +108,8 @@ func (s *salvage) lostPages() {
 	}
 }
 
-// rebuild makes directories for pages that have none. Submissions that the history has are
-// not open any more.
+// rebuild makes directories for pages that have none. It leaves out submissions that the history has, as they are not
+// open any more.
 func (s *salvage) rebuild() error {
 	if len(s.orphaned) == 0 {
 		return nil

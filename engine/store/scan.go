@@ -13,21 +13,20 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// EndedScan says what of the history is listed, and how much of it is looked at.
+// EndedScan says which submissions of the history are listed, and how many are looked at.
 type EndedScan struct {
 	Before queue.SubmissionID // only smaller ids; 0: any
 	States []queue.SubmissionState
 	Meta   queue.Meta // pages without these entries are passed over
-	// what is listed, nil: all. It looks at the meta itself
+	// whether a submission is listed; nil: all are. It looks at the meta itself
 	Want  func(*checkpoint.Ended) (bool, error)
-	Limit int // of what is listed
-	Bytes int // of what is listed, about; 0: any number
+	Limit int // listed submissions
+	Bytes int // of listed submissions, about; 0: any number
 	Look  int // about this many submissions are read; 0: any number
 }
 
-// ScanEnded lists ended submissions, the newest id first. All that it is to list from an
-// id `to` on is in the list: 0 says that there is nothing else. Whatever it is to look at,
-// `to` is smaller than Before.
+// ScanEnded lists ended submissions, the newest id first. The list has all wanted ones from the id `to` on: 0 says
+// that there are no others. `to` is always smaller than Before, so each call makes progress.
 func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint.Ended, to queue.SubmissionID,
 	err error) {
 	if s.Limit <= 0 {
@@ -67,7 +66,7 @@ func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint
 // complement of an id.
 type scan struct {
 	look, looked int
-	start, at    uint64 // keys: of the first that is wanted, and of the first that was not come to
+	start, at    uint64 // keys: of the first wanted submission, and of the first that the walk did not reach
 	ended        bool
 }
 
@@ -98,7 +97,7 @@ func metaBits(bits []uint64, e *queue.MetaEntry) (a, b uint64) {
 }
 
 // may says whether the page may have a submission with all of these entries. Without a filter the page has to be
-// read: that makes the filter.
+// read, which makes the filter.
 func (f *metaFilter) may(meta queue.Meta) bool {
 	bits := f.bits.Load()
 	if bits == nil {
@@ -112,8 +111,8 @@ func (f *metaFilter) may(meta queue.Meta) bool {
 	return true
 }
 
-// note makes the filter of what is in a page. Two readers may make it at once. Both filters are the same, so it does
-// not matter whose is kept.
+// note makes the filter of a page. Two readers may make it at once. Both filters are the same, so it does not matter
+// whose is kept.
 func (f *metaFilter) note(page []checkpoint.Ended) error {
 	if f.bits.Load() != nil {
 		return nil

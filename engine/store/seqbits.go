@@ -13,7 +13,7 @@ func blockOf(seq uint32) uint32 { return seq / blockSeqs }
 
 // seqBits is a set of seqs of one block: a bit for each, without the bytes before the
 // first and behind the last that was ever in it.
-// Submissions are inserted in order and end roughly in order, so the seqs that are left of a block lie near each
+// Submissions are inserted in order and end roughly in order, so the remaining seqs of a block lie near each
 // other. With the empty ends left out, an old block with a few open submissions takes a few bytes:
 //
 //	block of 4,096 seqs   00000000 00000000 00110000 00000001 00000000 ...
@@ -54,7 +54,7 @@ func (s *seqBits) remove(seq uint32) bool {
 	return true
 }
 
-// It is counted when it is asked for: a few hundred bytes at most, and no counter that could be wrong.
+// It counts at each call: that reads a few hundred bytes at most, and needs no counter that could be wrong.
 func (s *seqBits) count() (n int) {
 	for _, b := range s.bits {
 		n += bits.OnesCount8(b)

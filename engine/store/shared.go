@@ -12,8 +12,8 @@ import (
 )
 
 // A catalogue that several servers share is a journal of changes. The file is a copy that each server
-// makes from it: a change is appended first, and done when it is the next one that this server has
-// not done. If one server refuses a change, all refuse it, as they have the same tables when they come to it.
+// makes from it: a server appends a change first, and applies it when it has applied all changes before it. If one
+// server refuses a change, all refuse it, as they have the same tables when they come to it.
 
 // sharePatience is how long one change waits for the journal.
 const sharePatience = 30 * time.Second
@@ -53,8 +53,8 @@ func (c *Catalogue) Share(ctx context.Context, open func(context.Context) (journ
 	return wrap("share", c.shared.catchUp(ctx, c))
 }
 
-// Follow does what other servers change, until ctx ends, and calls changed after that,
-// without the mutex. It returns why it ended.
+// Follow applies the changes of other servers until ctx ends, and calls changed after them, without the mutex. It
+// returns why it ended.
 func (c *Catalogue) Follow(ctx context.Context, changed func()) error {
 	end := c.shared.begin(&c.mu)
 	notified := c.shared.others
@@ -77,7 +77,7 @@ func (c *Catalogue) Follow(ctx context.Context, changed func()) error {
 	}
 }
 
-// CatchUp does what other servers have changed up to this moment.
+// CatchUp applies the changes of other servers up to this moment.
 func (c *Catalogue) CatchUp(ctx context.Context) error {
 	select {
 	case c.shared.turn <- struct{}{}:
@@ -116,7 +116,7 @@ func (c *Catalogue) unshare() error {
 	return c.shared.log.Close()
 }
 
-// catchUp does the changes that the journal has and the tables do not. It is the caller's turn.
+// catchUp applies the changes that the journal has and the tables do not. It is the caller's turn.
 func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
 	if s.broken != nil {
 		return s.broken
@@ -145,9 +145,9 @@ func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
 	})
 }
 
-// replayChange does a change of the journal of a catalogue. The caller holds its mutex.
+// replayChange applies a change of the journal of a catalogue. The caller holds its mutex.
 func replayChange(c *Catalogue, at journal.Position, batch []byte) error {
-	if len(batch) == 0 { // it only makes those before it durable
+	if len(batch) == 0 { // an empty batch only makes those before it durable
 		return nil
 	}
 	x, err := journal.DecodeChange(batch)
@@ -160,7 +160,7 @@ func replayChange(c *Catalogue, at journal.Position, batch []byte) error {
 	return nil
 }
 
-// append appends a change to the journal behind all others, and does it. It is the caller's turn.
+// append appends a change to the journal behind all others, and applies it. It is the caller's turn.
 func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 	s := c.shared
 	ctx, stop := context.WithTimeout(context.Background(), sharePatience)
@@ -204,7 +204,7 @@ func (s *shared) reopen(ctx context.Context) error {
 	return old.Close()
 }
 
-// refusal says that a change failed for what the tables have, as it does at every server.
+// refusal says that the tables refused a change, as they do at every server.
 func refusal(err error) bool {
 	return errors.Is(err, errNothingChanged) || sqlitedb.ClassOf(err) == sqlitedb.Taken
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A single is the content of a submission that has one small chunk and no attachment, as most
-// have that bring bytes. In a row of its own it costs a statement to write and a query to
-// read, which take longer than all else that is done with the chunk. So the singles that a
-// checkpoint writes share pages: those of submissions whose numbers follow each other, sorted,
-// in the encoding of a page of outputs with the seq in the place of the index. No two pages
-// overlap, so a single is in the last page that begins at or before its seq, or nowhere.
+// A single is the content of a submission with one small chunk and no attachment. Most submissions that bring
+// bytes are like that. A row of its own would cost a statement to write and a query to read, which take longer
+// than all other work for the chunk. So the singles of a checkpoint share pages: those of submissions whose
+// numbers follow each other, sorted, in the encoding of a page of outputs with the seq in place of the index. No
+// two pages overlap, so a single is in the last page that begins at or before its seq, or nowhere.
 
 //	table content_page: n = the first seq     bytes = a page of outputs, seq in the place of the index
 //
@@ -38,9 +37,8 @@ func singleOf(c *journal.Contents) (e logEntry, is bool) {
 	return logEntry{index: c.Seq, bytes: d.rest}, true
 }
 
-// nearSingles bounds the distance of two neighbours in a page: to write one, what there is
-// already in its span has to be read.
-// A page whose neighbours are far apart would have to be read for every single that comes in between.
+// nearSingles bounds the distance of two neighbours in a page. A write has to read the singles that are already in
+// its span, so a page whose neighbours are far apart would be read for every single that comes in between.
 const nearSingles = 4096
 
 // putSingles writes singles, which are sorted by seq.
@@ -58,10 +56,9 @@ func (w *writer) putSingles(s *Store, list []logEntry) error {
 	return nil
 }
 
-// putNear writes singles, together with what is in the pages that they overlap. There are
-// such when the journal is replayed from before a flush that was followed by a crash.
-// Of two singles with the same seq, which a replay brings, the first in the sorted list stays. They are equal:
-// contents never change.
+// putNear writes singles, together with those of the pages that they overlap. There are such pages when a replay
+// begins before a flush that was followed by a crash. Of two singles with the same seq, which a replay brings, the
+// first in the sorted list stays. They are equal: contents never change.
 func (w *writer) putNear(s *Store, list []logEntry) error {
 	first, last := list[0].index, list[len(list)-1].index
 	overlapped, err := w.overlapped(s, first, last)
@@ -85,8 +82,8 @@ func (w *writer) putNear(s *Store, list []logEntry) error {
 	return w.putPages(list)
 }
 
-// singlesBytes is about how large a page of singles is. A larger one would take fewer
-// statements to write, but longer to read for one of them.
+// singlesBytes is about how large a page of singles is. A larger page would take fewer statements to write, but
+// longer to read for one single.
 const singlesBytes = 4000
 
 // putPages makes pages of singles, which are sorted by seq.
@@ -206,8 +203,8 @@ func spanOfRun(page []byte) (first, last uint32, whole bool) {
 	return first, last, n > 0 && !d.short && bytes == uint64(len(d.rest))
 }
 
-// content is that of a submission; nil: it is not in this page.
-// A linear walk over at most a few hundred lengths. An index in the page would cost more bytes than it saves time.
+// content is that of a submission; nil: it is not in this page. It walks over at most a few hundred lengths. An
+// index in the page would cost more bytes than it saves time.
 func (p *singlePage) content(seq uint32) []byte {
 	d, at, before, size, found := pageReader{rest: p.bytes}, uint32(0), uint64(0), uint64(0), false
 	for n := d.uint(); n > 0; n-- {
@@ -234,8 +231,8 @@ type Singles struct {
 }
 
 // ReadFirst reads the chunk 0 of several submissions: fn gets each content, with its place
-// in the list. It reads no more from the file when that has brought more than `most`
-// bytes; n, 1 or more, says up to where all were read. The bytes must not be changed.
+// in the list. It stops reading from the file when it has more than `most` bytes from there. The first n
+// submissions, 1 or more, were read. The bytes must not be changed.
 func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, most int,
 	fn func(i int, content []byte)) (n int, err error) {
 	// Memory is asked before the transaction begins, and rest lists the contents that are only in the file. In the
@@ -296,9 +293,8 @@ func (x *Singles) inMemory(seq uint32) (content []byte, err error) {
 	return content, err
 }
 
-// read reads it from whichever of the two tables it is in.
-// If the page of singles is damaged, the row of its own may still be there, and is asked. The damage is only told
-// when neither has the content.
+// read reads it from the table that has it, of two. If the page of singles is damaged, a row of its own may still
+// have the content. The damage is only reported when neither has it.
 func (x *Singles) read(r *reader, seq uint32) (content []byte, err error) {
 	var damage error
 	err = r.singlesBefore.Query(func(row sqlitedb.Row) (bool, error) {
@@ -328,8 +324,8 @@ func (x *Singles) read(r *reader, seq uint32) (content []byte, err error) {
 	return content, err
 }
 
-// visit calls fn for the seq of every single, in order. It passes over damaged pages: they
-// are told of when they are read.
+// visit calls fn for the seq of every single, in order. It passes over damaged pages: a read of their content
+// reports the damage.
 func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
 	for from := int64(0); ; {
 		var list []logEntry
@@ -417,7 +413,7 @@ func (k *singlesKept) drop(p *singlePage) {
 	}
 }
 
-// each calls fn for the slots of what is in a page.
+// each calls fn for the slots of a page's singles.
 func (p *singlePage) each(slots *singleSlots, fn func(*atomic.Pointer[singlePage])) {
 	var last *atomic.Pointer[singlePage]
 	d, seq := pageReader{rest: p.bytes}, uint32(0)

@@ -9,11 +9,10 @@ import (
 )
 
 // Checkpoint stores the snapshot of submissions that changed and moves the ended ones into
-// the history, in one durable transaction. Content and outputs of the ended stay until
-// Forget. It sorts the list of these.
-// Ended submissions leave the open ones and enter the history in the same transaction, so a reader finds each in
-// exactly one of them. The indexes in memory follow when it is durable; until then a reader sees the file as it
-// was.
+// the history, in one durable transaction. Content and outputs of the ended submissions stay until Forget. Checkpoint
+// sorts the list of the ended. Ended submissions leave the open ones and enter the history in the same transaction, so
+// a reader finds each in exactly one of them. The indexes in memory follow when it is durable; until then a reader
+// sees the file as it was.
 func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []checkpoint.Ended) error {
 	if err := ctx.Err(); err != nil {
 		return wrap("checkpoint", err)
@@ -64,7 +63,7 @@ func (s *Store) SetCheckpointed(ctx context.Context, pos journal.Position) error
 	}))
 }
 
-// Checkpointed is what SetCheckpointed recorded last, 0 at first.
+// Checkpointed is the position that SetCheckpointed recorded last, 0 at first.
 func (s *Store) Checkpointed(ctx context.Context) (pos journal.Position, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
 		found := false
@@ -80,9 +79,8 @@ func (s *Store) Checkpointed(ctx context.Context) (pos journal.Position, err err
 	return pos, wrap("checkpointed", err)
 }
 
-// MaxSeq is the largest seq of which the store holds anything, 0 when it is empty.
-// Every table that names a submission is asked. A number that was given out twice would hand one submission's
-// contents to another.
+// MaxSeq is the largest seq that any row of the store is about, 0 when it is empty. Every table that names a
+// submission is asked. A number that was given out twice would hand one submission's contents to another.
 func (s *Store) MaxSeq(ctx context.Context) (largest uint32, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
 		for _, column := range []string{"seq FROM submission", "seq FROM attachment"} {

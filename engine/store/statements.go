@@ -35,10 +35,8 @@ type keyStmts struct {
 	keySlots, keyPages, keyPage, putKeyPage, putKeySlot, dropKeyPages, dropKeySlot *sqlitedb.Stmt
 }
 
-// eraseStmts are those that delete what belongs to a submission, and anyRows, which asks
-// whether there is any of it.
-// There is one to size and one to drop for each table: the first finds the key up to which the budget lasts, the
-// second deletes up to there.
+// eraseStmts delete the rows of a submission; anyRows asks whether there are any. There is one to size and one to
+// drop for each table: the first finds the key up to which the budget lasts, the second deletes up to there.
 type eraseStmts struct {
 	anyRows, sizeContent, dropContent, dropAttachment, sizeOutput, dropOutput *sqlitedb.Stmt
 }
@@ -91,7 +89,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.dropSinglePage, "DELETE FROM content_page WHERE n = ?"},
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
-		// Most submissions have nothing in any of the four tables, and one query instead of four says so.
+		// Most submissions have no rows in the four tables, and one query instead of four finds that.
 		{&w.anyRows,
 			"SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
 				"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4) " +

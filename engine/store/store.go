@@ -21,9 +21,9 @@ type Options struct {
 	Keys       int            // idempotency keys that may be known; 0: queue.MaxIdempotencyKeys
 	SlotKeys   int            // those in one slot; 0: 256 Ki
 
-	// Around runs every transaction of the one writer, and returns what its caller is
-	// told; nil: they run plainly. It is called without a lock of the writer: how tests
-	// hold a write back, let it fail, or lose its answer.
+	// Around runs every transaction of the one writer, and returns the error for its caller; nil:
+	// transactions run plainly. It is called without a lock of the writer. Tests use it to hold a
+	// write back, let it fail, or lose its answer.
 	Around func(write func() error) error
 }
 
@@ -51,7 +51,7 @@ type readers struct {
 	scan reader // loading, lists, whole submissions' outputs
 }
 
-// moves are those of outputs from one place to another, and out of the file.
+// moves count the moves of outputs from one place to another, and out of the file.
 type moves struct {
 	mu sync.Mutex // one at a time; taken before write.mu
 	// Raised after outputs were written to their new place and before they leave the old
@@ -131,8 +131,8 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	return s.indexLog()
 }
 
-// errClosed refuses what comes after Close: a queue is closed while calls and the
-// housekeeping still have it, when it is deleted or goes to another node.
+// errClosed refuses calls after Close: when a queue is deleted or goes to another node, it is closed
+// while calls and the housekeeping still have it.
 var errClosed = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue was closed here. Ask again in a moment."}
 
 // Close waits for running calls, and closes the file. After that, calls that need the file fail with
@@ -166,8 +166,8 @@ func (s *Store) SetDurability(d queue.Durability) error {
 	return wrap("set durability", s.write.conn.SetDurability(d))
 }
 
-// SetMaxPages bounds the file to n pages of 4,096 bytes from now on, 0 for no bound: how
-// tests fill a disk and make room again.
+// SetMaxPages bounds the file to n pages of 4,096 bytes from now on, 0 for no bound: tests fill a
+// disk and make room again that way.
 func (s *Store) SetMaxPages(n int) error {
 	s.write.mu.Lock()
 	defer s.write.mu.Unlock()
@@ -225,13 +225,13 @@ func (s *Store) damaged(table string, key int64) error {
 	}
 }
 
-// Lacks is the error of something that was stored durably and is not there.
+// Lacks is the error for data that was stored durably and is not there.
 func (s *Store) Lacks(what string) error {
 	return &queue.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored",
 		Advice: "Stop the server, keep a copy of the whole data directory, and restore all of it from a backup"}
 }
 
-// wrap names the operation and turns what the database says into what callers test for:
+// wrap names the operation and turns the database's error into one that callers test for:
 // journal.ErrFull (nothing was written), journal.ErrSync (the process must end), *queue.FormatError.
 func wrap(operation string, err error) error {
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 // This file gives every row of the catalogue a checksum, so that a bit that flipped on the
 // disk is never read as another setting. The checksums stand in the table row_sum.
 // Temporary triggers keep them, so no statement that writes has to think of it, and a
-// table that a later migration adds is covered too. All are compared at every open.
+// table that a later migration adds is covered too. Every open compares all of them.
 
 // Tables with checksums of their own.
 var unsummed = []string{"row_sum", "identity", "audit"}
@@ -30,7 +30,7 @@ const unsummedColumn = "module"
 
 // checkSums compares the checksums of all rows, and has them kept from now on. A catalogue
 // that was salvaged gets them first: in row_sum it has a row for a table without a name.
-// Comparing comes before keeping: a trigger that existed during the comparison could hide a mismatch by writing.
+// The triggers come after the comparison: a trigger that exists during it could hide a mismatch by writing.
 func (c *Catalogue) checkSums() error {
 	if err := c.conn.Function("sum_of", sumOf); err != nil {
 		return err
@@ -74,8 +74,8 @@ func (c *Catalogue) eachSummed(tables []string, fn func(table string, columns []
 	return nil
 }
 
-// sumSQL is the checksum of a row in SQL; `of` is what stands before the names of its columns.
-// The names of the columns are in the sum, so that two values that swapped their columns do not match.
+// sumSQL is the checksum of a row in SQL; `of` is the prefix of the names of its columns. The names of the columns
+// are in the sum, so that two values that swapped their columns do not match.
 func sumSQL(of, table string, columns []string) string {
 	args := []string{"'" + table + "'"}
 	for _, name := range columns {
@@ -191,9 +191,9 @@ func (c *Catalogue) texts(sql string) (all []string, err error) {
 	return rowsOf(stmt, func(row sqlitedb.Row) (string, error) { return row.Text(0), nil })
 }
 
-// summed are the tables of a shard's store, with what their checksums are over.
-// Directories come before their pages, pages of the history before their spans, and the
-// states of submissions last: so a salvage knows what each row belongs to.
+// summed are the tables of a shard's store, with the fields of their checksums. Directories come before their
+// pages, pages of the history before their spans, and the states of submissions last, so that a salvage knows where
+// each row belongs.
 func summed() []sqlitedb.Summed {
 	return []sqlitedb.Summed{
 		{Table: "submission", Columns: "seq, id, spec"},
@@ -230,7 +230,7 @@ func VerifyCatalogue(ctx context.Context, path string, tell func(sqlitedb.Damage
 	defer func() { err = errors.Join(err, db.Close()) }()
 	list, err := db.QueryContext(ctx, "SELECT rowid, name, version, sha256, module FROM plugin_version")
 	if err != nil {
-		return rows, ctx.Err() // what is wrong with the structure is told already
+		return rows, ctx.Err() // damage of the structure is reported already
 	}
 	defer list.Close()
 	for list.Next() {

@@ -61,7 +61,7 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 }
 
 // visit calls fn for every submission that has content, outputs or an attachment, perhaps more than once. From each
-// it leaps to the next by the key, without reading what is between. Keys have the seq in their upper half, so the
+// it leaps to the next by the key, without reading the rows between. Keys have the seq in their upper half, so the
 // largest key of a submission plus one is the next one's first. One query per submission, not per row. fn runs
 // without a connection, since it may ask the shard, whose mutex must not wait for the store.
 func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {

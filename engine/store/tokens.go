@@ -14,11 +14,11 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// tokenStatements read what is about access tokens.
+// tokenStatements read the tables about access tokens.
 type tokenStatements struct{ list, required *sqlitedb.Stmt }
 
-// Reading lists all of them: there are few, the server keeps them in memory, and it reads them at its start only.
-// The order is that of their creation, so that a list does not change its order when a token is rotated.
+// The list has all tokens: there are few, the server keeps them in memory, and it only reads them at its start. The
+// order is that of their creation, so that a list does not change its order when a token is rotated.
 func (s *tokenStatements) prepare() []prepared {
 	return []prepared{
 		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, " +
@@ -137,9 +137,8 @@ func previousOf(t *access.Token) any {
 	return t.Previous[:]
 }
 
-// EndTokens stores durably, in one commit, that these tokens or the secrets before their
-// last rotation are over.
-// These changes are the server's own, made when a time has come, and so have no entry in the audit log.
+// EndTokens stores durably, in one commit, that these tokens, or their secrets from before the last rotation, have
+// ended. These changes are the server's own, made when a time has come, and so have no entry in the audit log.
 func (c *Catalogue) EndTokens(list []access.Token) error {
 	var steps []journal.Step
 	for i := range list {

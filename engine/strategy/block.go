@@ -32,11 +32,11 @@ var known = map[string]*definition{
 type block interface {
 	definition() *definition
 
-	// arguments are what the definition's build was given, one per parameter: the canonical forms are written from them.
+	// arguments are those of the definition's build, one per parameter: the canonical forms are written from them.
 	arguments() []argument
 
-	// branches is what the block normalises to, inside the filters and limits of the blocks around it: no two alike, in
-	// the order in which they are asked, at most MaxBranches (errTooManyBranches otherwise).
+	// branches are the branches that the block normalises to, inside the filters and limits of the blocks around it: no two
+	// alike, in the order in which they are asked, at most MaxBranches (errTooManyBranches otherwise).
 	branches(within demands) ([]Branch, error)
 
 	// note adds to the node of the block the data that only the block knows: its demands, and its text without the blocks inside
@@ -78,7 +78,7 @@ const (
 
 type parameter struct {
 	kind    parameterKind
-	caption string // what usage and error texts call it
+	caption string // its name in usage and error texts
 	field   string // its name in JSON
 	// blocksParameter: the two fields that JSON uses instead when there are exactly two blocks; pluginParameter: the
 	// field of the version
@@ -91,7 +91,7 @@ type parameter struct {
 	optional bool // it may be left out, which means the zero argument; the canonical form leaves a zero argument out
 }
 
-// argument is the value of one parameter; which field counts is a matter of the parameter's kind.
+// argument is the value of one parameter; the parameter's kind decides which field counts.
 type argument struct {
 	key     queue.MetaKey
 	value   queue.MetaValue
@@ -106,7 +106,7 @@ type argument struct {
 	name, version string // of a plugin
 	config        string // canonical JSON
 	formula       *Expression
-	given         bool // settingParameter: max is not what is usual
+	given         bool // settingParameter: max is not the usual value
 }
 
 // ofKey is the parameter of every block that looks at one meta key.

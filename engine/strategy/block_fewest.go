@@ -6,9 +6,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// preferFewest is PreferDistinct without a number: it offers what underlying offers, the values of the key with the fewest chunks in
-// flight first. It is what PreferDistinct(key, 1, PreferDistinct(key, 2, PreferDistinct(key, 3, ...))) would be with all numbers there
-// are, in one branch. Submissions without the key count as a value with nothing in flight, as they do there, unless missing says otherwise.
+// preferFewest is PreferDistinct without a number: it offers the chunks of underlying, the values of the key with the fewest chunks in
+// flight first. It equals PreferDistinct(key, 1, PreferDistinct(key, 2, PreferDistinct(key, 3, ...))) with all numbers, in one branch.
+// Submissions without the key count as a value with nothing in flight, as they do there, unless missing says otherwise.
 type preferFewest struct {
 	key        queue.MetaKey
 	missing    Missing
@@ -21,8 +21,8 @@ func (p *preferFewest) arguments() []argument {
 	return []argument{{key: p.key}, {}, {missing: p.missing}, {blocks: []block{p.underlying}}}
 }
 
-// branches hands the key down to the order, as limits are. There has to be one order: of several, the first would have to give what
-// it has of a value before the second is asked, but only until the value has more in flight than another one.
+// branches hands the key down to the order, as limits are. There has to be one order: of several, the first would have to give its chunks
+// of a value before the second is asked, but only until the value has more in flight than another one.
 func (p *preferFewest) branches(within demands) ([]Branch, error) {
 	if within.fewest != "" {
 		return nil, invalid(pointer, "has a PreferDistinct without a number inside of another one, which is not supported; "+
@@ -63,8 +63,8 @@ func (p *preferFewest) warn(f *finder, path string, within demands, before []Bra
 	return f.underlying(p.underlying, path, within, before)
 }
 
-// checkFewest refuses what a PreferDistinct without a number cannot be inside of, and Random under several limits: which chunks those
-// hold back turns up one by one, so that what is left could not be drawn from evenly.
+// checkFewest refuses a PreferDistinct without a number inside of Fair, or around Random under several limits: picks find the chunks that
+// these limits hold back one by one, so draws from the rest could not be even.
 func checkFewest(branches []Branch) (err error) {
 	for i := range branches {
 		b := &branches[i]

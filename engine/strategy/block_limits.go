@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// limited is what these blocks have in common.
+// limited is the common part of these blocks.
 type limited struct {
 	limit      Limit
 	missing    Missing
@@ -82,8 +82,8 @@ func (h *hardLimit) warn(f *finder, path string, within demands, before []Branch
 	return f.underlying(h.underlying, path, h.missing.demand(within, h.limit), before)
 }
 
-// boundInside is the loosest number of the hard limits inside a block that count the same as this one. Each of its leaves has its
-// tightest.
+// boundInside is the loosest number of the hard limits inside a block that count the same as this one. Of each leaf the tightest
+// limit counts.
 func (l Limit) boundInside(b block) uint64 {
 	loosest, leaf := uint64(0), true
 	for _, inner := range insideOf(b) {

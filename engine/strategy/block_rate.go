@@ -28,7 +28,7 @@ func (l *limited) rateArguments() []argument {
 	}
 }
 
-// check says what is wrong with a block whose arguments do not go together.
+// check is the error of a block whose arguments do not go together.
 func (l *limited) check() error {
 	switch limit := l.limit; {
 	case limit.Of == Rate && limit.Burst > limit.Max:

@@ -51,7 +51,7 @@ func windowParameter(usual uint32) parameter {
 var exploreParameter = parameter{kind: settingParameter, caption: "explore=N", field: "explore", optional: true, low: 0,
 	high: MaxExplore, usual: DefaultExplore}
 
-// explore is the bound that the argument of exploreParameter says.
+// explore is the bound of the argument of exploreParameter.
 func (a argument) explore() int {
 	if !a.given {
 		return DefaultExplore

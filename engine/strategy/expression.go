@@ -7,8 +7,8 @@ const (
 	MaxColumns = 32  // different columns that it reads
 )
 
-// Expression is the formula of a Score block: arithmetic over what is known of a candidate. It is pure and has no loops, and
-// every part of it is computed for every candidate. It never changes, so it may be shared.
+// Expression is the formula of a Score block: arithmetic over the properties of a candidate. It is pure and has no loops,
+// and every part of it is computed for every candidate. It never changes, so it may be shared.
 //
 // All numbers are float64, as IEEE 754 has them; whole numbers beyond 2^53 are rounded. An absent value is not a number
 // (NaN) unless a default is given: arithmetic with it is NaN, comparisons with it are false (but != is true), and a score
@@ -26,17 +26,17 @@ func ParseExpression(text string) (*Expression, error) { return parseFormula(tex
 // String is the canonical text: two formulas of the same text are the same.
 func (e *Expression) String() string { return e.text }
 
-// Columns are those that the formula reads, each once, in the order of the text but those of the reservation's context last.
-// They belong to the expression: do not change them.
+// Columns are those that the formula reads, each once, in the order of the text, except that those of the reservation's
+// context come last. They belong to the expression: do not change them.
 func (e *Expression) Columns() []Column { return e.columns }
 
 // Root is the outermost term; its value is a number. The terms belong to the expression: do not change them.
 func (e *Expression) Root() *Term { return e.root }
 
-// Op is what a term does.
+// Op is the operation of a term.
 type Op uint8
 
-// The operations. Those of the first block have no terms of their own, except where it is said.
+// The operations. Those of the first block have no terms of their own, unless their comment says so.
 const (
 	OpNumber Op = iota // Number
 	OpColumn           // column Int, divided by Number

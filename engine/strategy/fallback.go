@@ -25,8 +25,8 @@ func withFallbacks(branches []Branch) ([]Branch, error) {
 	return list.branches, nil
 }
 
-// hasFallback says that all candidates of a scored branch are offered without its scorer as well: before it in some order, or
-// after it by whatever does not depend on the same scorer.
+// hasFallback says that all candidates of a scored branch are offered without its scorer as well: by a branch before it in
+// some order, or by one after it that does not depend on the same scorer.
 func (b *Branch) hasFallback(before, after []Branch) bool {
 	return b.Leaves(func(leaf *Branch) bool {
 		for i := range before {

@@ -11,8 +11,8 @@ import (
 const MaxSelected = 64
 
 // Filter admits submissions by the value that their meta has for Key: those with one of Values, or with Except all that have none of
-// them, submissions without the key included unless Has says otherwise. Another kind of filter says here what it admits, how it is
-// written, by which values a view finds what it admits, and how it goes together with others: nothing else looks inside.
+// them, submissions without the key included unless Has says otherwise. A new kind of filter is added here: which values it admits,
+// how it is written, by which values a view finds its submissions, and how it combines with others. No other code looks inside.
 type Filter struct {
 	Key    queue.MetaKey
 	Values []queue.MetaValue // sorted, each once, none only with Has; shared and not to be changed
@@ -25,7 +25,7 @@ func Select(key queue.MetaKey, value queue.MetaValue) Filter {
 	return Filter{Key: key, Values: []queue.MetaValue{value}}
 }
 
-// With is the filter that admits whatever has a value for the key.
+// With is the filter that admits every submission that has a value for the key.
 func With(key queue.MetaKey) Filter { return Filter{Key: key, Except: true, Has: true} }
 
 // Admits says whether the filter lets a submission through that has this value for Key, or none.
@@ -47,7 +47,7 @@ func (f *Filter) Index() []queue.MetaValue {
 	return f.Values
 }
 
-// implies says that the other filter admits whatever this one admits.
+// implies says that the other filter admits everything that this one admits.
 func (f *Filter) implies(other *Filter) bool {
 	if f.Key != other.Key {
 		return false
@@ -67,7 +67,7 @@ func (f *Filter) only() (value queue.MetaValue, one bool) {
 	return f.Values[0], true
 }
 
-// and is the filter that admits what both admit. It is not possible when that is nothing.
+// and is the filter that admits the values that both admit. It is not possible when there are none.
 func (f *Filter) and(other *Filter) (both Filter, possible bool) {
 	if f.Except && other.Except {
 		values := distinct(append(slices.Clone(f.Values), other.Values...))
@@ -81,7 +81,7 @@ func (f *Filter) and(other *Filter) (both Filter, possible bool) {
 	return both, len(both.Values) > 0
 }
 
-// distinct sorts values in place and drops what is there twice.
+// distinct sorts values in place and drops duplicates.
 func distinct(values []queue.MetaValue) []queue.MetaValue {
 	slices.SortFunc(values, queue.MetaValue.Compare)
 	return slices.Compact(values)
@@ -107,7 +107,7 @@ func (f *Filter) appendText(dst []byte) []byte {
 	return appendValues(append(dst, " in "...), f.Values, ", ")
 }
 
-// appendValues writes a list of values, with what goes between two of them.
+// appendValues writes a list of values, with `between` between two of them.
 func appendValues(dst []byte, values []queue.MetaValue, between string) []byte {
 	for i, v := range values {
 		dst = appendValue(append(dst, separator(i, "[", between)...), v)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Form describes how a block is written in JSON, for those who describe the language to others.
+// Form describes how a block is written in JSON, for code that describes the language to others.
 type Form struct {
 	Name   string // in the text form
 	Type   string // the field "type" in JSON
@@ -23,7 +23,7 @@ type Field struct {
 	Low, High uint32 // of a FieldNumber; of FieldValues, how many there may be
 }
 
-// FieldKind is what a field holds.
+// FieldKind is the kind of a field's value.
 type FieldKind uint8
 
 // The kinds.
@@ -33,7 +33,7 @@ const (
 	FieldValue                       // a meta value
 	FieldValues                      // a list of meta values
 	FieldNumber                      // a whole number
-	FieldCost                        // what is shared out: the name of a Cost
+	FieldCost                        // the name of a Cost
 	FieldMissing                     // how submissions without the key are treated: the name of a Missing
 	FieldPlugin                      // the name of a plugin
 	FieldVersion                     // of a plugin

@@ -2,10 +2,10 @@ package strategy
 
 import "math"
 
-// Eval is the score of one row of a window whose columns are those of the expression. It is what the compiled formula is held
-// against, bit for bit but for the bits of a NaN, and slow.
+// Eval is the score of one row of a window whose columns are those of the expression. It is slow: tests compare the compiled
+// formula with it, bit for bit except for the bits of a NaN.
 //
-// Products are converted explicitly where a sum follows: that keeps a compiler from rounding only once for both.
+// Products are converted explicitly where a sum follows, so that a compiler does not round only once for both.
 func (e *Expression) Eval(w *Window, row int) float64 { return evaluation{w, row}.number(e.root) }
 
 type evaluation struct {
@@ -17,7 +17,7 @@ type evaluation struct {
 func (e evaluation) column(index int) (values *Values, row int, present bool) {
 	values, row = &e.window.Columns[index], e.row
 	if row >= values.Rows() {
-		row = 0 // of the context, which has one
+		row = 0 // columns of the context have one row
 	}
 	return values, row, values.Present == nil || values.Present[row]
 }
@@ -131,7 +131,7 @@ func compared(op Op, a, b float64) bool {
 	panic("strategy: an operation that gives no truth")
 }
 
-// same compares two values, none of which is absent.
+// same compares two values; it is false if one is absent.
 func (e evaluation) same(a, b *Term) bool {
 	textA, okA := e.word(a)
 	textB, okB := e.word(b)

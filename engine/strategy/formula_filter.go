@@ -21,7 +21,7 @@ var nothing = needs{never: true}
 // Needs are filters that every submission passes unless the formula skips it; none if it skips all.
 func (e *Expression) Needs() []Filter { return e.root.needs().filters }
 
-// also is what both need.
+// also combines the needs of both.
 func (n needs) also(other needs) needs {
 	if n.never || other.never {
 		return nothing
@@ -35,7 +35,8 @@ func (n needs) also(other needs) needs {
 	return n
 }
 
-// either is what one of the two needs: the values of both if they list values of one key, else nothing that a filter says.
+// either is the needs of one of the two: the values of both if they list values of one key, else none that a filter can
+// express.
 func (n needs) either(other needs) needs {
 	switch {
 	case n.never:
@@ -70,7 +71,7 @@ func (t *Term) needs() (n needs) {
 	return n
 }
 
-// holds is what a condition needs to be `want`.
+// holds are the needs of a condition to be `want`.
 func (t *Term) holds(want bool) needs {
 	switch t.Op {
 	case OpNot:

@@ -30,7 +30,7 @@ func appendTerm(dst []byte, t *Term, rank int) []byte {
 	return append(appendTerms(dst, t.Terms), ')')
 }
 
-// rank is how tight the term binds.
+// rank says how tightly the term binds.
 func (t *Term) rank() int {
 	if o, ok := operatorOf(t.Op); ok {
 		return o.rank
@@ -44,7 +44,7 @@ func (t *Term) rank() int {
 	return atomRank
 }
 
-// appendJoined writes products without spaces and all others with.
+// appendJoined writes products without spaces and other operations with them.
 func appendJoined(dst []byte, t *Term, o operator) []byte {
 	dst = appendTerm(dst, t.Terms[0], o.rank)
 	if o.rank == productRank {

@@ -47,7 +47,7 @@ func (f *formulaParser) advance() error {
 	return err
 }
 
-// expression reads a formula up to what cannot be part of it, which stays in hand.
+// expression reads a formula up to the first token that cannot be part of it, which stays in hand.
 func (f *formulaParser) expression() (*Expression, error) {
 	at := f.token.at
 	root, err := f.level(orRank)
@@ -77,7 +77,7 @@ func (f *formulaParser) term(t Term) (*Term, error) {
 	return &t, nil
 }
 
-// deeper counts what is inside of what; the caller takes it back with f.depth--.
+// deeper counts the nesting; the caller takes it back with f.depth--.
 func (f *formulaParser) deeper(at int) error {
 	if f.depth++; f.depth > MaxNesting {
 		return f.problem(at, "the expression nests deeper than %d levels; put fewer parentheses, functions and signs "+
@@ -86,7 +86,7 @@ func (f *formulaParser) deeper(at int) error {
 	return nil
 }
 
-// level reads terms joined by the operators of a rank, each of which is made of what binds tighter.
+// level reads terms joined by the operators of a rank. Each term is made of operators that bind tighter.
 func (f *formulaParser) level(rank int) (*Term, error) {
 	switch rank {
 	case notRank:
@@ -159,7 +159,7 @@ func (f *formulaParser) unary() (*Term, error) {
 	return f.term(Term{Op: OpNegate, Terms: []*Term{inner}, at: at})
 }
 
-// inside steps over the token in hand and reads what is one level deeper.
+// inside steps over the token in hand and reads a term one level deeper.
 func (f *formulaParser) inside(read func() (*Term, error)) (*Term, error) {
 	if err := f.deeper(f.token.at); err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (f *formulaParser) compareValues(o operator, at int, left, right *Term) (*T
 	return f.term(Term{Op: op, Terms: []*Term{left, right}, kind: truthKind, at: at})
 }
 
-// number says that the term must be a number, which a value becomes by that.
+// number demands that the term is a number, which makes a value one.
 func (f *formulaParser) number(t *Term, what string) error {
 	if t.kind == valueKind {
 		t.kind, t.ints = numberKind, true
@@ -234,7 +234,7 @@ func (f *formulaParser) mismatch(t *Term, what string, want termKind) error {
 	return f.problem(t.at, "%s must be %s; found %s%s", what, kindNames[want], kindNames[t.kind], hint)
 }
 
-// atom reads what no operator is part of.
+// atom reads a term without an operator.
 func (f *formulaParser) atom() (*Term, error) {
 	t := f.token
 	switch {

@@ -101,7 +101,7 @@ var formulaValues = map[string][2]Property{
 	"context": {ContextInt, ContextString},
 }
 
-// skip is the number that is none: the candidate is passed over.
+// skip stands for NaN: the candidate is passed over.
 const skip = "skip"
 
 // formulaFunctions have a fixed number of terms; most 0 is any number.

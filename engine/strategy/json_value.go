@@ -18,7 +18,7 @@ type jsonValue struct {
 func (j *jsonValue) isObject() bool { return j.is("{") }
 func (j *jsonValue) isArray() bool  { return j.is("[") }
 
-// describe is how error texts call the value that was found.
+// describe is the name of the found value in error texts.
 func (j *jsonValue) describe() string {
 	switch {
 	case j.isObject():
@@ -36,7 +36,7 @@ const maxJSONNesting = 2*MaxDepth + maxConfigNesting
 type jsonReader struct {
 	*scanner
 	token    token
-	embedded bool // in the text form, where there are no pointers: mistakes are told by line and column
+	embedded bool // in the text form, where there are no pointers: mistakes have a line and a column
 }
 
 func readJSON(source string) (jsonValue, error) {
@@ -85,7 +85,7 @@ func (j *jsonReader) value(path string, nesting int) (v jsonValue, err error) {
 	return v, err
 }
 
-// mistake is one that is not of the grammar.
+// mistake is the error of a mistake that is not one of grammar.
 func (j *jsonReader) mistake(path string, at int, what string) error {
 	if j.embedded {
 		return j.problem(at, "this %s", what)

@@ -9,14 +9,14 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Measure is what a limit counts of a value. To add one, give it a name here and say in backlog/counter.go what changes its counters:
+// Measure is the quantity that a limit counts for a value. To add one, give it a name here and change its counters in backlog/counter.go:
 // texts, plans, picks and explanations go by Limit alone.
 type Measure uint8
 
 // The measures.
 const (
 	Simultaneous Measure = iota // chunks that are in flight
-	Measures                    // how many measures every value is counted by
+	Measures                    // the number of measures that count for every value
 
 	// Rate is reservations per time. There is a counter for each rate that a strategy asks for, and none
 	// for values otherwise.
@@ -24,7 +24,7 @@ const (
 )
 
 // Limit admits the submissions whose value of Key has a count below Max; a value with Max or more is gated. Submissions without Key are
-// always admitted; they are what counts where Key is queue.Without of another one. Max is 1 to MaxLimit.
+// always admitted; where Key is queue.Without of another key, those without that other key are counted. Max is 1 to MaxLimit.
 //
 // A Rate admits at most Max reservations of a value in any interval of Per, at equal distances. With a Burst above 1, this many may come at
 // once after a pause, and an interval may have up to Max + Burst - 1. Its Key may be "": then it is about all chunks together.
@@ -43,8 +43,8 @@ type Limit struct {
 // may come to make up for others that came late. Both are such that rounding never admits more.
 //
 // Without a burst the slack is a hundredth of Per, because a consumer that waits for the moment is always a little late, and would lose
-// that each time. GCRA admits (Per + slack) / apart reservations in an interval of Per; so apart is a hundredth longer, too, and the
-// rate is kept exactly, at 99 % of what it allows.
+// that each time. GCRA admits (Per + slack) / apart reservations in an interval of Per; so apart is a hundredth longer, too, and the rate
+// is kept exactly, at 99 % of its number.
 func (l Limit) Pace() (apart, slack time.Duration) {
 	most := time.Duration(l.Max)
 	if l.Burst <= 1 {
@@ -63,7 +63,7 @@ func (l Limit) Gate() uint32 {
 	return l.Max
 }
 
-// Shape is the limit without what limits of one counter differ in: nothing for rates, each of which has a counter.
+// Shape is the limit without the fields in which limits of one counter differ. A rate has no such fields, as each has a counter of its own.
 func (l Limit) Shape() Limit {
 	if l.Of != Rate {
 		l.Max = 0
@@ -74,7 +74,7 @@ func (l Limit) Shape() Limit {
 // Reached says whether a count is at its limit: nothing more may be taken. It is the one place that compares the two.
 func Reached(count, max uint32) bool { return count >= max }
 
-// Reached says whether a value that counts so much is at the limit.
+// Reached says whether a value with this count is at the limit.
 func (l Limit) Reached(count uint32) bool { return Reached(count, l.Gate()) }
 
 // implies says that the other limit is kept where this one is.
@@ -88,7 +88,7 @@ func (l Limit) most() uint64 {
 	return uint64(l.Max)
 }
 
-// unit is what follows the number in texts.
+// unit is the text behind the number.
 func (l Limit) unit() string {
 	if l.Percent > 0 {
 		return "%"
@@ -99,7 +99,7 @@ func (l Limit) unit() string {
 // same says that both count the same.
 func (l Limit) same(other Limit) bool { return compareLimits(l, other) == 0 }
 
-// compareLimits sorts by what is counted: key and measure, of rates also time and burst, and whether it is in percent.
+// compareLimits sorts by the counted quantity: key and measure, of rates also time and burst, and whether it is in percent.
 func compareLimits(a, b Limit) int {
 	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Per, b.Per), cmp.Compare(a.Burst, b.Burst),
 		cmp.Compare(a.unit(), b.unit()))
@@ -158,8 +158,8 @@ func (l Limit) bound(limits []Limit) uint64 {
 	return unbound
 }
 
-// Restrained is the plan with every limit at 0: it offers nothing of the values that a limit counts, and goes on with all else. It
-// is what can be handed out while the counts are not known, as after a restart. A plan without limits is its own. Rates stay as they
+// Restrained is the plan with every limit at 0: it offers nothing of the values that a limit counts, and goes on with all else. Its chunks
+// can be handed out while the counts are not known, as after a restart. For a plan without limits it is the plan itself. Rates stay as they
 // are: their counters begin a restart as if all had just been used.
 func (p *Plan) Restrained() *Plan {
 	limited := slices.ContainsFunc(p.Branches, func(b Branch) bool {
@@ -176,12 +176,12 @@ func (p *Plan) Restrained() *Plan {
 	}
 	branches, err := withFallbacks(list.branches)
 	if err != nil {
-		branches = list.branches // what a fault leaves over waits until the counts are known
+		branches = list.branches // candidates that a fault leaves over wait until the counts are known
 	}
 	return &Plan{Branches: branches, root: p.root}
 }
 
-// LeavesIn is for each of the plan's leaves the index in of.Leaves of the one that it stands for, where this is of, or restrained from it.
+// LeavesIn maps each of the plan's leaves to the index of its leaf in of.Leaves. The plan is `of` itself, or was restrained from it.
 func (p *Plan) LeavesIn(of *Plan) []int {
 	own, theirs := p.Leaves(), of.Leaves()
 	list := make([]int, len(own))

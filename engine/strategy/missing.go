@@ -34,7 +34,7 @@ func readMissing(t token) (way Missing, wrong string) {
 		strings.Join(missings[:2], ", "), missings[2], t)
 }
 
-// demand adds what a block demands of submissions by a limit, and of those without its key.
+// demand adds a block's demands on submissions by a limit, and on those without its key.
 func (m Missing) demand(within demands, l Limit) demands {
 	for _, each := range m.limits(l) {
 		within = within.limited(each)
@@ -60,8 +60,8 @@ func (m Missing) limits(l Limit) []Limit {
 	return []Limit{l, without}
 }
 
-// bounds are the loosest numbers to which blocks around and inside of a block limit all that it limits; unbound if they leave
-// something of it.
+// bounds are the loosest numbers to which blocks around and inside of a block limit everything that it limits; unbound if
+// they leave some of it unlimited.
 func (m Missing) bounds(within demands, l Limit, underlying block) (outer, inner uint64) {
 	limits, with := m.limits(l), With(l.Key)
 	switch all := within.implies(&with); {

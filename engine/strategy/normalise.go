@@ -9,7 +9,7 @@ import (
 
 // Normalising turns the tree into a flat list of branches. Conceptually SelectOnly and MaxSimultaneous distribute over
 // OrElse, OrElse concatenates, and PreferDistinct(k, m, X) is [X with the limit, X]. PreferDistinct doubles, so thirty of
-// them inside each other would be a thousand million branches, most of them alike: the naive way is not an option.
+// them inside each other would make a thousand million branches, most of them alike.
 //
 // Here filters and hard limits are handed *down* (demands) and lists without duplicates come back *up*. So every
 // list, of any block, is part of the final plan: a contradiction or a tighter limit further out has already been taken
@@ -40,7 +40,7 @@ func compile(root block) (*Plan, error) {
 	return &Plan{Branches: branches, root: root, percents: percentsOf(root)}, nil
 }
 
-// demands are those of the blocks around a block: filters and limits as a Branch has them. They share memory and are never
+// demands are the filters and limits of the blocks around a block, as a Branch has them. They share memory and are never
 // changed.
 type demands struct {
 	filters []Filter
@@ -73,7 +73,7 @@ func (d demands) branch(order Order) Branch {
 	return b
 }
 
-// demands are what the branch demands, so that it can be made again with more.
+// demands are the branch's own, so that it can be made again with more.
 func (b *Branch) demands() demands {
 	d := demands{filters: b.Filters, limits: b.Limits, fewest: b.Fewest}
 	if b.FewestOne {
@@ -96,7 +96,7 @@ func scoredBranch(scored *Scored, inner []Branch) Branch {
 	return b
 }
 
-// limited is the branch with more limits. Of one that holds others, which may become alike by that, some may go.
+// limited is the branch with more limits. If these make inner branches alike, some of them go.
 func (b *Branch) limited(limits ...Limit) Branch {
 	if !b.holds() {
 		within := b.demands()
@@ -117,8 +117,8 @@ func (b *Branch) limited(limits ...Limit) Branch {
 	return fairBranch(b.Fair, b.Cost, inner.branches)
 }
 
-// branchList gathers branches in order and drops what is already there: a branch is only asked when those before it have
-// nothing left, so its twin can yield nothing more.
+// branchList gathers branches in order and drops duplicates: a branch is only asked when those before it have nothing
+// left, so its twin can yield nothing more.
 type branchList struct {
 	branches []Branch
 	leaves   int

@@ -99,8 +99,8 @@ func readCost(t token) (cost Cost, wrong string) {
 		strings.Join(costs[:], " or "), t)
 }
 
-// opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: a
-// string, an object, the setting's name, or a bare word in lower case, as no block is.
+// opens says whether a token in the text form begins the argument of an optional parameter, rather than the next argument:
+// a string, an object, the setting's name, or a bare word in lower case, as no block is.
 func (p parameter) opens(t token) bool {
 	switch p.kind {
 	case keyParameter:
@@ -155,7 +155,7 @@ func readDuration(t token) (d time.Duration, wrong string) {
 	return 0, fmt.Sprintf("must be a time from 10ms to 7d as a string, a whole number with ms, s, m, h or d, as in \"1m\"; found %s", t)
 }
 
-// ParsePer reads what a rate may be counted over: a whole number with ms, s, m, h or d.
+// ParsePer reads the time of a rate: a whole number with ms, s, m, h or d.
 func ParsePer(text string) (d time.Duration, is bool) {
 	digits := 0
 	for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' {
@@ -173,7 +173,7 @@ func ParsePer(text string) (d time.Duration, is bool) {
 	return 0, false
 }
 
-// appendDuration writes a duration with the largest unit of which it is a whole number.
+// appendDuration writes a duration with the largest unit that divides it.
 func appendDuration(dst []byte, d time.Duration) []byte {
 	for _, u := range units {
 		if d%u.is == 0 {

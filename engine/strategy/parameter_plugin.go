@@ -63,7 +63,7 @@ func isPluginName(text string) bool {
 		strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// isVersion is what manifests have: three numbers and maybe a suffix.
+// isVersion says whether a text is a version as in manifests: three numbers and maybe a suffix.
 func isVersion(text string) bool {
 	numbers, suffix, hasSuffix := strings.Cut(text, "-")
 	parts := strings.Split(numbers, ".")

@@ -57,7 +57,7 @@ func (p *parser) object(v jsonValue, path string, depth int) (block, error) {
 	return d.build(args), nil
 }
 
-// definition finds what block the object's "type" names.
+// definition finds the block that the object's "type" names.
 func (j *jsonValue) definition(path string) (*definition, error) {
 	kind, ok := j.find("type")
 	if !ok {

@@ -9,7 +9,7 @@ type parser struct {
 	around []*definition // the blocks that the last one entered is inside of, and itself
 }
 
-// enter counts one more block, depth blocks inside each other. It returns what is wrong with that, or "".
+// enter counts one more block, which is depth blocks deep. It returns the text of a broken limit, or "".
 func (p *parser) enter(d *definition, depth int) (wrong string) {
 	p.nodes++
 	switch {
@@ -22,7 +22,7 @@ func (p *parser) enter(d *definition, depth int) (wrong string) {
 	return p.misplaced(d)
 }
 
-// misplaced says that a block that scores is where nothing can score.
+// misplaced says that a block that scores stands where none may.
 func (p *parser) misplaced(d *definition) (wrong string) {
 	if !d.scores {
 		return ""

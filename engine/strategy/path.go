@@ -12,7 +12,7 @@ import (
 // its key, too.
 type Node struct {
 	Block   string // its name in the text form
-	Text    string // it alone, without what it holds, as in MaxSimultaneous(company<5)
+	Text    string // without the blocks inside of it, as in MaxSimultaneous(company<5)
 	Pointer string // into the canonical JSON, below "/strategy"
 	Parent  int    // number of the block that holds it, -1 for the root
 	After   int    // number of the first block that is not inside of it
@@ -23,8 +23,8 @@ type Node struct {
 	Cost    Cost // of Fair
 }
 
-// Nodes lists the blocks of the tree in the order of the text, each before what it holds. There are none when the plan was
-// not compiled from a strategy.
+// Nodes lists the blocks of the tree in the order of the text, each before the blocks inside of it. There are none when the
+// plan was not compiled from a strategy.
 func (p *Plan) Nodes() []Node {
 	if p.root == nil {
 		return nil
@@ -64,7 +64,7 @@ func fieldOf(b block, place int) string {
 	return last.field + "/" + strconv.Itoa(place)
 }
 
-// alone is the node of a block, without its place in the tree.
+// alone is the node of a block without its place in the tree.
 func alone(b block) Node {
 	name := b.definition().name
 	n := Node{Block: name, Text: name}
@@ -108,8 +108,8 @@ func (p *Plan) Leaves() []Leaf {
 	return list
 }
 
-// appendLeaves appends those of a branch that stands where at says; first is the number in list of the first of its
-// plan's branch.
+// appendLeaves appends the leaves of a branch that stands where `at` says; first is the place in list of the first leaf of
+// its plan's branch.
 func appendLeaves(list []Leaf, at Leaf, first int) []Leaf {
 	if at.Fair == "" {
 		at.Number = len(list) - first
@@ -133,12 +133,12 @@ func (l *Leaf) Text() string {
 }
 
 // Step is one block on the way from the root of a tree to the order of a branch. Way is the alternative of an OrElse,
-// from 0; of PreferDistinct it is 0 for what the soft limit leaves and 1 for what is beyond it; otherwise 0.
+// from 0; of PreferDistinct it is 0 for chunks within the soft limit and 1 for those beyond it; otherwise 0.
 type Step struct{ Node, Way int }
 
-// Path is the way to a leaf of the plan through Nodes: from the root to the order that it is. Of leaves that are alike,
-// in the same fair branches, only the first has a place in the plan, and its path is told. It is nil when the plan was
-// not compiled from a strategy.
+// Path is the way to a leaf of the plan through Nodes: from the root to the order that it is. Of equal leaves in the same
+// fair branches, only the first has a place in the plan, so the path is that of the first. It is nil when the plan was not
+// compiled from a strategy.
 func (p *Plan) Path(leaf *Leaf) []Step {
 	if p.root == nil {
 		return nil

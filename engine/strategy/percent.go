@@ -9,8 +9,8 @@ import (
 
 // A limit may be in percent: with MaxSimultaneous("company", "20%", X) a company has at most a fifth of the chunks that are
 // in flight or asked for. Indexes stand on numbers, so each call begins with a plan that has a number in place of each
-// percentage (Plan.Now). That number holds until the call ends. Other calls change what is in flight meanwhile, but no call
-// passes the number that it began with.
+// percentage (Plan.Now). That number holds until the call ends. Other calls change the chunks in flight meanwhile, but no call passes
+// the number that it began with.
 //
 // Each number is a view of its own, and all of them share a frame (band.go in package backlog). So few numbers stand for
 // all: up to 32 they are exact, and above that they have five binary digits. So a number is at most a sixteenth too small.
@@ -39,10 +39,10 @@ func percentOf(percent uint8, chunks int) uint32 {
 	return n / unit * unit
 }
 
-// Percents says whether the plan has limits in percent. Such a plan offers nothing of what these limit: Now has the one to follow.
+// Percents says whether the plan has limits in percent. Such a plan offers no chunk under these limits: callers follow the plan of Now.
 func (p *Plan) Percents() bool { return len(p.percents) > 0 }
 
-// NumbersAt is what tells the plans of Now apart: the numbers in place of the percentages.
+// NumbersAt identifies a plan of Now: it has the numbers in place of the percentages.
 func (p *Plan) NumbersAt(chunks int) string {
 	key := make([]byte, 0, 16)
 	for _, percent := range p.percents {
@@ -52,7 +52,7 @@ func (p *Plan) NumbersAt(chunks int) string {
 }
 
 // Now is the plan with a number in place of each percentage, for a call that begins when so many chunks are in flight or
-// asked for. A plan without percentages is its own. It cannot fail where the plan with percentages compiled, as numbers
+// asked for. For a plan without percentages it is the plan itself. It cannot fail where the plan with percentages compiled, as numbers
 // only make more branches alike.
 func (p *Plan) Now(chunks int) *Plan {
 	if !p.Percents() {

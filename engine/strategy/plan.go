@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Order is how the candidates of one branch are ordered.
+// Order is the order of the candidates of one branch.
 type Order uint8
 
 // The orders.
@@ -23,7 +23,7 @@ var orders = [...]string{"Random", "OldestFirst", "NewestFirst", "CustomPriority
 // String is the order's name in the text form.
 func (o Order) String() string { return orders[o] }
 
-// Cost is what a Fair block shares out.
+// Cost is the quantity that a Fair block shares out.
 type Cost uint8
 
 // The costs.
@@ -80,8 +80,8 @@ func (b *Branch) Leaves(fn func(leaf *Branch) bool) bool {
 	return true
 }
 
-// Loosens says that a leaf admits whatever another one admits: it asks for nothing that the other does not ask for, and limits nothing
-// that the other does not limit at least as tightly. The order does not matter for that.
+// Loosens says that a leaf admits everything that another one admits: each of its filters and limits is also one of the other's, or is
+// looser. The order does not matter.
 func (b *Branch) Loosens(other *Branch) bool {
 	return !slices.ContainsFunc(b.Filters, func(f Filter) bool {
 		return !slices.ContainsFunc(other.Filters, func(o Filter) bool { return o.implies(&f) })
@@ -160,7 +160,7 @@ func (b *Branch) appendInner(dst []byte) []byte {
 	return append(dst, ')')
 }
 
-// appendFair appends how the key of a fair branch begins.
+// appendFair appends the beginning of the key of a fair branch.
 func (b *Branch) appendFair(dst []byte) []byte {
 	dst = append(append(append(dst, "Fair "...), b.Fair...), ' ')
 	if b.Cost != ByChunk {
@@ -169,7 +169,7 @@ func (b *Branch) appendFair(dst []byte) []byte {
 	return dst
 }
 
-// separator is what goes before an element of a list: something else before the first.
+// separator is the text before an element of a list: `first` before the first one.
 func separator(index int, first, others string) string {
 	if index == 0 {
 		return first

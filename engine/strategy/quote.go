@@ -74,8 +74,8 @@ func (s *scanner) scanUnit() (rune, bool) {
 	return rune(unit), true
 }
 
-// appendQuoted writes text, which is valid UTF-8, as a JSON string. Beyond what JSON demands it escapes what could play
-// tricks on a reader of the canonical text in a log or a terminal: other control characters, separators that some
+// appendQuoted writes text, which is valid UTF-8, as a JSON string. Beyond JSON's rules it escapes characters that
+// could deceive a reader of the canonical text in a log or a terminal: other control characters, separators that some
 // readers take for line ends, and the invisible and direction-changing characters. The ranges are fixed rather than
 // Unicode's of the day, because the canonical text is an identity.
 func appendQuoted(dst []byte, text string) []byte {

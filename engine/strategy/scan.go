@@ -24,7 +24,7 @@ type token struct {
 	at   int    // byte offset of its first character
 }
 
-// String is how error texts call the token that was found.
+// String is the name of the found token in error texts.
 func (t token) String() string {
 	switch t.kind {
 	case endToken:
@@ -43,10 +43,10 @@ func (t token) is(mark string) bool { return t.kind == markToken && t.text == ma
 // scanner cuts a source into tokens. It only ever sees valid UTF-8: newScanner checks.
 type scanner struct {
 	source  string
-	next    int    // offset of what has not been read
+	next    int    // offset of the unread rest
 	pointer string // of the source in the request
 	subject string // begins the detail of every problem, the position follows: "is not valid JSON"
-	formula bool   // what comes next is a formula
+	formula bool   // a formula comes next
 }
 
 func newScanner(source, pointer, subject string) (*scanner, error) {
@@ -98,8 +98,8 @@ func (s *scanner) scan() (token, error) {
 		"punctuation", strconv.QuoteRuneToASCII(r))
 }
 
-// scanNumber reads a number as JSON writes it. It takes in all that looks like part of one, so that 007 or 1.2.3 is one
-// mistake and not two numbers.
+// scanNumber reads a number as JSON writes it. It reads everything that looks like part of one, so that 007 or 1.2.3 is
+// one mistake and not two numbers.
 func (s *scanner) scanNumber() (token, error) {
 	at := s.next
 	s.skip(func(c byte) bool { return isNameStart(c) || isDigit(c) || c == '.' || c == '+' || c == '-' })
@@ -143,7 +143,7 @@ func isNumber(text string) bool {
 	return rest == ""
 }
 
-// digits counts the leading digits and returns what follows them.
+// digits counts the leading digits and returns the rest.
 func digits(text string) (count int, rest string) {
 	for count < len(text) && isDigit(text[count]) {
 		count++
@@ -155,7 +155,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isNameStart(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// clip shortens what an error text repeats from the input.
+// clip shortens a piece of the input for an error text.
 func clip(text string) string {
 	const most = 40
 	if len(text) <= most {

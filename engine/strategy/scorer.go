@@ -16,10 +16,10 @@ const (
 	MaxWindow     = 4096
 )
 
-// DefaultExplore bounds starvation: of that many emissions one is the oldest candidate that is left, whatever its score.
+// DefaultExplore bounds starvation: one of that many emissions is the oldest remaining candidate, whatever its score.
 const DefaultExplore = 16
 
-// Scorers finds who scores for Plugin and Score blocks. It is asked for every reserve, so that activating another version
+// Scorers finds the scorers for Plugin and Score blocks. It is asked for every reserve, so that activating another version
 // counts from the next one on; it must be fast and never block.
 type Scorers interface {
 	// Check says why a block cannot be used at all: a *queue.Error of CodeInvalid for a name or version that does not exist,
@@ -37,7 +37,7 @@ type Scorers interface {
 	Dry(b *Scored) (Scorer, error)
 }
 
-// Unavailable is why nothing scores for a block for now, although there is what it names.
+// Unavailable is the reason why no scorer works for a block for now, although its plugin and version exist.
 type Unavailable struct {
 	Detail   string // the rest of a sentence about the block
 	Inactive bool   // no version of its plugin is active, which only an operator changes
@@ -45,8 +45,8 @@ type Unavailable struct {
 
 func (u *Unavailable) Error() string { return "strategy: the block " + u.Detail }
 
-// WarningOf is the warning of a block whose plugin, version or configuration there is not, or is not active. Stored,
-// such a strategy goes on with its next branch.
+// WarningOf is the warning of a block whose plugin, version or configuration does not exist or is not active. A stored
+// strategy with such a block goes on with its next branch.
 func WarningOf(err error) Warning {
 	w := Warning{Kind: WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
 	var known *queue.Error
@@ -66,21 +66,21 @@ func WarningOf(err error) Warning {
 
 // Scorer scores windows of candidates. Many goroutines may use it.
 type Scorer interface {
-	// Reads are the columns that a window is to have, in their order. They are always the same.
+	// Reads are the columns that the scorer's windows must have, in order. They are always the same.
 	Reads() []Column
 
 	// Rows is how many candidates a window has if the block does not say, and how many it may have at most.
 	Rows() (normal, most int)
 
-	// Spread says that one chunk is taken of each candidate and pass, rather than as many as are wanted of the best one.
+	// Spread says that each pass takes one chunk of each candidate, rather than as many as are wanted of the best one.
 	Spread() bool
 
-	// Score fills in one score per row: larger ones go first, NaN skips the candidate. An error is a fault: the window is
-	// as good as not scored. It returns soon, whatever the plugin does.
+	// Score fills in one score per row: larger ones go first, NaN skips the candidate. An error is a fault: the window
+	// counts as not scored. It returns soon, whatever the plugin does.
 	Score(ctx context.Context, w *Window, scores []float64) error
 }
 
-// Property is what a column says of a candidate.
+// Property is the property of a candidate that a column has.
 type Property uint8
 
 // The properties. A candidate is a submission together with the chunk of it that would be handed out next; attempts and
@@ -158,17 +158,17 @@ type Window struct {
 	Submissions []queue.SubmissionID // by row; only of candidates that someone asked to see
 	Dry, Shadow bool
 
-	// Sampler is set by a Scorer that wants to know what is taken of this window; nil of most.
+	// Sampler is set by a Scorer that wants to know which chunks are taken of this window; nil for most windows.
 	Sampler Sampler
 }
 
-// Sampler is told what became of a window that a Scorer chose to look at closer.
+// Sampler gets the outcome of a window that a Scorer chose to look at closer.
 type Sampler interface {
 	// Taken has the scores of the window and how many chunks were taken of each row. It must be quick and keep neither.
 	Taken(scores []float64, chunks []uint32)
 }
 
-// Scored is what a Plugin or Score block asks for: that the candidates of its inner strategy go in the order of scores.
+// Scored is the demand of a Plugin or Score block: the candidates of its inner strategy go in the order of scores.
 type Scored struct {
 	Plugin     string          // its name; "" for an expression
 	Version    string          // "" for the active one; otherwise a version or the first 8 or more digits of its sha256
@@ -181,7 +181,7 @@ type Scored struct {
 // MaxExplore is the largest bound on starvation that a Plugin or Score block may ask for.
 const MaxExplore = 1024
 
-// String is who scores, without window and explore, as in
+// String names the scorer, without window and explore, as in
 //
 //	Plugin deadline-first@1.2.0 {"weight":3}
 //	Score priority*10 - attempts*5
@@ -199,7 +199,7 @@ func (s *Scored) String() string {
 	return text
 }
 
-// appendKey writes all of it, but for what is as usual.
+// appendKey writes all of it, except the usual values.
 func (s *Scored) appendKey(dst []byte) []byte {
 	dst = append(dst, s.String()...)
 	if s.Window != 0 {

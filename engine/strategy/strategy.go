@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Limits of one strategy. A strategy comes from outside and is compiled before anything else looks at it, so each of
-// these bounds what a stranger can make the server do.
+// Limits of one strategy. A strategy comes from outside and is compiled before anything else looks at it, so each of these
+// bounds the work that a stranger can cause.
 const (
 	// of the input, and of either canonical form: far above any strategy within the other limits that a person would write
 	MaxBytes    = 64 << 10
@@ -73,8 +73,8 @@ func (s *Strategy) MarshalJSON() ([]byte, error) { return slices.Clone(s.json), 
 // Plan is what the strategy compiles to. It is compiled once and shared: do not change it.
 func (s *Strategy) Plan() *Plan { return s.plan }
 
-// finish compiles a valid tree. The canonical forms are held to the limit of the input, so that whatever was accepted
-// is accepted again in either form.
+// finish compiles a valid tree. The canonical forms must keep the limit of the input, so that an accepted strategy is
+// accepted again in either form.
 func finish(root block) (*Strategy, error) {
 	plan, err := compile(root)
 	if err != nil {
@@ -101,8 +101,8 @@ func invalid(pointer, format string, args ...any) error {
 }
 
 // ParseName reads the form in which a strategy is asked for by its name: an object with the field "name" and without
-// "type". It says ok false, and nothing more, of everything else, which ParseJSON reads or refuses. A mistake in the form
-// itself is a *queue.Error of CodeInvalid that points at the wrong field. Whether there is such a name is not looked up here.
+// "type". For everything else ok is false, without an error: ParseJSON reads or refuses it. A mistake in the form itself is a
+// *queue.Error of CodeInvalid that points at the wrong field. It does not look up whether the name exists.
 func ParseName(raw []byte) (name string, ok bool, err error) {
 	if len(raw) > MaxBytes {
 		return "", false, nil

@@ -17,7 +17,7 @@ const (
 	WarnRepeatedFilter = "repeated_filter"          // a block around it asks for the same value
 	WarnLimitNeverBind = "limit_never_binds"        // another limit on the same key is reached first
 	WarnNoPreference   = "preference_has_no_effect" // there is nothing to prefer among
-	WarnHidden         = "hidden"                   // what is asked before it offers all that it could
+	WarnHidden         = "hidden"                   // the branches before it offer everything that it could
 	WarnSharesNothing  = "shares_nothing"           // there is one value only to share between
 	WarnSameScores     = "same_scores"              // every candidate has the same score
 	// it names a plugin, a version or a configuration that the server does not have: found by those who hold the plugins
@@ -33,9 +33,9 @@ type Warning struct {
 	Detail  string // the rest of a sentence about it
 }
 
-// Warnings finds what in the strategy has no effect, in the order of the text. Each stands for itself: without the block
-// that it points at (for a hidden one: without that alternative) the same chunks would be offered in the same order. An
-// error is a broken invariant.
+// Warnings finds the parts of the strategy that have no effect, in the order of the text. Each warning is true by itself:
+// without the block that it points at (for a hidden one: without that alternative) the same chunks would be offered in the
+// same order. An error is a broken invariant.
 func (s *Strategy) Warnings() ([]Warning, error) {
 	var f finder
 	if len(s.plan.Branches) == 0 {
@@ -50,7 +50,7 @@ func (s *Strategy) Warnings() ([]Warning, error) {
 	return f.found, nil
 }
 
-// finder is what a walk through a tree finds.
+// finder collects the warnings of a walk through a tree.
 type finder struct{ found []Warning }
 
 func (f *finder) add(kind, path, format string, args ...any) {
@@ -62,7 +62,7 @@ func (f *finder) underlying(b block, path string, within demands, before []Branc
 	return b.warn(f, path+"/"+underlying.field, within, before)
 }
 
-// oneValue warns of a block that has no effect as all that another one offers has the same value of the key.
+// oneValue warns of a block that has no effect because all chunks of another one have the same value of the key.
 func (f *finder) oneValue(b block, key queue.MetaKey, within demands, kind, path, nothing string) error {
 	branches, err := b.branches(within)
 	if err == nil && len(branches) == 1 && branches[0].oneValue(key) {
@@ -71,7 +71,7 @@ func (f *finder) oneValue(b block, key queue.MetaKey, within demands, kind, path
 	return err
 }
 
-// oneValue says whether all that the branch offers has the same value of the key.
+// oneValue says whether all submissions of the branch have the same value of the key.
 func (b *Branch) oneValue(key queue.MetaKey) bool {
 	var value *queue.MetaValue
 	return b.Leaves(func(leaf *Branch) bool {
@@ -113,21 +113,21 @@ func hiddenBy(branches, before []Branch) (hider string, hidden bool) {
 	return hider, len(branches) > 0
 }
 
-// covers says whether b, asked before c, leaves c nothing: it offers whatever c admits. A scored branch may skip some of that,
-// or fail.
+// covers says whether b, asked before c, leaves c nothing: it offers everything that c admits. A scored branch may skip some
+// of that, or fail.
 func (b *Branch) covers(c *Branch) bool { return b.Scored == nil && !b.OnFault && b.admits(c) }
 
-// admits says whether b admits whatever c admits: it asks for nothing that c does not ask for, and limits nothing that c
-// does not limit at least as tightly. The order does not matter for that.
+// admits says whether b admits everything that c admits: each of its filters and limits is also one of c's, or is looser. The
+// order does not matter.
 //
-// A branch that holds others admits what some leaf of it admits.
+// A branch that holds others admits everything that one of its leaves admits.
 func (b *Branch) admits(c *Branch) bool {
 	return c.Leaves(func(wanted *Branch) bool {
 		return !b.Leaves(func(leaf *Branch) bool { return !leaf.Loosens(wanted) })
 	})
 }
 
-// unbound is the bound of what no limit holds back: above every Max.
+// unbound is the bound without a limit: above every Max.
 const unbound = math.MaxUint64
 
 func named(key queue.MetaKey) string {

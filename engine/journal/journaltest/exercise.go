@@ -21,12 +21,12 @@ import (
 type Medium struct {
 	// Open makes a journal: an empty one the first time, the same one after a Close.
 	Open func(t *testing.T, dir string) journal.Journal
-	// Beside is Open for a journal of which several handles are open at a time, all made with it.
+	// Beside is Open for a journal with several open handles, all made with Beside.
 	Beside func(t *testing.T, dir string) journal.Journal
 	// Rewind takes the last batches from a journal, so that it ends at `to`: a copy that
 	// takes its place may lack them. Its handles do not know.
 	Rewind func(t *testing.T, dir string, to journal.Position)
-	// Fail has this many tries of the next appends of a handle end without its knowing how.
+	// Fail makes this many tries of the next appends of a handle end with an outcome that the handle does not learn.
 	// It calls made within each, if that is not nil.
 	Fail func(j journal.Journal, o Outcome, tries int, made func())
 }
@@ -356,15 +356,15 @@ func trimLazily(t *testing.T, s *subject) {
 	}
 }
 
-// hold is what a backup does: it reads from a position on while checkpoints go on trimming. Letting go twice must
-// not let go of another's hold.
+// hold does as a backup: it reads from a position on while checkpoints go on trimming. Letting go twice must not let
+// go of another's hold.
 func hold(_ *testing.T, s *subject) {
 	s.fill(10)
 	s.trim(2)
 	first, second := s.Hold(), s.Hold()
 	s.trim(8)
 	s.wantRange(2, 10)
-	s.append(10, batch(11)) // would reclaim what is trimmed
+	s.append(10, batch(11)) // would reclaim trimmed batches
 	first()
 	first() // once more is no second release
 	s.append(11, batch(12))

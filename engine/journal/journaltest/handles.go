@@ -76,7 +76,7 @@ func overtaken(_ *testing.T, h *handles) {
 }
 
 // rewound is a restore from a copy that lacks the last batches. The positions come again with other contents, so
-// numbers alone do not protect: the journal also remembers what its last batch was.
+// numbers alone do not protect: the journal also remembers its last batch.
 func rewound(t *testing.T, h *handles) {
 	old := h.one()
 	old.fill(4)

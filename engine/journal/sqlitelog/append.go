@@ -23,7 +23,7 @@ const (
 
 // insertSQL adds a batch if the one before it is the one that the writer knows: the last
 // argument is the sum up to there. Else the column sum gets no value, which it must have.
-// That no batch is behind it follows, as its position is free.
+// No batch can be behind that one, as the position is free.
 const insertSQL = `INSERT INTO batch (n, crc, sum, bytes) VALUES (?1, ?2, CASE WHEN ?5 =
 	coalesce((SELECT sum FROM batch WHERE n = ?1 - 1), (SELECT sum FROM trimmed WHERE upto = ?1 - 1)) THEN ?3 END, ?4)`
 
@@ -38,8 +38,8 @@ var errClosed = errors.New("sqlitelog: the journal is closed")
 //	           it is not          ─► written again, the same bytes
 //	       until ctx ends: ErrUnknown
 //
-// The condition (insertSQL) is checked by the statement that writes. A check before it would leave
-// a moment in which another writer could append.
+// The statement that writes checks the condition (insertSQL). A check before it would leave a moment in which another
+// writer could append.
 func (l *Log) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -66,7 +66,7 @@ func (l *Log) Append(ctx context.Context, expect journal.Position, batch []byte)
 	}
 }
 
-// After a conflict someone else writes this journal. The handle remembers it, because the file gives no sign of it
+// After a conflict another writer writes this journal. The handle remembers it, because the file gives no sign of it
 // later: the other writer may have trimmed the batches that would show it.
 func (l *Log) noteRefused(err error) {
 	if errors.Is(err, journal.ErrConflict) {
@@ -80,13 +80,13 @@ func (l *Log) noteRefused(err error) {
 type appending struct {
 	expect journal.Position
 	batch  []byte
-	tried  bool        // a try was made, of which the outcome is not known
+	tried  bool        // a try was made, and its outcome is not known
 	sum    journal.Sum // then: of the chain with the batch
 }
 
-// try makes one try. Of ErrUnknown it is to be made again.
-// The position alone cannot say whose batch is there after a doubtful try, as another writer may have used it. The sum
-// of the chain can: it covers this batch and all before it.
+// try makes one try. After ErrUnknown the caller makes another. The position alone cannot say whose batch is there
+// after a doubtful try, as another writer may have used it. The sum of the chain can: it covers this batch and all
+// before it.
 func (l *Log) try(a *appending) (done bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,8 +154,8 @@ func (l *Log) putFaulty(a appending) (low journal.Position, err error) {
 	return low, err
 }
 
-// late finds out whether what refused a further try is an earlier one, which came to the
-// file after it was looked at.
+// late finds out whether an earlier try, which came to the file after the look at it, caused the refusal of a further
+// one.
 func (l *Log) late(a *appending, conflict error) (done bool, err error) {
 	l.doubt, l.unknown = true, a.sum
 	if err := l.resolve(); err != nil {
@@ -180,7 +180,7 @@ func (l *Log) has(a *appending) (done bool, err error) {
 	return true, nil
 }
 
-// appended takes in that the batch behind the last one is durable.
+// appended notes that the batch behind the last one is durable.
 func (l *Log) appended(sum journal.Sum) {
 	l.tail, l.sum, l.doubt = l.tail+1, sum, false
 	l.tellGrown()
@@ -250,7 +250,7 @@ func (l *Log) reclaim() (low journal.Position, err error) {
 	if err != nil || low == l.low {
 		return low, err
 	}
-	if _, err = l.setLow.Exec(int64(low)); err != nil { // while its sum is still there
+	if _, err = l.setLow.Exec(int64(low)); err != nil { // while the row with its sum is still there
 		return low, err
 	}
 	_, err = l.remove.Exec(int64(low))

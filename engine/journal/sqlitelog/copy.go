@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// copyBytes is about what one transaction of a copy writes.
+// copyBytes is about how many bytes one transaction of a copy writes.
 const copyBytes = 4 << 20
 
 // WriteCopy makes a journal at path, where none may be, that begins behind `after` and

@@ -29,10 +29,10 @@ CREATE TABLE batch (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, sum BLOB NOT NU
 CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL, sum BLOB NOT NULL) STRICT;
 INSERT INTO trimmed (one, upto, sum) VALUES (1, 0, zeroblob(16));`
 
-// Kind is what the files of this package are: "QueJ". An append writes whole pages to the
-// log, and most have less than a kilobyte to say. Pages of 1,024 bytes write still less,
-// but the appends of large calls take a quarter more processor time with them. A later
-// version adds to Migrations what makes it of the one before.
+// Kind is the kind of the files of this package, "QueJ". An append writes whole pages to the log, and
+// most have less than a kilobyte to say. Pages of 1,024 bytes write still less, but the appends of large
+// calls take a quarter more processor time with them. A later version adds the step from the version
+// before it to Migrations.
 var Kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x5175654a, Unreleased: 0x51726e4a, Schema: schema,
 	PageSize: 2048}
 
@@ -43,8 +43,8 @@ type Options struct {
 	Durability queue.Durability
 	Identity   queue.Identity // that the file has, or gets if it has none
 	MaxPages   int            // bound of the file in units of 4,096 bytes, 0 for none: how tests make a full disk
-	// it is not made this handle's own, but checked if there is an Identity: for reading
-	// before a start, and how tests make two writers
+	// the file is not made this handle's own, but checked if there is an Identity: for reads before a
+	// start, and for tests with two writers
 	Shared bool
 }
 
@@ -75,11 +75,11 @@ type Log struct {
 	unknown journal.Sum      // then: of the chain with that batch
 	low     journal.Position // rows up to here are gone; the next one is low+1
 	trimmed journal.Position // batches up to here are not needed; low <= trimmed <= tail
-	wanted  journal.Position // what Trim was told; trimmed is behind it while a reader holds what it reads
-	holds   int              // readers that do
+	wanted  journal.Position // as Trim asked; trimmed is behind it while a reader holds batches
+	holds   int              // how many readers hold batches
 	closed  bool
 	shared  bool
-	// an append was: another writer may have the journal, and what is trimmed of it is that one's affair
+	// an append was refused: another writer may have the journal, and then that one trims it
 	refused bool
 	grown   chan struct{} // closed at the next append; nil: no one waits for it
 	scratch [8]byte
@@ -97,7 +97,7 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	}
 	exists, err := sqlitedb.Exists(path)
 	switch {
-	// a reload: an empty journal would take the place of what was acknowledged
+	// a reload: an empty journal would replace acknowledged batches
 	case err == nil && !exists && o.Identity.Oldest > 0:
 		err = &queue.FormatError{Path: path, Reason: "is missing", Advice: sqlitedb.AdviceDamaged}
 	case err == nil && !exists:
@@ -251,7 +251,7 @@ func (l *Log) readSome(slice []entry, after journal.Position, before *journal.Su
 	sum, bytes := journal.Sum{}, 0
 	if before != nil {
 		sum = *before
-	} else if at, found, err := l.sumAt(after); err != nil || !found { // nothing can be behind what is not there
+	} else if at, found, err := l.sumAt(after); err != nil || !found { // nothing can be behind a missing batch
 		return nil, wrap("read", err)
 	} else {
 		sum = at
@@ -281,7 +281,7 @@ func (l *Log) readSome(slice []entry, after journal.Position, before *journal.Su
 	return slice, wrap("read", err)
 }
 
-// learn takes in that the journal has a batch. It is a conflict when this handle knows another one.
+// learn notes that the journal has a batch. It is a conflict if this handle knows another one there.
 func (l *Log) learn(at journal.Position, sum journal.Sum) error {
 	switch {
 	case at == l.tail && sum != l.sum:
@@ -310,7 +310,7 @@ func (l *Log) Tail(ctx context.Context) (journal.Position, error) {
 	return x.tail, wrap("tail", err)
 }
 
-// waitShared is how often a journal that others may append to is looked at by who waits for them.
+// waitShared is how often a waiting caller looks at a journal that others may append to.
 const waitShared = 20 * time.Millisecond
 
 // Wait implements journal.Journal.
@@ -356,7 +356,7 @@ func (l *Log) Trim(ctx context.Context, upTo journal.Position) error {
 	return nil
 }
 
-// trim lets go of what is not needed, unless a reader holds it.
+// trim lets go of batches that are not needed, unless a reader holds them.
 func (l *Log) trim() {
 	if l.holds == 0 {
 		l.trimmed = max(l.trimmed, l.wanted)
@@ -412,17 +412,17 @@ func (l *Log) Close() error {
 		l.shrink()
 	}
 	l.closed = true
-	l.tellGrown() // who waits is told that it is closed
+	l.tellGrown() // a waiting caller learns that the log is closed
 	return wrap("close", errors.Join(err, l.conn.Close()))
 }
 
-// keepFree is how many free bytes the file keeps for the batches to come: about twice what
-// there is between two checkpoints.
+// keepFree is how many free bytes the file keeps for the batches to come: about twice the batches
+// between two checkpoints.
 const keepFree = 32 << 20
 
-// shrink gives back to the disk what the file took while it could not be trimmed, as when
-// no checkpoint came through. Only Close does it, as appends would have to wait. A failure
-// leaves the file as it was: it is only too long.
+// shrink gives back to the disk the room that the file took while it could not be trimmed, as when no
+// checkpoint succeeded. Only Close does it, as appends would have to wait. A failure leaves the file as
+// it was: it is only too long.
 func (l *Log) shrink() {
 	if _, free, err := l.conn.Usage(); err == nil && free > keepFree {
 		_, _ = l.conn.GiveBack(free)
@@ -435,8 +435,8 @@ func (l *Log) damaged(reason string) error {
 
 // wrap turns a failure of the database into the journal's.
 //
-// Anything that is not certainly refused counts as unknown when it comes from an append. The other
-// way round would be a lie: a caller that hears "not done" may do it again elsewhere.
+// Any failure of an append that is not a certain refusal counts as unknown: a caller that hears "not
+// done" may do the work again elsewhere.
 func wrap(operation string, err error) error {
 	if err == nil {
 		return nil

@@ -19,15 +19,15 @@ type Batch struct {
 
 // Salvage gives fn the batches behind a position, in order, of a journal that no one else
 // has open and that may be damaged. Where SQLite cannot go on, fn gets one damaged batch,
-// and then those that can be read from the journal's end backwards. A batch that is
-// missing is not told of. The error is one of fn or of ctx.
+// and then those that can be read from the journal's end backwards. A missing batch is not reported.
+// The error is one of fn or of ctx.
 func Salvage(ctx context.Context, path string, after journal.Position, fn func(Batch) error) error {
 	for {
 		var stop error
 		err := sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error {
 			b := Batch{Position: journal.Position(row.Int(0)), Bytes: row.Blob(2)}
 			if b.Position <= after {
-				return nil // a damaged page has it where it does not belong, for SQLite was asked for what is behind
+				return nil // a damaged page has it in a wrong place, as the query asked for later batches
 			}
 			if new(Log).checksum(b.Position, b.Bytes) != int32(row.Int(1)) {
 				b.Damage = "its checksum does not match"
@@ -82,11 +82,11 @@ func Verify(ctx context.Context, path string, tell func(sqlitedb.Damage)) (batch
 	return batches, ctx.Err()
 }
 
-// verifyChain tells of batches that do not follow the one before them. Of the first one no one can say.
+// verifyChain reports batches that do not follow the one before them. The first one cannot be checked.
 func verifyChain(ctx context.Context, path string, tell func(row int64)) {
 	var last int64
 	var before []byte
-	_ = sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error { // what cannot be read was told of
+	_ = sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error { // unreadable rows were reported
 		n, sum := row.Int(0), row.Blob(1)
 		if last > 0 && len(before) == len(journal.Sum{}) {
 			want := journal.Sum(before).Next(journal.Position(n), row.Blob(2))
