@@ -195,7 +195,8 @@ func (m *model) auditTally(t tally) {
 	}
 }
 
-// usesOfTerms counts the views, dropped ones too, that filter by each term, and the shares of which it is a tenant.
+// usesOfTerms counts the views, dropped ones too, that filter by each term, and the shares that have it as a
+// tenant.
 func (m *model) usesOfTerms() map[*term]uint32 {
 	uses := map[*term]uint32{}
 	count := func(shares []*share) {
@@ -349,7 +350,7 @@ func (v *View) standing(fn func(*Submission)) {
 	}
 }
 
-// auditGroup checks that a group knows its gates, and what it told of itself.
+// auditGroup checks that a group knows its gates, and that its report to the share is right.
 func (m *model) auditGroup(v *View, number uint32) {
 	in := &v.groups[number]
 	count, after := uint32(0), uint32(none)

@@ -26,7 +26,7 @@ func numbered(r *rand.Rand) (list []strategy.Branch) {
 	return append(list, limited(strategy.Random, strategy.Limit{Key: "a", Max: 1<<32 - 1}))
 }
 
-// Views that differ in a number only do what the model does, while numbers come and go: picks, windows and limits.
+// Views that only differ in a number act as the model does, while numbers come and go: picks, windows and limits.
 func TestNumbersTogether(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(60)
@@ -59,7 +59,7 @@ func TestNumbersTogether(t *testing.T) {
 	}
 }
 
-// auditWindow checks that the window of an ordered view is what the model would take, submission by submission.
+// auditWindow checks that the window of an ordered view has the submissions that the model would take, in their order.
 func (m *model) auditWindow(br *strategy.Branch, v *View) {
 	if !v.Ordered() || !v.Built() {
 		return
@@ -181,7 +181,8 @@ func TestBandsAreBounded(t *testing.T) {
 	}
 }
 
-// A number that comes to what is there is built in slices, without looking at submissions, and so is what one that goes leaves.
+// A view with a new number is built in slices, without a look at submissions; slices also clean up after a number that
+// goes.
 func TestNumbersComeInSlices(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(1, 74))

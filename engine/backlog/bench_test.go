@@ -122,7 +122,7 @@ func pairs(submissions int64) *Backlog {
 	return b
 }
 
-// BenchmarkOrder is what a pick pays for its place in the order, by size, and what the inverse costs.
+// BenchmarkOrder measures a pick's cost for its place in the order, by size, and the cost of the inverse.
 func BenchmarkOrder(b *testing.B) {
 	for _, n := range []uint32{16, 17, 64, 256, 1000, 1_000_000, 1<<32 - 1} {
 		for _, kind := range []struct {
@@ -146,8 +146,8 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the live heap per submission: with three keys of few values and without meta, and what each broad
-// view and a key with a value of its own for each submission add. It measures once, whatever b.N is.
+// BenchmarkMemory reports the live heap per submission: with three keys of few values and without meta, and for each
+// broad view, and for a key with a value of its own for each submission. It measures once, whatever b.N is.
 func BenchmarkMemory(b *testing.B) {
 	heap := func() float64 {
 		runtime.GC()
@@ -203,7 +203,7 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 // BenchmarkTakeNearExhaustion is an ordered Take from a submission of which Random took all but a thousandth, a hundred-
-// thousandth and the last thousand chunks of 4*10^9: the ordered cursor jumps over what the other one visited.
+// thousandth and the last thousand chunks of 4*10^9: the ordered cursor jumps over chunks that the other one visited.
 func BenchmarkTakeNearExhaustion(b *testing.B) {
 	const n = 1<<32 - 1
 	for _, left := range []uint32{n / 1000, n / 100_000, 1000} {

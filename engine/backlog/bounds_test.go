@@ -83,8 +83,8 @@ func TestLargestSubmission(t *testing.T) {
 	}
 }
 
-// exhaust restores a submission of the largest size with the given cursors and takes what is left of it, up to a thousand
-// chunks, in both orders by turns.
+// exhaust restores a submission of the largest size with the given cursors and takes its remaining chunks, up to a
+// thousand, in both orders by turns.
 func exhaust(t *testing.T, b *Backlog, rnd *rand.Rand, p, l uint32) {
 	t.Helper()
 	const n = math.MaxUint32

@@ -80,8 +80,8 @@ func (m *model) auditCell(v *View, number uint32) int {
 	return m.auditPool(v, number, &x.pool)
 }
 
-// auditCells checks that a view counts the cells of its values right, lists the open ones exactly, has no empty cells, and that
-// what a search finds is all from which something may be taken.
+// auditCells checks that a view counts the cells of its values right, lists the open ones exactly, has no empty cells,
+// and that a search finds exactly the cells from which something may be taken.
 func (m *model) auditCells(v *View) {
 	c := v.cells
 	count, without := make([]uint32, len(c.values)), make([]uint32, len(c.dims))

@@ -18,7 +18,7 @@ type nestedCase struct {
 	order  strategy.Order
 	held   int                      // how many chunks are in flight
 	meta   func(i int64) queue.Meta // of the i-th submission
-	before func(b *Backlog)         // what an operator demands
+	before func(b *Backlog)         // sets an operator's limits
 	most   float64                  // submissions and cells examined per Take
 	sizes  []int
 }
@@ -117,7 +117,7 @@ func TestNestedExaminedDoesNotGrow(t *testing.T) {
 	}
 }
 
-// run gives back and takes so often, and returns what that examined on average and at most.
+// run gives back and takes so often, and returns how many looks that took on average and at most.
 func (test *nestedCase) run(t *testing.T, size, takes int) (mean float64, most uint64) {
 	b, rnd := New(), rand.New(rand.NewPCG(1, 70))
 	for i := range int64(size) {

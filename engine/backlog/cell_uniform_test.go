@@ -9,14 +9,14 @@ import (
 )
 
 // nestedRounds is a backlog of pairs of x and y, some without y, of which most values are full. Each round frees one value of
-// either key: a pick examines what was behind their gates, most of it for nothing.
+// either key: a pick examines submissions that were behind their gates, most of them for nothing.
 type nestedRounds struct {
 	b       *Backlog
 	v       *View
 	rnd     *rand.Rand
 	open    int64            // values below are never full
 	values  int64            // of each key
-	subs    []*Submission    // what picks are to give
+	subs    []*Submission    // the submissions for picks
 	holders [2][]*Submission // by key and value: a submission whose only chunk keeps the value at its limit
 	pair    [2]int64         // the values that are free in this round
 	limited bool             // an operator lets nothing of w=1 be taken

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// composition is a strategy as text, and what the manual says that it means: which submissions it may take from next, out of those that
-// can be given at all. It knows neither plans nor views.
+// composition is a strategy as text, and its meaning by the manual: which submissions it may take from next, out of
+// those that can be given at all. It knows neither plans nor views.
 type composition struct {
 	text string
 	next func(m *model, among []*modelSub) []offer
@@ -245,7 +245,7 @@ func idsOf(offers []offer) (ids []queue.SubmissionID) {
 	return ids
 }
 
-// giveUp ends what is in flight: every second chunk is put back.
+// giveUp ends the chunks in flight: every second chunk is put back.
 func (m *model) giveUp() {
 	for i, x := range m.subs {
 		for index, state := range x.state {
@@ -263,8 +263,8 @@ func (m *model) giveUp() {
 }
 
 // Every strategy that can be composed of the blocks up to depth 3, over two keys and few numbers, gives what its text means, chunk after
-// chunk until there is nothing left; then what is in flight ends, half of it comes back, and it goes on. (A scored block orders a window
-// that another strategy gives: TestWindows.)
+// chunk until there is nothing left; then the chunks in flight end, half of them come back, and it goes on. (A scored
+// block orders a window that another strategy gives: TestWindows.)
 func TestEveryComposition(t *testing.T) {
 	t.Parallel()
 	all := compositionsOf(3)

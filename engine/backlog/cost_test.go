@@ -122,8 +122,8 @@ func (test *costCase) cycle(b *Backlog) *cycle {
 	return &cycle{b: b, v: finished(b, test.branch), rnd: rnd, hold: max(1, test.hold)}
 }
 
-// How many submissions a Take looks at depends on the kind of strategy only: not on the backlog, not on what is reserved at
-// its head, not on how many values are saturated. Nothing is found without looking at anything.
+// How many submissions a Take looks at depends on the kind of strategy only: not on the backlog, not on chunks reserved
+// at its head, not on how many values are saturated. Nothing is found without looking at anything.
 func TestExaminedDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	sizes := []int{2_000, 40_000}

@@ -165,7 +165,8 @@ func (m *model) preview() {
 		if !m.admitted(branches[p.View], x) || x.state[p.Index] != free || i > 0 && picks[i-1].View > p.View {
 			m.fatalf("pick %d of a preview is chunk %d of %v by %s, which it may not take", i, p.Index, x.spec.ID, branches[p.View].Key())
 		}
-		// The model does not count what a preview takes of a rate, so it cannot tell what is passed over behind that.
+		// The model does not count a preview's use of a rate, so it does not know which submissions the preview passes
+		// over.
 		counted := i > 0 && slices.ContainsFunc(branches[p.View].Limits, func(l strategy.Limit) bool { return l.Of == strategy.Rate })
 		if y := m.passedOver(branches[p.View], x); y != nil && views[p.View].Built() && !counted {
 			m.fatalf("pick %d of a preview is of %v, but less is in flight of %v", i, x.spec.ID, y.spec.ID)
@@ -207,7 +208,7 @@ func (m *model) lags() map[string]float64 {
 	return all
 }
 
-// operate changes what an operator demands: of a value or of a submission.
+// operate changes an operator's settings: of a value or of a submission.
 func (m *model) operate() {
 	if m.r.IntN(3) == 0 && len(m.subs) > 0 {
 		x := m.subs[m.r.IntN(len(m.subs))]

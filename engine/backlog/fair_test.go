@@ -154,8 +154,8 @@ func TestFairUnderLimits(t *testing.T) {
 	}
 }
 
-// A chunk that is given back unworked costs its tenant nothing; one that was worked on does. The ledger of a dropped view is
-// gone, and so is who was charged in it.
+// A chunk that is given back unworked costs its tenant nothing; one that was worked on does. The ledger of a dropped
+// view is gone, and so are the charges in it.
 func TestFairRefund(t *testing.T) {
 	t.Parallel()
 	for _, refund := range []bool{true, false} {

@@ -37,7 +37,8 @@ func fewestBranches() []strategy.Branch {
 	}
 }
 
-// flight is what a branch ranks a submission by before its order: how many chunks of its value are in flight.
+// flight is the count by which a branch ranks a submission before its order: how many chunks of its value are in
+// flight.
 func (m *model) flight(br *strategy.Branch, x *modelSub) uint32 {
 	if v, has := x.spec.Meta.Find(br.Fewest); has && br.Fewest != "" {
 		return m.inFlight(br.Fewest, v)
@@ -57,7 +58,7 @@ func (m *model) passedOver(br *strategy.Branch, x *modelSub) *modelSub {
 	return nil
 }
 
-// auditFewest checks that every group that offers something is ranked, by what is in flight of its value, and no other.
+// auditFewest checks that exactly the groups that offer something are ranked, by the chunks in flight of their values.
 func (m *model) auditFewest(v *View) {
 	w := v.fewest
 	if w == nil || v.state == dropped {
@@ -156,13 +157,14 @@ func TestFewestLooksAtFew(t *testing.T) {
 	}
 }
 
-// Where the first submission of a value is held back by one of two limits, the value ranks by what it can give, not by that one.
+// Where one of two limits holds back the first submission of a value, the value ranks by its first submission that can
+// be given.
 func TestFewestRanksByWhatMayBeTaken(t *testing.T) {
 	t.Parallel()
 	b := New()
 	b.add(1, 0, is("a", 1), is("b", 1)) // the oldest, held back by b
 	want := b.add(1, 0, is("a", 2), is("b", 2))
-	b.add(1, 0, is("a", 1), is("b", 3)) // what its value can give
+	b.add(1, 0, is("a", 1), is("b", 3)) // the submission that its value can give
 	full := b.add(2, 0, is("a", 9), is("b", 1))
 	for kind := range int64(3) { // so that the limit of a is the scarcer one
 		b.add(1, 0, is("a", 9), is("b", 10+kind))

@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// The head of an ordered view is what Take gives next, in every state of its limits, and nothing when that gives nothing.
+// The head of an ordered view is the submission that Take gives next, in every state of its limits, and nothing when
+// Take gives nothing.
 func TestHeadIsWhatIsTakenNext(t *testing.T) {
 	t.Parallel()
 	for _, br := range []strategy.Branch{

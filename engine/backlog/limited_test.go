@@ -11,7 +11,7 @@ import (
 )
 
 // Of a view whose limits hold everything back, Saturated names values that are at their limits, each of them once per tenant,
-// and stops when it is told to; of a view with something to take it does not name what is open.
+// and stops when it is told to; of a view with something to take it does not name open values.
 func TestSaturated(t *testing.T) {
 	t.Parallel()
 	b := New()
@@ -58,7 +58,7 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// Value and Keys tell the same as Values, and nothing of what is gone.
+// Value and Keys agree with Values, and have nothing of submissions that are gone.
 func TestValueAndKeys(t *testing.T) {
 	t.Parallel()
 	b := New()

@@ -561,7 +561,7 @@ func (m *model) live(steps, most int, seed uint64) {
 	}
 }
 
-// The backlog does what the model does, whatever happens in whatever order.
+// The backlog acts as the model does, for any calls in any order.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(60)

@@ -153,7 +153,7 @@ func rank(s *Submission, p uint32) (rank int) {
 	return rank
 }
 
-// evenly is what each cell should be hit, but for those that cannot be.
+// evenly is the expected number of hits of each cell, except those that cannot be hit.
 func evenly(draws float64, cells []float64, never func(i int) bool) []float64 {
 	want, possible := make([]float64, len(cells)), 0.0
 	for i := range cells {
@@ -243,7 +243,7 @@ func TestOrdersAreIndependent(t *testing.T) {
 	chiSquare(t, "positions in two orders", blocks[:], want)
 }
 
-// Both cursors visit every chunk exactly once between them, in whatever mixture they are advanced.
+// Both cursors together visit every chunk exactly once, however their steps are mixed.
 func TestCursorsShareTheChunks(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

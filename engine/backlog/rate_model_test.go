@@ -79,7 +79,7 @@ func (m *model) admits(l strategy.Limit, value queue.MetaValue) bool {
 	return at == never || at-slack <= m.rates.now
 }
 
-// retempo runs a change of what an operator demands, and has values owe as many reservations as before.
+// retempo runs a change of an operator's settings, and has values owe as many reservations as before.
 func (m *model) retempo(change func()) {
 	type owing struct {
 		l     strategy.Limit
@@ -98,7 +98,7 @@ func (m *model) retempo(change func()) {
 			list = append(list, owing{r.limit, t.value, m.at(r.limit, t.value), apart})
 		}
 	}
-	m.rates.of = map[strategy.Limit]map[queue.MetaValue]int64{} // who owes nothing and is not asked for is forgotten
+	m.rates.of = map[strategy.Limit]map[queue.MetaValue]int64{} // values without debt that no one asks for are forgotten
 	change()
 	for _, x := range list {
 		apart, _, most := m.pace(x.l, x.value)
@@ -188,7 +188,7 @@ func (m *model) forgotten() {
 	}
 }
 
-// auditRates holds what rates know against the model, and against the heap.
+// auditRates compares the paces of rates with the model, and with the heap.
 func (m *model) auditRates() {
 	rs := &m.b.Values.Rates
 	awake := 0

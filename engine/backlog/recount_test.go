@@ -18,7 +18,7 @@ type modelRecount struct {
 	met       map[queue.SubmissionID]bool
 }
 
-// recount goes on with a recount by a few steps. Whatever happens meanwhile, it may find no difference: nothing is wrong.
+// recount goes on with a recount by a few steps. It may find no difference, for all calls meanwhile: nothing is wrong.
 func (m *model) recount() {
 	c := &m.recounts
 	if c.r == nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// BenchmarkRule measures 10^6 chunks behind a pause at the head of OldestFirst, in so many submissions: how long setting and lifting it
-// hold the shard, what the first reserve after it costs, and what a reserve costs from then on, beside one with nothing paused.
+// BenchmarkRule measures 10^6 chunks behind a pause at the head of OldestFirst, in so many submissions: how long
+// setting and lifting it hold the shard, and the costs of the first reserve after it and of later ones, beside one with
+// nothing paused.
 func BenchmarkRule(b *testing.B) {
 	const paused = 1_000_000
 	for _, submissions := range []int{1000, 100_000, 1_000_000} {

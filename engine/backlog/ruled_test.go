@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// ruling is what the rules of its values and its own say of a submission.
+// ruling is the ruling on a submission by the rules of its values and its own.
 func (m *model) ruling(x *modelSub) queue.Ruling {
 	ruling := x.own
 	for _, e := range x.spec.Meta {
@@ -17,7 +17,7 @@ func (m *model) ruling(x *modelSub) queue.Ruling {
 	return ruling
 }
 
-// amountOf is that of the three amounts in which what is available of a submission counts.
+// amountOf is the one of the three amounts in which a submission's available chunks count.
 func (m *model) amountOf(x *modelSub, ready, paused, blocked *uint64) *uint64 {
 	switch max(m.ruling(x), m.whole) {
 	case queue.PausedByRule:
@@ -55,7 +55,7 @@ func (m *model) goOn() {
 	}
 }
 
-// reconciling says that what came out of a rule may not be back in the heap of the oldest yet.
+// reconciling says that submissions that came out of a rule may not be back in the heap of the oldest yet.
 func (m *model) reconciling() bool { return m.draft != nil && m.draft.phase == 2 }
 
 func (m *model) set(entry queue.MetaEntry, ruling queue.Ruling) {
@@ -68,7 +68,7 @@ func (m *model) set(entry queue.MetaEntry, ruling queue.Ruling) {
 	m.b.Rules.SetValue(entry, ruling)
 }
 
-// rule changes what rules say of something, or has what came under one put aside.
+// rule changes a ruling, or has submissions that came under one put aside.
 func (m *model) rule() {
 	ruling := queue.Ruling(m.r.IntN(3))
 	entry := queue.MetaEntry{Key: []string{"a", "b", "c", "d"}[m.r.IntN(4)], Value: queue.IntValue(int64(m.r.IntN(5)))}
@@ -117,8 +117,9 @@ func (m *model) auditRuling(x *modelSub) {
 	}
 }
 
-// Once what came under a rule is shelved, a pick looks at as little as if it were not there, in every order, with limits and under Fair;
-// and if it is not, a pick gives up at the bound, says so, and finds the same when it is let on.
+// Once the submissions under a rule are shelved, a pick looks at as little as if they were not there, in every order,
+// with limits and under Fair; and if it is not, a pick gives up at the bound, says so, and finds the same when it is
+// let on.
 func TestShelvedIsNotLookedAt(t *testing.T) {
 	t.Parallel()
 	const paused, others = 3000, 20
@@ -170,7 +171,8 @@ func TestShelvedIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// A pick that meets more than it may gives up and says so; a caller that lets it continue gets what there is.
+// A pick that meets more than it may gives up and says so; a caller that lets it continue gets a chunk, if there is
+// one.
 func TestPicksGiveUp(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(5, 6))

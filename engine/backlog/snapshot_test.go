@@ -72,7 +72,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// Restore refuses what AppendSnapshot cannot have written, and leaves the backlog as it was.
+// Restore refuses bytes that AppendSnapshot cannot have written, and leaves the backlog as it was.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	good := Spec{Seq: 1, ID: 1, Chunks: 10, Key: 0x9876543210} // in the order of the indexes
@@ -151,7 +151,7 @@ func FuzzRestore(f *testing.F) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		left := s.Available()
 		if n > 1000 {
-			left = 0 // of cursors far in a large submission it is not counted what both have visited
+			left = 0 // with cursors far in a large submission, chunks that both have visited are not counted
 		}
 		for range min(left, 100) {
 			if _, index, ok := b.Take(v, rnd); !ok || s.IsAvailable(index) {

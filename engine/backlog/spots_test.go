@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// The same seed foresees the same, however often it is asked, and without draws of its own within submissions it is what picks by
-// that seed give then.
+// The same seed always foresees the same chunks, and without draws of its own within submissions they are the chunks
+// that picks by that seed give then.
 func TestPreviewAgain(t *testing.T) {
 	t.Parallel()
 	limit := func(key string, most uint32) strategy.Limit { return strategy.Limit{Key: key, Max: most} }
@@ -30,7 +30,7 @@ func TestPreviewAgain(t *testing.T) {
 
 func previewTwice(t *testing.T, b *Backlog, v, other *View, seed uint64) {
 	draws := func() *rand.Rand { return rand.New(rand.NewPCG(seed, 9)) }
-	b.Preview([]*View{v}, 40, draws(), nil, nil) // what it finds out about shut gates stays found out
+	b.Preview([]*View{v}, 40, draws(), nil, nil) // submissions that it moves behind shut gates stay there
 	first := b.Preview([]*View{v}, 40, draws(), nil, nil)
 	b.Preview([]*View{other, v}, 40, rand.New(rand.NewPCG(seed, 10)), nil, nil)
 	again := b.Preview([]*View{v}, 40, draws(), nil, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// stand is how many chunks an ordered view of one filter takes before this one, by what a walk sees.
+// stand is how many chunks an ordered view of one filter takes before this one, as a walk counts them.
 func stand(b *Backlog, order strategy.Order, f strategy.Filter, s *Submission, index uint32) (before uint64) {
 	for from, more := -1, true; more; more = from != 0 {
 		from = b.Walk(from, 3, func(x *Submission) {

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// modelTogether is what other backlogs have in flight of the values of some keys, and what this one has said.
+// modelTogether has the chunks in flight of other backlogs for the values of some keys, and this one's reports.
 type modelTogether struct {
 	others map[queue.MetaEntry]uint32
 	said   map[queue.MetaEntry]uint32
@@ -63,7 +63,7 @@ func (m *model) alone() {
 	m.beside = modelTogether{}
 }
 
-// shareTogether holds what fair views tell another ledger against how their tenants stand.
+// shareTogether compares the news of fair views for another ledger with the states of their tenants.
 func (m *model) shareTogether() {
 	if m.news == nil {
 		m.news = map[*View]map[TenantName]TenantNews{}
@@ -124,7 +124,7 @@ func (m *model) rate() {
 	}
 }
 
-// owe has the model know what other backlogs know of a rate.
+// owe gives the model the debts of a rate that other backlogs report.
 func (m *model) owe(l strategy.Limit, list []Owed, unknown bool) {
 	if m.rates.of[l] == nil {
 		m.rates.of[l] = map[queue.MetaValue]int64{}
@@ -182,7 +182,7 @@ func (m *model) rateElsewhere() {
 	m.sayTaken()
 }
 
-// sayTaken compares what was reserved here with what this backlog says.
+// sayTaken compares the reservations here with those that this backlog reports.
 func (m *model) sayTaken() {
 	list, lost := m.b.Values.OwnTaken(nil)
 	said := map[queue.MetaEntry]uint32{}
@@ -197,7 +197,7 @@ func (m *model) sayTaken() {
 	}
 }
 
-// reservedHere counts a reservation of which other backlogs are to hear.
+// reservedHere counts a reservation that other backlogs have to learn of.
 func (x *modelTogether) reservedHere(sub *modelSub) {
 	counted := map[string]bool{}
 	for _, l := range x.rates {

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Whatever comes and goes between the steps of a walk over values, it meets every value that was there all the time; one that it
-// meets twice it owns up to, and no step looks at more than it was asked to.
+// Although values come and go between its steps, a walk over values meets every value that was there all the time; one
+// that it meets twice it owns up to, and no step looks at more than it was asked to.
 func TestWalkValuesMeetsWhatStays(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -39,7 +39,7 @@ func TestWindows(t *testing.T) {
 
 func (m *model) checkWindow(views []*View, branches []*strategy.Branch) {
 	m.t.Helper()
-	left := m.r.IntN(3) // of its number, what a submission is skipped by
+	left := m.r.IntN(3) // submissions whose number has this remainder are skipped
 	skip := func(s *Submission) bool { return int(s.Seq())%3 == left }
 	var want []*Submission
 	for _, br := range branches {
@@ -80,8 +80,8 @@ func (m *model) checkWindow(views []*View, branches []*strategy.Branch) {
 	}
 }
 
-// TakeOf takes from the submission that it is told, by the first view that may give it, and from no other; a view that was dropped gives
-// nothing.
+// TakeOf takes from the given submission, by the first view that may give it, and from no other; a view that was
+// dropped gives nothing.
 func TestTakeOf(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
@@ -133,7 +133,8 @@ func TestTakeOf(t *testing.T) {
 	}
 }
 
-// A submission tells its value of a key, what is in flight with it, and its limit; of a key that it has not, nothing.
+// A submission tells its value of a key, the chunks in flight with it, and its limit; of a key that it has not,
+// nothing.
 func TestValueOfASubmission(t *testing.T) {
 	t.Parallel()
 	b := New()

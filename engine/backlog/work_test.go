@@ -32,8 +32,8 @@ func sharing(tb testing.TB, n int, text string) *Backlog {
 	return b
 }
 
-// The ledgers add up to what their tenants say one by one, the lags to nothing; with more tenants than may be looked at the lags
-// are left out, and nothing else.
+// The sums of the ledgers agree with those of their tenants one by one, and the lags add up to 0; with more tenants
+// than may be looked at the lags are left out, and nothing else.
 func TestLedgerSums(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`Fair("company", Random)`, `MaxSimultaneous("company", 2, Fair("company", OldestFirst))`, `Fair("zone", Fair("company", OldestFirst))`, `Fair("$submission", NewestFirst)`} {

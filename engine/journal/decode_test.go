@@ -228,7 +228,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// A length that the input does not have allocates nothing. Not parallel: it counts what the process allocates.
+// A length that the input does not have allocates nothing. Not parallel: it counts the allocations of the process.
 func TestDamageAllocatesNothing(t *testing.T) {
 	huge := binary.AppendUvarint(nil, 1<<40)
 	header := encode(3, 5, nil)
@@ -252,7 +252,7 @@ func TestDamageAllocatesNothing(t *testing.T) {
 	}
 }
 
-// heldBytes is what the texts of the ops take.
+// heldBytes is the size of the texts of the ops.
 func heldBytes(ops []any) (n int) {
 	for _, op := range ops {
 		switch op := op.(type) {
@@ -277,8 +277,8 @@ func heldBytes(ops []any) (n int) {
 	return n
 }
 
-// FuzzDecode: no bytes make the decoder panic or give out more than they hold, and what it decodes without an error it
-// decodes again from its own encoding.
+// FuzzDecode: no bytes make the decoder panic or give out more than they hold, and ops decoded without an error decode
+// again from their own encoding.
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(3, 1_760_000_000_123, goldenOps()))
 	for _, op := range goldenOps() {

@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive, Rule, Move
-// or *Bulk each.
+// list is an Applier that keeps the ops: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive, Rule,
+// Move or *Bulk each.
 type list struct {
 	ops []any
 	err error // returned once `ops` is `stop` long
@@ -404,7 +404,7 @@ func sameOps(a, b []any) bool {
 
 var errStop = errors.New("stop here")
 
-// The first error of the Applier ends the decoding and is what Decode returns, also in the middle of a run.
+// The first error of the Applier ends the decoding, and Decode returns it, also in the middle of a run.
 func TestDecodeStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
 	ops := []any{uint32(2), done(1, 1, 2, 1), done(1, 2, 2, 2), done(1, 3, 2, 3), End{Seq: 1, State: queue.Failed}}

@@ -26,7 +26,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// An encoder that is used again writes what a new one writes.
+// An encoder that is used again writes the same as a new one.
 func TestResetForgets(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -163,8 +163,8 @@ func TestHugeNumbers(t *testing.T) {
 	}
 }
 
-// traffic is what a busy shard writes: `count` completions of chunks of a large submission, in the order in which fast and
-// slow consumers finish them.
+// traffic is the journal of a busy shard: `count` completions of chunks of a large submission, in the order in which
+// fast and slow consumers finish them.
 func traffic(count, perCall int) (batch []byte, completed int) {
 	var e Encoder
 	e.Reset(3, 1_760_000_000_000)

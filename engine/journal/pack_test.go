@@ -91,7 +91,7 @@ func TestPackedAgain(t *testing.T) {
 	})
 }
 
-// A packed batch of version 1 is read for ever, whatever later versions of the library write.
+// A packed batch of version 1 is read for ever, even if later versions of the library write other bytes.
 func TestPackedGolden(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join("testdata", "batch-1-packed.hex")
@@ -113,7 +113,8 @@ func TestPackedGolden(t *testing.T) {
 	}
 }
 
-// Damage of a packed batch is told of, or, where the checksum of the journal's file would find it, is another batch; never more.
+// Damage of a packed batch is an error, or, where the checksum of the journal's file would find it, another batch;
+// never more.
 func TestPackedDamage(t *testing.T) {
 	t.Parallel()
 	batch := bytes.Clone(contents(100, alike).Packed())

@@ -32,7 +32,7 @@ func (w *afterWorld) find(id queue.SubmissionID) *afterSub {
 	return w.all[slices.IndexFunc(w.all, func(s *afterSub) bool { return s.id == id })]
 }
 
-// insert inserts a submission that waits for up to three others, whatever has become of those.
+// insert inserts a submission that waits for up to three others, in whatever state those are.
 func (w *afterWorld) insert() {
 	n := prefixed(uint32(1 + w.r.IntN(2)))
 	if w.r.IntN(3) == 0 {
@@ -76,7 +76,7 @@ func (w *afterWorld) insert() {
 	w.all = append(w.all, s)
 }
 
-// settled has the worker do all that is due, and compares what then is with the model.
+// settled has the worker do all that is due, and compares the result with the model.
 func (w *afterWorld) settled() {
 	for range 3 {
 		w.tickAfter(time.Second)
@@ -110,8 +110,8 @@ func (w *afterWorld) look() {
 	}
 }
 
-// dead checks that all chunks of a submission are dead letters that name one that ended as it did not want. It waits for nothing
-// any more, also when they are redriven.
+// dead checks that all chunks of a submission are dead letters that name an awaited submission with an unwanted end. It waits for nothing
+// any more, also when its letters are redriven.
 func (w *afterWorld) dead(s *afterSub, now *queue.Submission) {
 	list, err := w.shard.DeadLetters.List(ctx, queue.BulkFilter{Dead: queue.DeadFilter{Submission: s.id}}, queue.ChunkID{}, 10)
 	must(w.t, err)
@@ -129,7 +129,7 @@ func (w *afterWorld) dead(s *afterSub, now *queue.Submission) {
 	w.tally["dead"]++
 }
 
-// learn crosses out what a submission waits for no longer, and says whether one has ended as it did not want.
+// learn crosses out the submissions that one no longer waits for, and says whether one of them had an unwanted end.
 func (w *afterWorld) learn(s *afterSub) (unmet bool) {
 	s.left = slices.DeleteFunc(s.left, func(id queue.SubmissionID) bool {
 		switch p := w.sub(id); {
@@ -190,7 +190,7 @@ func (w *afterWorld) step() {
 				must(w.t, err)
 			}
 		case 4:
-			if w.r.IntN(3) == 0 { // what the worker writes does not come through at first
+			if w.r.IntN(3) == 0 { // the worker's first commit fails
 				err := journal.ErrFull
 				w.fails.Store(&err)
 			}
@@ -232,8 +232,8 @@ func (w *afterWorld) fail() {
 	w.held = nil
 }
 
-// Submissions that wait for others are handed out when those have ended as wanted, and never before, and are cancelled when one has not.
-// A brute-force model says which. Failing commits, reloads, checkpoints, kills and redrives come between.
+// Submissions that wait for others are handed out when those have ended as wanted, and never before, and are cancelled when one has another
+// end. A brute-force model decides which. Failing commits, reloads, checkpoints, kills and redrives come between.
 func TestAfterAgainstModel(t *testing.T) {
 	t.Parallel()
 	total := map[string]int{}
@@ -247,7 +247,7 @@ func TestAfterAgainstModel(t *testing.T) {
 			settings := relaxed()
 			settings.OnExhausted = queue.DeadLetter
 			w := &afterWorld{uniqueWorld: uniqueWorld{box: newBox(t, settings), r: newRand(seed, 1), tally: total}}
-			w.opBytes = 8 // so that what is inline is put into blobs before
+			w.opBytes = 8 // so that inline contents are put into blobs before
 			w.wrap = func(log journal.Journal) journal.Journal { return failingAppends{log, &w.uniqueWorld} }
 			w.open()
 			defer func() {
@@ -272,8 +272,8 @@ func TestAfterAgainstModel(t *testing.T) {
 	t.Logf("counted: %v", total)
 }
 
-// An end whose consequences were not written before a kill has them after the start: from memory, from the history, and, of a
-// submission that was deleted meanwhile, as one that did not complete.
+// An end whose consequences were not written before a kill has them after the start, whether the submission is in memory or in the history.
+// One that was deleted meanwhile counts as one that did not complete.
 func TestAfterOutlivesAKill(t *testing.T) {
 	t.Parallel()
 	for kind := range killMoments {
@@ -321,7 +321,7 @@ func TestAfterOutlivesAKill(t *testing.T) {
 	}
 }
 
-// A submission that ended with dead chunks and is redriven before those that wait for its end were told makes them wait again.
+// If a submission that ended with dead chunks is redriven before those that wait for it have learned of the end, these wait again.
 func TestAfterARedrive(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, deadLetters())
@@ -344,7 +344,8 @@ func TestAfterARedrive(t *testing.T) {
 	}
 }
 
-// A submission that ended with dead chunks, is redriven and completed before those that wait for it were told counts as completed.
+// A submission that ended with dead chunks counts as completed if it is redriven and completed before those that wait for it learned of the
+// first end.
 func TestAfterARedriveThatSucceeds(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, deadLetters())
@@ -389,7 +390,7 @@ func TestAfterAndADeadlineThatFails(t *testing.T) {
 	must(t, b.shard.Audit())
 }
 
-// Waits are bounded, and what is refused or fails leaves none.
+// Waits are bounded, and an insert that is refused or fails leaves none.
 func TestAfterIsBounded(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -421,7 +422,7 @@ func TestAfterIsBounded(t *testing.T) {
 	}
 }
 
-// Chunks of a submission that waited without success die in slices. Full disks and kills in between change nothing of what is dead, and the
+// Chunks of a submission that waited without success die in slices. Full disks and kills in between do not change the dead chunks, and the
 // others follow. No consumer gets one of them.
 func TestAfterMakesDeadLettersInSlices(t *testing.T) {
 	t.Parallel()
@@ -481,8 +482,8 @@ func afterInSlices(t *testing.T, kind, slice int) {
 	must(t, b.shard.Audit())
 }
 
-// dyingInSlices inserts a submission of many chunks, has `begin` bring about that all of them become dead letters, and stops after the
-// first slice: the commit of the second one fails.
+// dyingInSlices inserts a submission of many chunks, has `begin` start the death of all of them, and stops after the first slice: the
+// commit of the second one fails.
 func dyingInSlices(t *testing.T, settings queue.Settings, change func(*box, *queue.NewSubmission), begin func(*box),
 ) (*box, *faults, queue.SubmissionID) {
 	t.Helper()
@@ -576,8 +577,8 @@ func TestDyingInSlicesIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// While the chunks of a submission die, the end of one that it waits for decides nothing any more: it neither cancels what is left, nor
-// does it count as another action.
+// While the chunks of a submission die, the end of one that it waits for decides nothing any more: it neither cancels the remaining chunks
+// nor counts as another action.
 func TestAfterASecondUnmet(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()

@@ -216,8 +216,8 @@ func TestExpiryWhileCommitting(t *testing.T) {
 	}
 }
 
-// TestFailedReload: when even the reload fails, every call is refused until the process starts again, and then all that
-// was acknowledged is there.
+// TestFailedReload: when even the reload fails, every call is refused until the process starts again. Then everything
+// acknowledged is there.
 //
 //quern:overlapping
 func TestFailedReload(t *testing.T) {

@@ -31,8 +31,8 @@ func (b *box) chunks(id queue.SubmissionID) []queue.Chunk {
 }
 
 // A reserve that finds nothing else is lent the suspects that its strategy selects, however many others came due before them. The
-// others neither use up what may be lent to it nor leave the shelf for it; the one that was out goes back, as what is lent to the
-// reserve is more than the quota.
+// others neither use up the number that may be lent to it nor leave the shelf for it. The one that was out goes back, as the
+// suspects lent to the reserve exceed the quota.
 func TestBorrowedSuspectsSuitTheStrategy(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

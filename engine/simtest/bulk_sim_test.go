@@ -10,13 +10,13 @@ import (
 // modelBulk is a bulk operation as the model knows it.
 type modelBulk struct {
 	queue.Bulk
-	after  queue.ChunkID  // the last one that was looked at
-	walk   queue.BulkWalk // as it was told last
-	walked bool           // it was told
+	after  queue.ChunkID  // the last chunk that was looked at
+	walk   queue.BulkWalk // its last answer
+	walked bool           // there was an answer
 }
 
-// checkWalk looks at what an operation tells of its progress: it never goes back, also across a restart, never exceeds the whole, holds all
-// that was met, and is the whole when the operation has completed, and not before.
+// checkWalk checks the progress that an operation reports: it never goes back, also across a restart, never exceeds the whole, includes all
+// that was met, and equals the whole exactly when the operation has completed.
 func (s *sim) checkWalk(b *modelBulk, got queue.Bulk) {
 	was, w := b.walk, got.Walk
 	switch {
@@ -31,7 +31,7 @@ func (s *sim) checkWalk(b *modelBulk, got queue.Bulk) {
 	b.walk, b.walked = w, true
 }
 
-// bulkGroup is what a page does with one submission, or, where it takes whole submissions, with all of them.
+// bulkGroup is a page's work on one submission, or, where it takes whole submissions, on all of them.
 type bulkGroup struct {
 	x       *modelSub
 	chunks  []*modelChunk
@@ -55,7 +55,7 @@ func (b *modelBulk) filterOf() queue.BulkFilter {
 	return f
 }
 
-// page is what the next step of an operation does, and with how many.
+// page is the work of an operation's next step, and its number of chunks.
 func (m *model) page(b *modelBulk, most int, now queue.Time) (groups []bulkGroup, n int) {
 	if !b.Action.OnChunks() {
 		return m.pageOfSubmissions(b, most)
@@ -97,7 +97,7 @@ func (m *model) page(b *modelBulk, most int, now queue.Time) (groups []bulkGroup
 	return groups, n
 }
 
-// giveUp leaves those chunks in a group that can be given up: they had a try, and none before them ends the submission.
+// giveUp keeps only the chunks of a group that can be given up: they had a try, and none before them ends the submission.
 func (g *bulkGroup) giveUp(m *model, dry bool) {
 	var dying []*modelChunk
 	for _, c := range g.chunks {
@@ -110,7 +110,7 @@ func (g *bulkGroup) giveUp(m *model, dry bool) {
 	g.counts.Unchanged = g.counts.Matched - g.counts.Done
 }
 
-// pageOfSubmissions is page for what takes whole submissions.
+// pageOfSubmissions is page for operations on whole submissions.
 func (m *model) pageOfSubmissions(b *modelBulk, most int) (groups []bulkGroup, n int) {
 	var g bulkGroup
 	for _, x := range slices.Backward(m.subs) {
@@ -159,7 +159,7 @@ func (s *sim) isReady(x *modelSub, c *modelChunk) bool {
 	return got.State == queue.ChunkReady
 }
 
-// bulkDoes does in the model what a page did.
+// bulkDoes repeats a page's work in the model.
 func (s *sim) bulkDoes(b *modelBulk, g *bulkGroup) {
 	b.after = g.last
 	b.Counts.Add(g.counts, queue.BulkCounts{})
@@ -232,7 +232,7 @@ func (s *sim) drawBulk() queue.BulkRequest {
 	late := slices.IndexFunc(s.m.subs, func(x *modelSub) bool {
 		return x.state == queue.CompletedWithDead && x.tooLate(s.now)
 	})
-	if late >= 0 && s.chance(90) { // what cannot be redriven any more is rare
+	if late >= 0 && s.chance(90) { // letters that cannot be redriven any more are rare
 		r = queue.BulkRequest{Action: queue.BulkRedrive, To: r.To}
 		r.Filter.Dead.Submission = s.m.subs[late].id
 	}
@@ -266,7 +266,7 @@ func (s *sim) startBulk(running int) {
 	}
 	failed, written := s.commitFailed("start of a bulk operation", err)
 	s.takeEffect([]func(){func() {
-		if failed { // no one was told its id
+		if failed { // no caller knows its id
 			list := s.shard.Bulks.List()
 			if len(list) != len(s.m.bulks)+1 {
 				s.fail("%d bulk operations after one more, there were %d", len(list), len(s.m.bulks))
@@ -289,7 +289,7 @@ func (s *sim) endBulk(b *modelBulk) {
 	}}, failed, written)
 }
 
-// stepBulk takes an operation one page further. Two commits may tell of a page; of those before the one that fails all holds.
+// stepBulk takes an operation one page further. A page may take two commits; if one fails, those before it stay in effect.
 func (s *sim) stepBulk(b *modelBulk) {
 	asked := pickOf(s, 1, 2, 3, 7, 200)
 	most := asked
@@ -334,7 +334,7 @@ func (s *sim) stepBulk(b *modelBulk) {
 	s.checkBulks()
 }
 
-// checkBulks compares all that is told of bulk operations.
+// checkBulks compares all answers about bulk operations.
 func (s *sim) checkBulks() {
 	list := s.shard.Bulks.List()
 	if len(list) != len(s.m.bulks) {
@@ -347,7 +347,7 @@ func (s *sim) checkBulks() {
 	}
 }
 
-// acrossRestart notes what a restart finds in the middle.
+// acrossRestart notes the operations that a restart finds in the middle.
 func (s *sim) acrossRestart() {
 	for _, b := range s.m.bulks {
 		if b.State == queue.BulkRunning && b.Counts.Done > 0 {

@@ -48,7 +48,7 @@ func (b *box) finishBulk(t *testing.T, id queue.BulkID, most int) queue.Bulk {
 }
 
 // An operation goes on exactly where it was when the process is killed: its counts are exact, nothing is done twice, and nothing is left
-// out, whatever the files were when the kill came.
+// out, in every state of the files at the kill.
 func TestBulkGoesOnAfterKills(t *testing.T) {
 	t.Parallel()
 	for _, action := range []queue.BulkAction{queue.BulkRedrive, queue.BulkDelete, queue.BulkForward} {
@@ -97,7 +97,7 @@ func sameRequest(a, b queue.Bulk) bool {
 	return a.Action == b.Action && a.To == b.To && fmt.Sprint(a.Filter) == fmt.Sprint(b.Filter)
 }
 
-// A dry run says what would come of it, and an operation on the same state does just that.
+// A dry run foresees the result, and an operation on the same state has just that result.
 func TestDryRunTellsWhatComes(t *testing.T) {
 	t.Parallel()
 	b := withLetters(t, 6)

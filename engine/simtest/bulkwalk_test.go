@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// How far an operation got, of how much, and who cancelled it are the same after a kill, whatever the files were when it came: in the
-// journal, in rows, or in both. The whole falls when others take away so much that less is left, and never rises.
+// An operation's progress, its whole and the name of its canceller are the same after a kill, whether they were in the journal, in
+// rows, or in both. The whole falls when others take away so much that less is left, and never rises.
 func TestBulkWalkSurvivesKills(t *testing.T) {
 	t.Parallel()
 	for kind := range killMoments {

@@ -9,9 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// 19: after 10^4 expiries at once, a pool of 100 consumers gives at most 30 of its slots to what expired, at any instant, as long
-// as there is other work; and what expired gets done all the same. Consumers take a chunk each, work on it for some seconds, and
-// take the next; the strategy would rather have the old.
+// 19: after 10^4 expiries at once, a pool of 100 consumers gives at most 30 of its slots to expired chunks, at any instant, as
+// long as there is other work; the expired chunks get done all the same. Consumers take a chunk each, work on it for some
+// seconds, and take the next; the strategy prefers old chunks.
 func TestBurstOfExpiries(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0, 0.1, queue.DefaultSuspectShare, 1} {
@@ -85,7 +85,7 @@ func TestBurstOfExpiries(t *testing.T) {
 }
 
 // A crash at any point of the end of a submission leaves it either open or ended with the same counts and chunks: before the
-// answer's commit, while its reservations are swept, when they are, between the steps of the checkpoint, and after it.
+// answer's commit, during and after the sweep of its reservations, between the steps of the checkpoint, and after it.
 func TestCrashWhileSweeping(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -17,7 +17,7 @@ type carriedBytes struct {
 	output     []byte
 }
 
-// filler is so many bytes that tell where they come from.
+// filler is so many bytes that show their origin.
 func filler(name byte, size int) []byte { return bytes.Repeat([]byte{name}, size) }
 
 func insertBytes(t *testing.T, b *box, size int) *carriedBytes {
@@ -34,7 +34,7 @@ func insertBytes(t *testing.T, b *box, size int) *carriedBytes {
 	return c
 }
 
-// check compares what is handed out.
+// check compares the contents that are handed out.
 func (c *carriedBytes) check(t *testing.T, when string, held []queue.Reservation) {
 	t.Helper()
 	for i := range held {
@@ -63,7 +63,7 @@ func (c *carriedBytes) done(t *testing.T, when string, index uint32) {
 }
 
 // TestBytesOutliveAKill: contents, attachments and outputs are there after a kill byte for byte, of every size around the border between
-// those that are in the journal and those that are in the store first, and whatever a checkpoint had done by then.
+// the journal and the store, and after each step of a checkpoint.
 func TestBytesOutliveAKill(t *testing.T) {
 	t.Parallel()
 	const border = 1000

@@ -50,7 +50,7 @@ func (s *sim) tick() {
 			s.loseAll(later)
 		}
 		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now && s.counts("rule ends by itself") })
-	}}, failed, false) // a tick makes more than one commit, of which one failed: the next tick does what is left, and tells of all
+	}}, failed, false) // one of the tick's commits failed: the next tick does the rest, and reports all
 	if again {
 		s.tick()
 		return
@@ -60,7 +60,7 @@ func (s *sim) tick() {
 }
 
 // expire ends the overdue reservations of one submission. When one of them ends the submission, the order in which the
-// shard took them decides which others are counted: then the model takes over what the shard did.
+// shard took them decides which others are counted. Then the model takes over the shard's choice.
 func (s *sim) expire(x *modelSub) {
 	const why = errorLate
 	var late []int
@@ -219,7 +219,7 @@ func (s *sim) checkStats() {
 	s.equal("submissions that ended, over all states", ended, got.SubmissionsEndedTotal)
 }
 
-// checkAll compares everything there is to read.
+// checkAll compares everything that can be read.
 func (s *sim) checkAll() {
 	s.checkStats()
 	for _, x := range s.m.subs {

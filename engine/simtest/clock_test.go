@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// TestClockSetBack: ids stay unique and keep growing when the clock is set back, over a restart too, and although all that
-// was before is ended, checkpointed and trimmed.
+// TestClockSetBack: ids stay unique and keep growing when the clock is set back, over a restart too, and although all
+// earlier submissions have ended and were checkpointed and trimmed.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

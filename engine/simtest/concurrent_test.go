@@ -233,7 +233,7 @@ type chunkLife struct {
 	sequence uint64
 }
 
-// lifeOf says what each deed may answer in a state, and what it makes of it.
+// lifeOf says whether a deed may have this answer in a state, and returns the next state.
 func lifeOf(state chunkLife, d deed, got queue.Outcome) (bool, chunkLife) {
 	mine := state.sequence == d.sequence
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// errorLost is what the history says of a try whose consumer was lost.
+// errorLost is the history's error of a try whose consumer was lost.
 const (
 	errorLost      = "the consumer was lost: its connection ended and did not come back"
 	errorSucceeded = "the consumer was lost: another process attached under its name"
@@ -20,7 +20,7 @@ const (
 
 func lostBy(text string) bool { return text == errorLost || text == errorSucceeded }
 
-// modelRoster is who is attached or away, and what operators told whom.
+// modelRoster has the consumers that are attached or away, and the orders of operators for them.
 type modelRoster struct {
 	byName map[string]*modelConsumer
 	away   []*modelAbsence
@@ -112,7 +112,7 @@ func (m *model) heldBy(name string) (held []*modelChunk, of map[*modelChunk]queu
 	return held, of
 }
 
-// hush forgets the signs of life of consumers that hold nothing.
+// hush forgets the signs of life of consumers without reservations.
 func (m *model) hush() {
 	maps.DeleteFunc(m.roster.heard, func(name string, _ queue.Time) bool {
 		held, _ := m.heldBy(name)
@@ -122,14 +122,14 @@ func (m *model) hush() {
 
 func (s *sim) drawConsumer() string { return fmt.Sprint("consumer-", s.r.IntN(4)) }
 
-// heardOf notes that who holds an item's chunk called.
+// heardOf notes that the holder of an item's chunk called.
 func (s *sim) heardOf(it *item) {
 	if it.standing == holds {
 		s.m.roster.hear(it.c.hold.consumer, s.now)
 	}
 }
 
-// obeys checks a reserve against what an operator told its consumer; true: nothing, and the answer is to be looked at.
+// obeys checks a reserve against an operator's orders for its consumer; true: there are none, and the answer has to be checked.
 func (s *sim) obeys(q *machine.Request, got *machine.Reserved) bool {
 	reason := queue.NotEmpty
 	if c := s.m.roster.byName[q.Consumer]; c != nil {
@@ -196,7 +196,7 @@ func (s *sim) absentNow(heardOf map[string]bool) (lost []string) {
 	return lost
 }
 
-// leave forgets a lost consumer that holds nothing any more: the tick that ended what it held looks once more.
+// leave forgets a lost consumer that holds nothing any more: the tick that ended its reservations looks once more.
 func (m *model) leave(name string) {
 	if held, _ := m.heldBy(name); len(held) > 0 {
 		return
@@ -213,7 +213,7 @@ func (s *sim) loseAll(names []string) {
 	}
 }
 
-// lose ends what a consumer holds.
+// lose ends the reservations of a consumer.
 func (s *sim) lose(name, why string) {
 	held, of := s.m.heldBy(name)
 	s.log.add("%s, which holds %d chunks: %s", name, len(held), why)
@@ -331,7 +331,7 @@ func (s *sim) checkNotice(name string, c *modelConsumer, n consumers.Notice) {
 	}
 }
 
-// gaveBack offers what a consumer held again.
+// gaveBack offers the chunks again that a consumer held.
 func (s *sim) gaveBack(name string, n int) {
 	held, _ := s.m.heldBy(name)
 	if n != len(held) {
@@ -363,7 +363,7 @@ func (s *sim) order(name string) {
 	}
 }
 
-// checkConsumers compares the list of consumers, and what each holds, page by page.
+// checkConsumers compares the list of consumers, and the reservations of each, page by page.
 func (s *sim) checkConsumers() {
 	var got []queue.Consumer
 	for from, more := "", true; more; more = from != "" {

@@ -34,7 +34,7 @@ func (b *box) heldAs(t *testing.T, name string, most int) []queue.Reservation {
 	return got.Reservations
 }
 
-// Any call of a consumer about what it holds is a sign of life: the grace of one that is away begins again with it.
+// Any call of a consumer about a chunk that it holds is a sign of life: the grace of an absent consumer begins again with it.
 func TestEveryCallIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(b *box, token queue.Token) error{
@@ -217,7 +217,7 @@ func TestLiveSlots(t *testing.T) {
 	}
 }
 
-// An entry of the time at which a chunk was to be tried again means nothing when it was tried before, and waits for a later time now.
+// The entry for a chunk's earlier retry time has no effect if the chunk was tried before that time, and now waits for a later one.
 func TestRetryOfAnEarlierTry(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -237,7 +237,7 @@ func TestRetryOfAnEarlierTry(t *testing.T) {
 	b.wantCounts("at the time of the second", sub.ID, queue.Submission{Ready: 1})
 }
 
-// A reserve that finds nothing else looks for suspects that suit it behind those that do not, and what it cannot take goes back.
+// A reserve that finds nothing else looks for suspects that suit it behind those that do not. The suspects that it cannot take go back.
 func TestBorrowsWhatSuits(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -266,7 +266,7 @@ func TestBorrowsWhatSuits(t *testing.T) {
 	}
 }
 
-// An attached consumer is told of what it holds when its submission ends.
+// An attached consumer is notified of its chunks when their submission ends.
 func TestHolderHearsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -282,7 +282,7 @@ func TestHolderHearsOfTheEnd(t *testing.T) {
 	}
 }
 
-// A schedule that a rule keeps from emitting does so as soon as the rule is lifted, and a lift that failed can be asked for again.
+// A schedule that a rule keeps from emitting emits as soon as the rule is lifted, and a lift that failed can be repeated.
 func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 	t.Parallel()
 	f := &faults{spare: true}

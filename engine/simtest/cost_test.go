@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestCostOfReserve: the submissions looked at per reservation grow neither with the backlog nor with what is held.
+// TestCostOfReserve: the submissions looked at per reservation grow neither with the backlog nor with the chunks
+// that are held.
 func TestCostOfReserve(t *testing.T) {
 	t.Parallel()
 	small, large := 200, 4000

@@ -13,8 +13,8 @@ import (
 type tally struct {
 	mu   sync.Mutex
 	n    map[string]int
-	last string              // what happened last
-	next map[succession]bool // what happened after what
+	last string              // the last event
+	next map[succession]bool // pairs of an event and the next one
 }
 
 func newTally() *tally { return &tally{n: map[string]int{}, next: map[succession]bool{}} }
@@ -39,7 +39,7 @@ func (t *tally) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// happens is all that has to happen in the simulation.
+// happens lists the events that have to happen in the simulation.
 var happens = []string{
 	"insert", "insert with run_at", "insert refused by a rule", "insert repeated", "insert repeated after its end", "insert repeated after its retention",
 	"many inserted in one call", "repeated in one call", "all of a call refused",
@@ -63,7 +63,7 @@ var happens = []string{
 	"bulk dry run", "bulk unchanged", "bulk refused", "bulk has less to walk over than at its start", "bulk completed", "bulk cancelled in the middle", "restart in the middle of a bulk operation",
 }
 
-// check fails the test if something that has to happen did not, or something happened that no one wants to.
+// check fails the test if an event of the list did not happen, or an unwanted one did.
 func (t *tally) check(test *testing.T) {
 	for _, what := range happens {
 		if t.n[what] == 0 {
@@ -80,7 +80,7 @@ func (t *tally) check(test *testing.T) {
 	}
 }
 
-// counts counts one, and is true: for where something is asked.
+// counts counts an event, and is true, for use in conditions.
 func (s *sim) counts(what string) bool {
 	s.tally.add(what, 1)
 	return true

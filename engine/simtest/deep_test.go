@@ -62,7 +62,7 @@ func (s *sim) drawBlock(depth int) string {
 	return fmt.Sprintf("Fair(%q, %s%s)", pickOf(s, "a", "b", "c", "$submission"), pickOf(s, "", "", "time, "), inner)
 }
 
-// drawMissing draws how submissions without the key are treated; not where seeds have to draw what they drew before.
+// drawMissing draws how submissions without the key are treated; it draws nothing where a seed has to repeat its former draws.
 func (s *sim) drawMissing() string {
 	if s.lists == nil {
 		return ""

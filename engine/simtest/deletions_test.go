@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// A deleted submission stays deleted, whatever the files were when a kill came, and nothing of it is in the store: of
-// one that was open, of one that had ended, and of one with dead letters; with small and with large contents.
+// A deleted submission stays deleted, in every state of the files at a kill, and the store has nothing of it. It was open,
+// had ended, or had dead letters, with small or large contents.
 func TestDeletedSubmissionsStayDeleted(t *testing.T) {
 	t.Parallel()
 	for kind := range killMoments {
@@ -37,7 +37,7 @@ func TestDeletedSubmissionsStayDeleted(t *testing.T) {
 				if err := b.shard.Deletions.Delete(ctx, id, end == "open"); err != nil {
 					t.Fatal(err)
 				}
-				for range 2 { // the second time by what the first start has written
+				for range 2 { // the second time from the files that the first start wrote
 					b.gone(t, id)
 					if b.kill(t, kind); kind == asTheyAre { // a kill alone leaves no older store
 						b.gone(t, id)

@@ -11,12 +11,12 @@
 //	scripts    commands and what they print, to be read: testdata/scripts (script_test.go)
 //	cost       submissions looked at per reservation (cost_test.go)
 //
-// All of them drive one shard. A queue of several shards is no shard: it is package engine's, and chooses among what its shards offer.
-// TestShardedAgainstModel there drives it against a model, with moves of groups, drains and restarts.
+// All of them drive one shard. A queue of several shards is not a shard: package engine has it, and it chooses among the offers of its
+// shards. TestShardedAgainstModel there drives it against a model, with moves of groups, drains and restarts.
 //
 // A failure prints the seed, and the line that plays it again: `go test ./engine/simtest -run '^TestSimulation$' -seed N`.
-// QUERN_SIM_SEEDS=N plays N new seeds instead of the usual ones, QUERN_SIM_SEEDS=1-N the first N. Those in which most happened
-// that is rare are played by name (nasty_test.go; rare_test.go says how they were found).
+// QUERN_SIM_SEEDS=N plays N new seeds instead of the usual ones, QUERN_SIM_SEEDS=1-N the first N. The seeds with the most rare events
+// are played by name (nasty_test.go; rare_test.go says how they were found).
 //
 //quern:tests mixed
 package simtest

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Where all that is ready is under a rule, an empty answer says so, although a limit of another key is reached there too: nothing that
-// ends would help. Where something else is behind a limit it says that, and names what holds that back: not what is under the rule, nor a limit that would give way.
+// If all ready chunks are under a rule, an empty answer says so, although a limit of another key is reached there too: no end of a chunk
+// would help. If other chunks are behind a limit, it says that and names the limit's value, not the rule, nor a limit that would give way.
 func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// endsFollower follows the ends of a shard as a client does that comes back now and then: all it keeps is a place.
+// endsFollower follows the ends of a shard as a client that comes back now and then: it only keeps a place.
 type endsFollower struct {
 	place queue.EndPlace
 	of    machine.Filter
@@ -57,8 +57,8 @@ func (f *endsFollower) catchUp(t *testing.T, b *box, limit int) {
 	}
 }
 
-// Followers that come and go at any time see every end once and in order, whether it is in memory, in the history, or on its way there, over
-// restarts and kills; but for what retention removed before they came, of which they are told.
+// Followers that come and go at any time see every end once and in order, whether it is in memory, in the history, or on its way there,
+// over restarts and kills. They are told when retention removed ends before they came.
 func TestFollowersSeeEveryEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -145,7 +145,7 @@ func playEnds(t *testing.T, seed uint64) {
 	}
 }
 
-// playEnd inserts some, and ends some of those that are open: completed, several in one call, cancelled, or with dead chunks, which may be
+// playEnd inserts some submissions and ends some open ones: completed, several in one call, cancelled, or with dead chunks, which may be
 // offered again.
 func playEnd(t *testing.T, b *box, r *rand.Rand, n int, open, ended map[queue.SubmissionID]bool,
 	again map[queue.SubmissionID]queue.EndPlace) {
@@ -192,7 +192,7 @@ func playEnd(t *testing.T, b *box, r *rand.Rand, n int, open, ended map[queue.Su
 	}
 }
 
-// A follower at the end is woken by the commit that ends a submission, and by the end of the shard, which it is told.
+// The commit that ends a submission wakes a follower at the end, and so does the end of the shard, with an error.
 //
 //quern:overlapping
 func TestFollowerIsWoken(t *testing.T) {
@@ -221,7 +221,8 @@ func TestFollowerIsWoken(t *testing.T) {
 	b.open()
 }
 
-// An end whose page of the history is damaged while the server runs is an error of those who follow, not an end less. A start refuses it.
+// If the page of an end is damaged while the server runs, followers get an error, and the end is not passed over. A start refuses the
+// store.
 func TestDamagedEndsAreNotPassedOver(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -2,7 +2,7 @@ package simtest
 
 import "testing"
 
-// Fair looks at as few submissions per chunk whether there are 200 tenants or 4,000, whatever it holds and whatever holds it, with nothing
+// Fair looks at equally few submissions per chunk with 200 tenants and with 4,000, with every block inside and around it, with nothing
 // held and with half of the tenants at their limits.
 func TestCostOfFair(t *testing.T) {
 	t.Parallel()

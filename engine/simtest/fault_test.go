@@ -45,7 +45,7 @@ type faults struct {
 	mu     sync.Mutex
 	next   fault // of the append after `after` further ones
 	after  int
-	fired  fault // what the last failed append was told
+	fired  fault // of the last failed append
 	count  int   // of failed appends
 	fatals int
 	gate   chan struct{} // appends wait for it; nil: they do not
@@ -129,7 +129,7 @@ func (l *faultyLog) Append(ctx context.Context, expect journal.Position, batch [
 	return 0, kind.err()
 }
 
-// expected is what everybody in a batch is told when its append fails with the fired fault.
+// expected is the error that all callers in a batch get when its append fails with the fired fault.
 func (f *faults) expected() error {
 	code := queue.CodeCommitFailed
 	if f.fired == full {
@@ -138,8 +138,8 @@ func (f *faults) expected() error {
 	return &queue.Error{Code: code, Err: errors.Unwrap(f.fired.err())}
 }
 
-// TestFaults plays simulations in which one append in some fails, in every way an append can fail. A call that was in the
-// batch is told, what was not written has not happened, what was written has, and the shard goes on.
+// TestFaults plays simulations in which one append in some fails, in every way an append can fail. Each call in the batch gets the error,
+// only changes that were written have happened, and the shard goes on.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	n := uint64(30)
@@ -202,7 +202,8 @@ func (s *sim) commitFailed(what string, err error) (failed, written bool) {
 	return s.commitFailedBehind(what, false, err)
 }
 
-// commitFailedBehind is commitFailed for a call that may have done something before its commit: then it is not told that nothing was done.
+// commitFailedBehind is commitFailed for a call that may have done something before its commit: then its error must not say that nothing
+// was done.
 func (s *sim) commitFailedBehind(what string, begun bool, err error) (failed, written bool) {
 	if s.faults == nil || s.faults.fired == noFault {
 		s.must(what, err)
@@ -219,7 +220,7 @@ func (s *sim) commitFailedBehind(what string, begun bool, err error) (failed, wr
 	return true, kind.written()
 }
 
-// takeEffect does in the model what a call did, and what a failed commit does to everything else.
+// takeEffect repeats a call's effects in the model, and those of a failed commit on everything else.
 func (s *sim) takeEffect(effects []func(), failed, written bool) {
 	if !failed || written {
 		for _, effect := range effects {
@@ -248,8 +249,8 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 	}
 }
 
-// syncTotals takes over the totals of what the life-cycle worker does: it makes several commits, and the model does not know which failed.
-// The effects of calls have to be counted exactly, also when it is not known whether the batch was written.
+// syncTotals takes over the totals of the life-cycle worker: it makes several commits, and the model does not know which failed. The
+// effects of calls have to be counted exactly, also when it is not known whether the batch was written.
 func (s *sim) syncTotals() {
 	got, t := s.shard.Stats(), &s.m.totals
 	t.failed, t.expired, t.lost, t.released = got.FailedTotal, got.ExpiredTotal, got.LostTotal, got.ReleasedTotal

@@ -7,8 +7,8 @@ import (
 )
 
 // After a failed commit the life-cycle worker takes each kind of action in slices of its own, so that deadlines, lost consumers and
-// dead_deadlines may come in any order, and the first of them that ends a submission keeps the others from being counted. Then the model takes
-// over which came first, and holds the shard to everything else.
+// dead_deadlines may come in any order, and the first of them that ends a submission keeps the others from being counted. Then the model
+// takes over the shard's order, and checks everything else.
 
 // overtake ends, in the order that the shard took, the reservations whose deadline passed, and those of lost consumers.
 func (s *sim) overtake(lost []string) {

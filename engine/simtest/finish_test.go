@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// item is one token of a call, with what the model says about it before the call.
+// item is one token of a call, with its standing in the model before the call.
 type item struct {
 	token    queue.Token
 	x        *modelSub
@@ -97,7 +97,7 @@ func (s *sim) check(i int, it *item, v verb, got queue.Result) bool {
 	return got.Outcome == queue.OutcomeOK
 }
 
-// decided marks what an item's decision means for the rest of the call: the chunk is finishing.
+// decided marks the effect of an item's decision on the rest of the call: the chunk is finishing.
 func decided(items []item, i int) {
 	for j := i + 1; j < len(items); j++ {
 		switch {
@@ -118,8 +118,8 @@ func (s *sim) completeSome() {
 		if s.chance(40) {
 			c.Output = s.bytes(pickOf(s, 0, 1, 30, 5000))
 		}
-		// An item with inserts has a hold of the mutex of its own, so a call of several may be several commits. Then a
-		// fault is that of one of them, and the model knows only whether all of a call was written.
+		// An item with inserts has a hold of the mutex of its own, so a call of several may be several commits. Then a fault hits one of
+		// them, and the model only knows whether all of a call was written.
 		if whole := s.faults == nil || len(items) == 1; whole && s.lists != nil && s.lists.IntN(100) < 25 {
 			c.Insert = s.drawFollowing()
 		}
@@ -244,7 +244,7 @@ func (m *model) overtaken(it *item) bool {
 	return same(a, b) && it.c.attempts == 0 && !it.c.snoozed || a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Sequence > b.Sequence
 }
 
-// revised adds what a consumer says to a try that was counted already.
+// revised adds a consumer's words to a try that was counted already.
 func (s *sim) revised(it *item, f *queue.FailItem) {
 	x, c := it.x, it.c
 	if x.state != queue.Open {
@@ -297,7 +297,7 @@ func (s *sim) putBack(_ *modelSub, c *modelChunk, notBefore queue.Time) {
 	}
 }
 
-// backedOff asks until when a chunk waits, which chance decided within the bounds of the jitter, and checks that it is within them.
+// backedOff asks until when a chunk waits, and checks that this is within the bounds of the jitter, which chance decides.
 func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) queue.Time {
 	delay := b.Base
 	for n := 2; n <= tries && b.Kind != queue.Fixed; n++ {
@@ -373,7 +373,7 @@ func (s *sim) extendSome() {
 	}
 }
 
-// again looks a token up once more, as earlier items of the same call have changed things at once.
+// again looks a token up once more, as earlier items of the same call may have changed its standing.
 func (s *sim) again(it *item) (*modelSub, *modelChunk, standing) {
 	return s.m.stand(it.token, it.standing != forged)
 }

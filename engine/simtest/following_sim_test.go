@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// drawFollowing makes up what a completion brings: some under keys, some under the key of the one before.
+// drawFollowing makes up the submissions that a completion brings: some under keys, some under the key of
+// the one before.
 func (s *sim) drawFollowing() []queue.Insertion {
 	list := make([]queue.Insertion, 1+s.lists.IntN(3))
 	for i := range list {
@@ -27,7 +28,7 @@ func (s *sim) drawFollowing() []queue.Insertion {
 	return list
 }
 
-// followingOf is what the completions of a call bring, as it was asked for.
+// followingOf are the submissions that the completions of a call bring, as requested.
 func followingOf(call []queue.CompleteItem) [][]queue.NewSubmission {
 	all := make([][]queue.NewSubmission, len(call))
 	for i := range call {
@@ -43,15 +44,15 @@ func (s *sim) refusesSome(list []queue.NewSubmission) bool {
 	return slices.ContainsFunc(list, func(n queue.NewSubmission) bool { return s.m.refuses(n.Meta) })
 }
 
-// following is what the completions of a call are to have inserted.
+// following are the submissions that the completions of a call should have inserted.
 type following struct {
 	*sim
-	failed bool // the commit did: no one knows the ids
+	failed bool // the commit failed: no caller knows the ids
 	asked  []queue.NewSubmission
 	there  []queue.Submission
 }
 
-// add takes what an accepted completion brought, and checks what repeats a key.
+// add takes the submissions of an accepted completion, and checks those that repeat a key.
 func (f *following) add(asked []queue.NewSubmission, list []queue.Insertion) {
 	for i, n := range asked {
 		if i > 0 && n.IdempotencyKey != "" && asked[i-1].IdempotencyKey == n.IdempotencyKey {

@@ -44,7 +44,7 @@ func (p *post) letGo(t *testing.T, numbers []uint64) {
 	}
 }
 
-// The moments that a kill can leave the two files of a shard at.
+// The moments of the two files of a shard after a kill.
 const (
 	asTheyAre   = iota
 	storeLater  // a checkpoint wrote its rows and the note of its position; the journal is as it was
@@ -54,7 +54,7 @@ const (
 	killMoments // how many there are
 )
 
-// kill opens a copy of the files as a kill at that moment leaves them.
+// kill opens a copy of the files in the state that a kill at that moment leaves.
 func (b *box) kill(t *testing.T, moment int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,7 +100,7 @@ func (p *post) arrivals(t *testing.T) map[queue.ChunkID]int {
 	return got
 }
 
-// A crash at any step, with each of the files of either side as of any moment that a kill can leave, loses no letter and makes none twice.
+// A crash at any step, with each file of either side in any state that a kill can leave, loses no letter and makes none twice.
 func TestForwardAcrossCrashes(t *testing.T) {
 	t.Parallel()
 	const steps, letters = 5, 7

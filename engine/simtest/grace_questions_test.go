@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// During the restart grace a preview and an explain foresee what a reserve hands out, why names the grace as what keeps the rest back,
-// and all three say until when; when it is over nothing of it is left.
+// During the restart grace a preview and an explain foresee the chunks that a reserve hands out, why names the grace as the reason
+// that keeps the rest back, and all three say until when. Nothing of it is left when the grace is over.
 func TestQuestionsDuringGrace(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()

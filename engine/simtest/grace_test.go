@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// crashed opens a copy of the files as they are now, which is what a kill leaves behind.
+// crashed opens a copy of the files as they are now, as after a kill.
 func (b *box) crashed(down time.Duration) {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -77,7 +77,7 @@ func (o *outside) reserve(w *outsider, strategy string) queue.EmptyReason {
 	return got.Reason
 }
 
-// extend is what each worker does a quarter of a minute after the last time: at the latest when half of the restart grace is over.
+// extend is called for each worker a quarter of a minute after its last call: at the latest when half of the restart grace is over.
 func (o *outside) extend(w *outsider) {
 	o.b.t.Helper()
 	kept := w.work[:0]

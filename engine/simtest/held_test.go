@@ -33,8 +33,8 @@ func pagesOf(t *testing.T, b *box, f queue.HeldFilter, limit int) (all []queue.H
 	return all
 }
 
-// The pages of every filter, in either order, are what a look at all reservations at once finds, and no hold of the mutex looks at more
-// than its share of them.
+// The pages of every filter, in either order, have the reservations that a look at all of them at once finds, and no hold of the mutex
+// looks at more than its share of them.
 func TestReservationsAreListed(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -60,7 +60,7 @@ func TestReservationsAreListed(t *testing.T) {
 			}
 		}
 		if i == 2 {
-			b.clock.pass(b.settings.ReservationTimeout) // what comes before is overdue in the end
+			b.clock.pass(b.settings.ReservationTimeout) // reservations from before are overdue in the end
 		}
 	}
 	b.clock.pass(time.Millisecond)
@@ -175,7 +175,8 @@ func TestConsumerComesBeforeTakingBack(t *testing.T) {
 	})
 }
 
-// Nothing is left of taking a chunk back whose act cannot be written: its consumer holds it as before, and it can be taken back again.
+// If the act of taking a chunk back cannot be written, nothing of it is left: the consumer holds the chunk as before, and it can be taken
+// back again.
 func TestTakingBackOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	b, f := newBox(t, deadLetters()), &faults{spare: true}

@@ -144,7 +144,7 @@ func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submi
 	return first
 }
 
-// insertFailed: if the insert was written all the same, the submission is there, under an id that no one was told.
+// insertFailed: if the insert was written all the same, the submission is there, under an id that no caller knows.
 func (s *sim) insertFailed(n queue.NewSubmission, written bool) {
 	s.takeEffect([]func(){func() {
 		list, _, err := s.shard.Submissions.List(ctx, machine.Filter{}, 0, 1)

@@ -45,7 +45,7 @@ func (s *sim) insertMany() {
 	s.tally.add("many inserted in one call", 1)
 }
 
-// wantedInsert is what has to become of one submission of a call.
+// wantedInsert is the required outcome of one submission of a call.
 type wantedInsert struct {
 	n       queue.NewSubmission
 	code    queue.Code // why it is refused
@@ -75,7 +75,7 @@ func (s *sim) wantedOfMany(drawn []queue.NewSubmission, atomic bool) []wantedIns
 	return wanted
 }
 
-// checkMany compares the results of a call with what is wanted, and adds what it inserted to the model.
+// checkMany compares the results of a call with the wanted ones, and adds the new submissions to the model.
 func (s *sim) checkMany(drawn []queue.NewSubmission, list []queue.Insertion, wanted []wantedInsert) {
 	for i, w := range wanted {
 		got := &list[i]

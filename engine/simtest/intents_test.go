@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Whatever a feature decides and cannot write is undone with its batch: nothing of it is left, in no part of the machine, and it can be asked
-// for again. Each feature has its line here.
+// A decision of any feature that cannot be written is undone with its batch: no part of the machine keeps anything of it, and it can be
+// asked for again. Each feature has its line here.
 func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 	t.Parallel()
 	held := func(b *box) queue.Reservation { return mustReserve(b.t, b, "OldestFirst", 1)[0] }
@@ -162,7 +162,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 	}
 }
 
-// onlyError is the error of what also says whether there is more to do.
+// onlyError is the error of a call that also says whether there is more to do.
 func onlyError(_ bool, err error) error { return err }
 
 func must(t testing.TB, err error) {

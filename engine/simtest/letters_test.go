@@ -187,7 +187,7 @@ func (s *sim) age() {
 	}
 }
 
-// post reads what is on its way to other queues, and takes some of it out as delivered.
+// post reads the letters on their way to other queues, and takes some out as delivered.
 func (s *sim) post() {
 	list := s.outgoing()
 	if len(list) == 0 {
@@ -251,7 +251,7 @@ func (s *sim) stick() {
 	}
 }
 
-// outgoing is what is on its way to other queues, compared with the model's.
+// outgoing are the letters on their way to other queues, compared with the model's.
 func (s *sim) outgoing() []queue.Outgoing {
 	list := s.shard.Forwarding.Outgoing(0, 1<<20)
 	var got []queue.ChunkID
@@ -359,8 +359,8 @@ func (s *sim) checkGroups(f queue.BulkFilter, letters []queue.DeadChunk) {
 	}
 }
 
-// A redrive takes effect once, also when a crash between the steps of a checkpoint has the journal tell of it again: the chunk died
-// again since, and stays dead.
+// A redrive takes effect once, also when the journal replays it after a crash between the steps of a checkpoint: the chunk died again
+// since, and stays dead.
 func TestRedriveOnceAcrossACrash(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
@@ -407,7 +407,7 @@ func rewindFolded(t testing.TB, dir string, to journal.Position) {
 	changeStore(t, dir, func(db *store.Store) error { return db.SetCheckpointed(ctx, to) })
 }
 
-// rewindAsides has a store hold these rows beside its submissions, and no others. That of the rules stays as it is: a checkpoint writes it
+// rewindAsides has a store hold these rows beside its submissions, and no others. The row of the rules stays: a checkpoint writes it
 // before the submissions.
 func rewindAsides(t testing.TB, dir string, rows []checkpoint.Aside) {
 	t.Helper()

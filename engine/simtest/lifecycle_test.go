@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// The defects that other queues were found to have (P: Querator, D: Dark's pitfalls, F: Fetchq), each as what Quern does.
+// Known defects of other queues (P: Querator, D: Dark's pitfalls, F: Fetchq), each with the behaviour of Quern.
 
 func deadLetters() queue.Settings {
 	s := relaxed()
@@ -82,7 +82,7 @@ func (b *box) wantCounts(when string, id queue.SubmissionID, want queue.Submissi
 	}
 }
 
-// P1, P2 (behaviours 11 and 12): every run_at is met, in whatever order they come, and across a restart.
+// P1, P2 (behaviours 11 and 12): every run_at is met, in any order of inserts, and across a restart.
 func TestEveryRunAtIsMet(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -164,7 +164,7 @@ func TestAttemptsCountFailuresOnly(t *testing.T) {
 	b.wantCounts("after two", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
 }
 
-// The defaults outlive a short outage: workers that fail whatever they get for 3 s, ten times a second, end no chunk. The chance that ten
+// The defaults outlive a short outage: workers that fail all their chunks for 3 s, ten times a second, end no chunk. The chance that ten
 // draws of the back-off of a chunk pass within it is below 10^-11.
 func TestDefaultsOutliveAnOutage(t *testing.T) {
 	t.Parallel()
@@ -274,8 +274,8 @@ func TestDeadAfter(t *testing.T) {
 	b.wantCounts("without one", none.ID, queue.Submission{Ready: 2})
 }
 
-// T14: with on_deadline dead_letter, what a submission has left when its dead_deadline passes becomes dead letters, whatever it is doing. They
-// can be redriven, and the deadline does not come back.
+// T14: with on_deadline dead_letter, the remaining chunks of a submission become dead letters when its dead_deadline passes, in any state.
+// They can be redriven, and the deadline does not come back.
 func TestDeadlineMakesDeadLetters(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()
@@ -315,8 +315,8 @@ func TestDeadlineMakesDeadLetters(t *testing.T) {
 	}
 }
 
-// A slice of dead letters whose commit failed is made again by itself. While chunks die, nothing of the submission is handed out, and after a
-// restart in between the rest follow.
+// If the commit of a slice of dead letters fails, the worker makes it again by itself. While chunks die, nothing of the submission is
+// handed out, and after a restart in between the rest follow.
 func TestDeadlineIsRepeated(t *testing.T) {
 	t.Parallel()
 	for slice := range 2 {
@@ -371,7 +371,7 @@ func TestCountsAfterExpiries(t *testing.T) {
 	}
 }
 
-// P9 (43): a life-cycle decision whose commit failed is made again by itself, without any call of a client.
+// P9 (43): if the commit of a life-cycle decision fails, the worker makes it again by itself, without any call of a client.
 func TestFailedLifeCycleCommitIsRepeated(t *testing.T) {
 	t.Parallel()
 	f := &faults{}
@@ -454,7 +454,7 @@ func TestOwnRetryTime(t *testing.T) {
 	}
 }
 
-// F8 (99, 28): the limits are read when a decision is made, also for what is in flight.
+// F8 (99, 28): the limits are read when a decision is made, also for chunks in flight.
 func TestLimitsAreReadAtDecision(t *testing.T) {
 	t.Parallel()
 	s := deadLetters()
@@ -497,7 +497,7 @@ func TestExpiriesCountApart(t *testing.T) {
 	b.wantCounts("after it", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
 }
 
-// The budget holds within one call too: the chunk that is too many fails the submission, and nothing behind it counts.
+// The budget holds within one call too: the first chunk beyond it fails the submission, and nothing behind it counts.
 func TestFailureBudget(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []queue.OnExhausted{queue.DeadLetter, queue.Skip} {
@@ -561,7 +561,7 @@ func TestHistoryOfTries(t *testing.T) {
 }
 
 // Retention takes no submission that has dead letters, nor one that is open again. Dead letters go when they are older than their own
-// retention says, whether their submission has ended or not, with the counts exact, and what they kept goes then.
+// retention says, whether their submission has ended or not, with the counts exact. The data that they kept goes then.
 func TestRetentionOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := deadLetters()
@@ -571,7 +571,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	ended, redriven := mustInsert(t, b, prefixed(1)), mustInsert(t, b, inline)
 	b.mustFail(mustReserve(t, b, "OldestFirst", 2), nil)
 	b.clock.pass(time.Second)
-	later := mustInsert(t, b, prefixed(1)) // its dead letter stays, and keeps it
+	later := mustInsert(t, b, prefixed(1)) // its dead letter stays, and keeps the submission
 	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
 	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
@@ -621,8 +621,8 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	}
 }
 
-// 122: the end of a submission costs the same however much of it is reserved; the reservations go bit by bit, and meanwhile
-// the counts are exact and the tokens are worth nothing.
+// 122: the end of a submission costs the same however many of its chunks are reserved. The reservations go bit by bit, and meanwhile the
+// counts are exact and the tokens are invalid.
 func TestCancelOfMuch(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

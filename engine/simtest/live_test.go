@@ -11,7 +11,7 @@ import (
 )
 
 // As many submissions may be open as the server allows, however many are inserted at once, and not one more; when one ends there is
-// room for one. A repeated insert gets its answer all the same, and a restart brings back all there is, also above a smaller limit.
+// room for one. A repeated insert gets its answer all the same, and a restart brings back all submissions, also above a smaller limit.
 //
 //quern:overlapping
 func TestMaxLiveSubmissions(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// model is what a shard promises, written without any thought for speed: every chunk has a state, and every question is
-// answered by looking at everything. It knows nothing of journals, checkpoints or views.
+// model has the promises of a shard, written without any thought for speed: every chunk has a state, and every question is answered by
+// looking at everything. It knows nothing of journals, checkpoints or views.
 type model struct {
 	settings queue.Settings
 	subs     []*modelSub // in the order of their ids
 	keys     map[string]*modelKey
-	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
+	values   map[queue.MetaEntry]queue.ValueSettings // settings of operators
 	defaults map[queue.MetaKey]queue.ValueSettings   // likewise, for all values of a key
 	rules    []queue.Rule
 	past     []queue.EndedRule
@@ -147,7 +147,7 @@ func (m *model) insert(n queue.NewSubmission, id queue.SubmissionID, now queue.T
 	return x
 }
 
-// inserted is the submission as the answer to its insert tells it: without a word about rules.
+// inserted is the submission as in the answer to its insert, which says nothing about rules.
 func (x *modelSub) inserted() queue.Submission {
 	return x.infoUnder(queue.Unruled)
 }
@@ -205,7 +205,7 @@ func (x *modelSub) chunk(index int) queue.Chunk {
 	return info
 }
 
-// content is what a reservation of the chunk carries.
+// content is the content in a reservation of the chunk.
 func (x *modelSub) content(index uint32) queue.Content {
 	c := &x.asked.Chunks
 	number := fmt.Sprint(index)
@@ -242,7 +242,7 @@ func (m *model) withheld(x *modelSub) bool {
 	})
 }
 
-// demanded is what operators demand of a value: its own settings, and where it has none the default of its key.
+// demanded are the settings of a value: its own, and where it has none the default of its key.
 func (m *model) demanded(entry queue.MetaEntry) queue.ValueSettings {
 	set, is := m.values[entry]
 	if !is {
@@ -310,8 +310,8 @@ func (m *model) first(br *strategy.Branch) (first *modelSub) {
 	return first
 }
 
-// firstBeside is the same among those that share with x, and the leaf that gives it: whose turn it is under Fair is the ledger's to
-// say. Inside a tenant the first alternative that has something counts.
+// firstBeside is the same among those that share with x, and the leaf that gives it: under Fair the ledger decides whose turn it is.
+// Inside a tenant the first alternative that has something counts.
 func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub) (first *modelSub, leaf *strategy.Branch) {
 	var mine []*modelSub
 	for _, y := range among {
@@ -441,7 +441,7 @@ func (m *model) endsSubmission(x *modelSub, more uint32) bool {
 	return m.onExhausted(x) == queue.FailSubmission || budget > 0 && x.count(queue.ChunkDead)+x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded)+more >= budget
 }
 
-// gone is what a chunk without a try left becomes.
+// gone is the next state of a chunk without a try left.
 func (m *model) gone(x *modelSub) queue.ChunkState {
 	if m.onExhausted(x) == queue.Skip {
 		return queue.ChunkSkipped
@@ -526,7 +526,7 @@ func (m *model) forward(x *modelSub, c *modelChunk, to string) {
 	m.outbox = append(m.outbox, queue.ChunkID{Submission: x.id, Index: uint32(slices.Index(x.chunks, c))})
 }
 
-// crash is what the new life of a shard that was killed makes of everything: reservations are forgotten.
+// crash has the model follow a shard that was killed and starts again: reservations are forgotten.
 func (m *model) crash(now queue.Time) {
 	m.roster = modelRoster{}
 	m.began, m.grace = now, 0
@@ -545,8 +545,8 @@ func (m *model) crash(now queue.Time) {
 	m.promote(now)
 }
 
-// restart is what the new life of a shard that was closed in order makes of everything: reservations go on with the time that was left,
-// and a consumer that was attached and holds something is missed. Orders are forgotten.
+// restart has the model follow a shard that was closed in order and starts again: reservations go on with the time that was left, and a
+// consumer that was attached and holds something is missed. Orders are forgotten.
 func (m *model) restart(closed, now queue.Time) {
 	m.hush()
 	old := m.roster
@@ -602,12 +602,12 @@ func (m *model) expireAll(now queue.Time) {
 	}
 }
 
-// overdue says that a tick makes dead letters of what a submission has left.
+// overdue says that a tick makes dead letters of the remaining chunks of a submission.
 func (m *model) overdue(x *modelSub, now queue.Time) bool {
 	return x.state == queue.Open && x.tooLate(now) && !m.spares(x, now) && m.settings.OnDeadline == queue.DeadLetterThem
 }
 
-// endOverdue makes dead letters of what a submission has left at its dead deadline.
+// endOverdue makes dead letters of a submission's remaining chunks at its dead deadline.
 func (m *model) endOverdue(x *modelSub, now queue.Time) {
 	for _, c := range x.chunks {
 		if c.state == queue.ChunkDone || c.state == queue.ChunkDead || c.state == queue.ChunkSkipped || c.state == queue.ChunkForwarded {
@@ -646,7 +646,7 @@ func (m *model) cancelChunk(x *modelSub, c *modelChunk, now queue.Time) {
 	m.endIfOver(x, now)
 }
 
-// promote offers what waited until now.
+// promote offers the chunks that waited until now.
 func (m *model) promote(now queue.Time) {
 	for _, x := range m.subs {
 		if x.state != queue.Open {

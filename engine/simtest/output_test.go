@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// TestOutputIsTheWinners: when a late completion and the present holder's race, the output that is kept is that of the one
-// that was accepted.
+// TestOutputIsTheWinners: when a late completion races with that of the present holder, the output of the accepted one is
+// kept.
 //
 //quern:overlapping
 func TestOutputIsTheWinners(t *testing.T) {

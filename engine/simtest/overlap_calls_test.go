@@ -18,7 +18,7 @@ type call struct {
 	what      string
 	run       func(ctx context.Context)
 	check     func() (answer string)
-	first     bool // its answer frees what others of the same step may have got: it is checked before theirs
+	first     bool // its answer frees chunks that other calls of the step may have got: it is checked first
 	outputs   bool // it writes outputs
 	alone     string
 	completes []completing
@@ -66,7 +66,7 @@ func (o *overlap) beginCall() {
 	}
 	inserts := 16
 	if o.afterReload {
-		inserts = 60 // what is drawn now must not be what is still being written for an insert that was begun before
+		inserts = 60 // new inserts must not get content that is still being written for older ones
 	}
 	choices := []struct {
 		weight int
@@ -161,7 +161,7 @@ type token struct {
 	life      int
 	consumer  string
 	calls     int  // that name it and are not answered
-	disturbed bool // something that takes it away has been asked for
+	disturbed bool // a call that may take it away was made
 	outputs   []string
 	replaced  bool // a later one was handed out for the chunk
 	raced     bool // a call that named it had an end that is not known, or gave it back
@@ -203,7 +203,7 @@ func (o *overlap) cancelWait() {
 	}
 }
 
-// someTokens draws tokens to do something with: mostly those that hold a chunk or did a moment ago.
+// someTokens draws tokens for a call: mostly those that hold a chunk or did a moment ago.
 func (o *overlap) someTokens(most int) (list []*token) {
 	if len(o.tokens) == 0 {
 		return nil
@@ -218,7 +218,7 @@ func (o *overlap) someTokens(most int) (list []*token) {
 	return list
 }
 
-// strict says that the token certainly holds its chunk now, so that it is known what has to come of a call.
+// strict says that the token certainly holds its chunk now, so that the outcome of a call is known.
 func (o *overlap) strict(t *token) bool {
 	return o.holding[chunkOf(&t.Token)] == t && t.calls == 0 && !t.disturbed && t.deadline > queue.At(time.Now())
 }
@@ -369,7 +369,7 @@ func (o *overlap) cancelSub() *call {
 		what: "cancel " + x.ID.String(),
 		run:  func(ctx context.Context) { sub, err = o.shard.Submissions.Cancel(ctx, x.ID) },
 		check: func() string {
-			// of one that had ended, a redrive or a complete that is written and not told of yet may come behind the cancel
+			// if it had ended, a redrive or a complete that is written but not answered yet may come behind the cancel
 			if err == nil && (o.answered() || sub.State == queue.Cancelled) && (x.state == queue.Open || sub.State != x.state) {
 				o.fail("cancel is answered with %s, on the disk submission %s is %s", sub.State, x.ID, x.state)
 			}

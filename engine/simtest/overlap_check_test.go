@@ -13,9 +13,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file holds answers against the disk.
+// This file compares answers with the disk.
 
-// refresh takes over from the disk who holds nothing any more, and sees that nothing is there that was refused.
+// refresh drops tokens that hold nothing any more on the disk, and checks that the disk has nothing that was refused.
 func (o *overlap) refresh() {
 	maps.DeleteFunc(o.holding, func(chunk queue.ChunkID, t *token) bool {
 		x := o.disk.byID[chunk.Submission]
@@ -54,7 +54,7 @@ func (o *overlap) erred(err error) string {
 	return ""
 }
 
-// certain says that the answer is that nothing was done.
+// certain says that the answer denies any effect.
 func certain(err error) bool {
 	code := queue.CodeOf(err)
 	return code == queue.CodeDiskFull || code == queue.CodeUnavailable
@@ -155,7 +155,7 @@ func (o *overlap) checkContent(res *queue.Reservation) {
 	}
 }
 
-// result is one outcome of a call about tokens; rests says whether the disk has what "already" tells.
+// result checks one outcome of a call about tokens; did says whether the disk has the call's effect.
 func (o *overlap) result(what string, n naming, got queue.Result, did bool) {
 	n.calls--
 	key, chunk := keyOf(&n.Token), chunkOf(&n.Token)
@@ -272,7 +272,7 @@ func (o *overlap) released(n naming, got []queue.Result, err error) string {
 	return got[0].Outcome.String()
 }
 
-// look reads a submission and its chunks: they say what the disk does, unless a write is on it whose caller does not know it yet.
+// look reads a submission and its chunks: they agree with the disk, unless a write is on it whose caller does not know it yet.
 func (o *overlap) look() {
 	o.note("look")
 	if o.answered() {

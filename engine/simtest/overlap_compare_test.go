@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// compare reads everything and holds it against the disk.
+// compare reads everything and compares it with the disk.
 func (o *overlap) compare(b *box) {
 	ctx := o.t.Context()
 	list, _, err := b.shard.Submissions.List(ctx, everything, 0, 1000)
@@ -112,7 +112,7 @@ func (o *overlap) compareChunk(x *diskSub, got *queue.Chunk, c *diskChunk) {
 	}
 }
 
-// compareContents reserves all there is, to see what it carries: of a shard that is not needed any more.
+// compareContents reserves all chunks of a shard that is not needed any more, to see their contents.
 func (o *overlap) compareContents(b *box) {
 	for _, r := range b.shard.Rules.List() {
 		_, _, err := b.shard.Rules.Lift(r.ID, "")

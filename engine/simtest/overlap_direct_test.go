@@ -31,7 +31,7 @@ func behindGates(t *testing.T, run func(o *overlap)) {
 	})
 }
 
-// freely runs what is not the test's subject with the gates open.
+// freely runs calls that are not the test's subject, with the gates open.
 func (o *overlap) freely(run func()) {
 	shut := o.gates.throw()
 	run()
@@ -39,7 +39,7 @@ func (o *overlap) freely(run func()) {
 	shut()
 }
 
-// let waits for a write to be held and lets it go on to an ending that its caller is told.
+// let waits for a write to be held and lets it go on to an ending, of which its caller learns.
 func (o *overlap) let(what string, end ending) {
 	o.t.Helper()
 	synctest.Wait()
@@ -115,7 +115,8 @@ func (o *overlap) completeLater(held queue.Token, output []byte) *later {
 	})
 }
 
-// A completion that is repeated while the first one is on its way to the disk is answered when it is there, however far it got.
+// A completion that is repeated while the first one is on its way to the disk is answered when the first one is there, at whatever stage it
+// is.
 //
 //quern:overlapping
 func TestAlreadyWaits(t *testing.T) {
@@ -148,7 +149,7 @@ func TestAlreadyWaits(t *testing.T) {
 	}
 }
 
-// A checkpoint that fails forgets nothing: the next one writes what it was to write.
+// A checkpoint that fails forgets nothing: the next one writes its rows.
 func TestFailedCheckpoint(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		var sub queue.Submission
@@ -178,7 +179,7 @@ func TestFailedCheckpoint(t *testing.T) {
 	})
 }
 
-// An insert whose content is being written when the shard reloads is refused, and what is inserted next has content of its own.
+// An insert whose content is being written when the shard reloads is refused, and the next insert has content of its own.
 //
 //quern:overlapping
 func TestReloadWhileContentIsWritten(t *testing.T) {
@@ -221,8 +222,8 @@ func TestReloadWhileContentIsWritten(t *testing.T) {
 	})
 }
 
-// Dead letters of an ended submission are redriven when a checkpoint has begun that is to write its end. The journal before the checkpoint is
-// forgotten: after a crash the submission is there all the same, and open.
+// Dead letters of an ended submission are redriven after a checkpoint began that writes its end. The journal before the checkpoint is
+// forgotten. After a crash the submission is there all the same, and open.
 func TestFoldWhileLettersGo(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		held := o.oneHeld()
@@ -255,7 +256,7 @@ func TestFoldWhileLettersGo(t *testing.T) {
 	})
 }
 
-// No one is told that a chunk is gone before what ends it is on the disk; and when that fails, the chunk is not gone.
+// No call hears that a chunk is gone before its end is on the disk; and when that write fails, the chunk is not gone.
 //
 //quern:overlapping
 func TestGoneWaits(t *testing.T) {
@@ -290,7 +291,7 @@ func TestGoneWaits(t *testing.T) {
 	}
 }
 
-// A priority that reaches the disk after the end of its submission is refused, and one that does so before it is answered.
+// A priority that reaches the disk after the end of its submission is refused, and one that reaches it before is accepted.
 func TestPriorityAroundAnEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -330,7 +331,7 @@ func TestPriorityAroundAnEnd(t *testing.T) {
 	}
 }
 
-// A late completion takes the chunk from those who wait for it only if it reaches the disk: when it does not, one of them has it at once.
+// A late completion takes the chunk from those who wait for it only if it reaches the disk: otherwise one of them has it at once.
 func TestLateCompletionThatFails(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		held := o.oneHeld()

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// diskModel is what the journal says at this moment, made of the batches that were appended and of nothing else: it stands outside of the
-// shard, and every answer is held against it.
+// diskModel is the state by the journal at this moment, made only of the appended batches. It is outside of the shard, and every answer
+// is compared with it.
 type diskModel struct {
 	position  journal.Position
 	bySeq     map[uint32]*diskSub
@@ -24,7 +24,7 @@ type diskModel struct {
 	ops       int
 }
 
-// tokenKey is what tells the tokens of one shard apart.
+// tokenKey identifies a token of one shard.
 type tokenKey struct {
 	epoch    uint32
 	sequence uint64
@@ -36,7 +36,7 @@ type diskSub struct {
 	journal.Insert
 	state      queue.SubmissionState
 	priorities []int64 // the first, and those it was given while it was open
-	moves      int     // ops about what is dead in it
+	moves      int     // ops about its dead chunks
 	chunks     []diskChunk
 }
 
@@ -141,7 +141,7 @@ func (d *diskModel) ApplyReturn(r journal.Returned) error {
 	key := tokenKey{r.Epoch, r.Sequence}
 	d.returned[key] = queue.ChunkID{Submission: x.ID, Index: r.Index}
 	if x.state != queue.Open || chunk.state != queue.ChunkReady {
-		return nil // a deadline that passed while the consumer came first
+		return nil // its deadline passed, but the consumer came first
 	}
 	chunk.returns++
 	chunk.attempts = r.Attempts

@@ -11,12 +11,12 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// ending is how a write that a gate holds ends.
+// ending is the outcome of a write that a gate holds.
 type ending uint8
 
 const (
 	succeeds       ending = iota
-	isFull                // nothing is written, and its caller is told so
+	isFull                // nothing is written, and its caller knows it
 	isLost                // nothing is written, and its caller does not know
 	isLostInSecret        // it is written, and its caller does not know
 )
@@ -35,7 +35,7 @@ func (e ending) err() error {
 	return nil
 }
 
-// held is a write that waits at a gate: first for its turn, then, when it is done, for its caller to be told.
+// held is a write that waits at a gate: first for its turn, then, when it is done, for the moment at which its caller learns of it.
 type held struct {
 	what    string // "append", or what the store writes
 	begin   chan ending
@@ -53,12 +53,12 @@ type gates struct {
 	behind  bool       // an append ended unknown, and the shard has not reloaded yet: it may wait for a checkpoint
 	loading bool       // a journal was opened, and its first append is not over: a shard starts or reloads
 	reloads int        // journals opened
-	disk    *diskModel // gets what is appended
+	disk    *diskModel // gets the appended batches
 }
 
 func newGates(disk *diskModel) *gates { return &gates{disk: disk} }
 
-// pass takes a write through: it returns what its caller is told.
+// pass takes a write through: it returns the error for its caller.
 func (g *gates) pass(what string, write func() error) error {
 	g.mu.Lock()
 	if g.open || g.loading || what == moving {
@@ -80,7 +80,7 @@ func (g *gates) pass(what string, write func() error) error {
 // moving are writes that others wait for, under a lock or in a reload: they are not held.
 const moving = "moving"
 
-// around is what the store calls for every transaction.
+// around is called by the store for every transaction.
 func (g *gates) around(write func() error) error { return g.pass(storeWrite(), write) }
 
 // storeWrite says which of the store's functions is writing, from its stack.
@@ -141,7 +141,7 @@ func (l *gatedLog) Append(ctx context.Context, expect journal.Position, batch []
 	return position, err
 }
 
-// reloading says that the shard does not know yet what became of an append.
+// reloading says that the shard does not know the outcome of an append yet.
 func (g *gates) reloading() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

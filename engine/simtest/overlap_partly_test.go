@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A call whose chunks are done in part is not told that nothing was done: its outputs take two batches, and the second finds no room. When
-// it is asked again, the first chunk is done already and the second can be done.
+// A call of which some chunks are done does not hear that nothing was done: its outputs take two batches, and the second finds no room.
+// When it is repeated, the first chunk is done already and the second can be done.
 func TestPartlyDoneIsNotRefused(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		var held []queue.Reservation
@@ -35,7 +35,8 @@ func TestPartlyDoneIsNotRefused(t *testing.T) {
 	})
 }
 
-// An extend that is refused has moved no deadline, and has taken no chunk up: it waits for what ended the others before it changes anything.
+// An extend that is refused has moved no deadline, and has taken no chunk up: before it changes anything, it waits for the writes that
+// ended the other chunks.
 func TestARefusedExtendMovesNoDeadline(t *testing.T) {
 	for _, end := range []ending{isFull, isLost} {
 		for _, timeout := range []queue.Time{1000, 3_600_000} {
@@ -63,7 +64,7 @@ func TestARefusedExtendMovesNoDeadline(t *testing.T) {
 	}
 }
 
-// A release that gave chunks back is not told that nothing was done, when what it says of the others could not be written.
+// A release that gave some chunks back does not hear that nothing was done when its ops for the others could not be written.
 func TestAReleaseDoneInPartIsNotRefused(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		held, completed := o.twoHeld()

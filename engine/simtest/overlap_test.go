@@ -89,7 +89,7 @@ func parting(one, other string) string {
 	return strings.Join(a[max(0, at-3):min(at+2, len(a))], "\n") + "\nand\n" + strings.Join(b[max(0, at-3):min(at+2, len(b))], "\n")
 }
 
-// playOverlap plays one seed and returns its history, and what happened in it.
+// playOverlap plays one seed and returns its history and its events.
 func playOverlap(t *testing.T, seed uint64, steps int) (lines string, happened *tally) {
 	watch := time.AfterFunc(5*time.Minute, func() {
 		debug.SetTraceback("all")
@@ -201,7 +201,7 @@ func (o *overlap) step() {
 	}
 }
 
-// settle lets everything run until it waits, and checks what has been answered.
+// settle lets everything run until it waits, and checks the answers.
 func (o *overlap) settle() {
 	synctest.Wait()
 	if len(o.disk.problems) > 0 {
@@ -223,7 +223,7 @@ func heldWrite(list []*held, what string) bool {
 	return slices.ContainsFunc(list, func(h *held) bool { return h.what == what })
 }
 
-// goOn lets one of the held writes go on: first its turn comes, with the ending it is to have, and at another time its caller is told.
+// goOn lets one of the held writes go on: first its turn comes, with its ending; at another time its caller learns of that.
 func (o *overlap) goOn() {
 	list := o.gates.list()
 	if len(list) == 0 {
@@ -237,7 +237,7 @@ func (o *overlap) goOn() {
 	if !h.written {
 		end, fails := succeeds, 12
 		if h.what == "Checkpoint" || h.what == "append" && heldWrite(list, "content") {
-			fails = 30 // so that what is rare happens
+			fails = 30 // so that rare events happen
 		}
 		if o.chance(fails) {
 			end = pickFrom(o.r, isFull, isLost, isLostInSecret)
@@ -263,7 +263,7 @@ func (o *overlap) pass() {
 	time.Sleep(d)
 }
 
-// makeRoom is what the engine does when the disk has room again.
+// makeRoom acts as the engine does when the disk has room again.
 func (o *overlap) makeRoom() { o.shard.SetFull(false) }
 
 // copyTo copies the files as a kill would leave them now.
@@ -274,7 +274,7 @@ func (o *overlap) copyTo() string {
 	return dir
 }
 
-// auditCopy: whatever happens next, what is on the disk now is enough for everything that was answered.
+// auditCopy checks that the files on the disk now are enough for everything that was answered, as a kill may come next.
 func (o *overlap) auditCopy() {
 	o.note("a copy is audited")
 	o.tally.add("copy audited", 1)
@@ -312,7 +312,7 @@ func (o *overlap) end() {
 	o.calls = nil
 }
 
-// finish lets everything end well and compares all there is, then again after a restart.
+// finish lets everything end well and compares everything, then again after a restart.
 func (o *overlap) finish() {
 	o.note("the end")
 	o.ending = true

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// liftOp is how the end of a rule by itself stands in the journal.
+// liftOp is the op in the journal for a rule that ends by itself.
 func liftOp(id queue.RuleID, now, grace queue.Time) []byte {
 	var e journal.Encoder
 	e.Reset(1, 0)

@@ -89,8 +89,8 @@ func TestQuestionsAreSliced(t *testing.T) {
 	}
 }
 
-// Of two shards that go through the same, the one that is asked all the time hands out the same chunks as the other, whenever the
-// order says which: questions take nothing, owe nothing, and move no one in a queue.
+// Of two shards with the same calls, the one that gets questions all the time hands out the same chunks as the other, wherever
+// the order decides which: questions take nothing, owe nothing, and move no one in a queue.
 func TestQuestionsChangeNothing(t *testing.T) {
 	t.Parallel()
 	texts := []string{

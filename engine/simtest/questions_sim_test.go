@@ -24,8 +24,7 @@ func (c *crowd) ask() {
 	}
 }
 
-// ask asks about a strategy and a chunk, and holds the answers against the model. That nothing changed is seen by all steps
-// that follow.
+// ask asks about a strategy and a chunk, and compares the answers with the model. All later steps would show a change by it.
 func (s *sim) ask() {
 	if s.m.grace != 0 {
 		return // questions are about what is offered when the grace is over
@@ -67,8 +66,8 @@ func (s *sim) drawNested() string {
 	return pickOf(s, text, text, `PreferDistinct("b", 2, `+text+`)`, `OrElse(SelectOnly("a", 1, OldestFirst), `+text+`)`)
 }
 
-// checkPicks plays the picks in the model as if they were reserved: each has to be one that the first branch with something to
-// give may give, by the leaf that may, and there may not be fewer than there could be.
+// checkPicks plays the picks in the model as if they were reserved. The first branch that has something must be allowed to give each,
+// by that leaf, and there must be as many as possible.
 func (s *sim) checkPicks(p *strategy.Plan, picks []inspect.ExplainedPick, most int) {
 	var taken []*modelChunk
 	defer func() {
@@ -107,7 +106,7 @@ func (s *sim) checkPicks(p *strategy.Plan, picks []inspect.ExplainedPick, most i
 	}
 }
 
-// checkTenants holds the tenants that a submission is said to belong to against its meta.
+// checkTenants compares the tenants that a submission is said to belong to with its meta.
 func (s *sim) checkTenants(x *modelSub, leaf *strategy.Leaf, tenants []backlog.Tenant) {
 	for level := range tenants {
 		key := leaf.Around[level].Fair
@@ -121,7 +120,7 @@ func (s *sim) checkTenants(x *modelSub, leaf *strategy.Leaf, tenants []backlog.T
 	}
 }
 
-// obstacle is what the leaf has against the submission, if any, or an operator.
+// obstacle is the reason why the leaf, or an operator, holds the submission back, if there is one.
 func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) queue.Obstacle {
 	if !x.matches(leaf) {
 		return queue.ObstacleFilter
@@ -152,7 +151,7 @@ func (s *sim) overtaken(leaf *strategy.Leaf, x *modelSub) bool {
 	return false
 }
 
-// ofChunk is what the state of a chunk has against every leaf.
+// ofChunk is the obstacle for every leaf that the state of a chunk makes.
 func ofChunk(x *modelSub, index int, state queue.ChunkState) queue.Obstacle {
 	if state == queue.ChunkWaiting && x.chunks[index].state == queue.ChunkReady {
 		return queue.ObstacleNotDue
@@ -163,7 +162,7 @@ func ofChunk(x *modelSub, index int, state queue.ChunkState) queue.Obstacle {
 	}[state]
 }
 
-// checkWhy holds every obstacle against the model, and that a chunk stands somewhere if and only if a leaf admits it.
+// checkWhy compares every obstacle with the model, and checks that a chunk has a standing if and only if a leaf admits it.
 func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *inspect.Why) {
 	chunk, leaves := x.chunk(index), p.Leaves()
 	if why.State != chunk.State || len(why.Leaves) != len(leaves) {
@@ -262,7 +261,7 @@ func (s *sim) turnsBefore(p *strategy.Plan, leaf *strategy.Leaf, x *modelSub, mo
 	return given + ties/2
 }
 
-// checkStanding counts what the model has before the chunk. Under Fair only what comes before all tenants is sure.
+// checkStanding counts the chunks that the model has before this one. Under Fair only those before all tenants are certain.
 func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *api.WhyStanding, leaf *strategy.Leaf) {
 	earlier, same, all := 0, 0, 0
 	br := leaf.Branch

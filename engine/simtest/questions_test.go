@@ -41,7 +41,8 @@ func mustExplain(t testing.TB, b *box, text string, most int) inspect.Explained 
 	return x
 }
 
-// A preview says what the next reserve gives by an order, the same for the same seed, and leaves the numbers alone.
+// A preview foresees the chunks that the next reserve gives by an order, is the same for the same seed, and changes no
+// numbers.
 func TestPreview(t *testing.T) {
 	t.Parallel()
 	twins := [2]*box{openBox(t, relaxed()), openBox(t, relaxed())}
@@ -137,7 +138,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// Where a chunk is said to stand is where a preview has it: exactly by an order, within a round of the tenants under Fair.
+// A chunk's standing agrees with its place in a preview: exactly by an order, within a round of the tenants under Fair.
 func TestWhyStanding(t *testing.T) {
 	t.Parallel()
 	const companies = 5
@@ -179,8 +180,8 @@ func TestWhyStanding(t *testing.T) {
 	}
 }
 
-// An explanation counts what reaches each block and what it refuses, names the values that refuse most, and says why earlier
-// branches did not give a pick.
+// An explanation counts the chunks that reach each block and those that it refuses, names the values that refuse most, and
+// says why earlier branches did not give a pick.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	const values, full = 2500, 15
@@ -235,7 +236,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Of a fair branch an explanation says who competes, who is blocked, and whose each pick is.
+// Of a fair branch an explanation says which tenants compete, which are blocked, and whose each pick is.
 func TestExplainFair(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -34,7 +34,7 @@ func newPlayed() *played {
 	return &played{total: newTally(), of: map[uint64][]succession{}, in: map[succession]int{}}
 }
 
-// take adds what happened in a seed.
+// take adds the events of a seed.
 func (p *played) take(seed uint64, t *tally) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *played) take(seed uint64, t *tally) {
 
 func (p *played) bits(s succession) float64 { return math.Log2(float64(len(p.of)) / float64(p.in[s])) }
 
-// tellNastiest logs the seeds that are worth to be played always.
+// tellNastiest logs the seeds that are worth playing always.
 func (p *played) tellNastiest(t *testing.T) {
 	had := map[succession]bool{}
 	for range min(*nastiestWanted, len(p.of)) {

@@ -59,7 +59,7 @@ func TestRateSaysWhenTheNextComes(t *testing.T) {
 	wait("what was not used is not saved up", 495*time.Millisecond)
 }
 
-// An empty answer tells when the last of nested rates lets the first chunk be taken, of whichever value.
+// An empty answer says when the last of nested rates lets the first chunk be taken, of any value.
 func TestNestedRatesSayWhenTheNextComes(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -79,8 +79,8 @@ func TestNestedRatesSayWhenTheNextComes(t *testing.T) {
 	}
 }
 
-// No interval of a rate has more reservations than it allows, whichever strategies ask and whenever the server is killed, and nothing
-// waits for longer than it must.
+// No interval of a rate has more reservations than it allows, for all strategies and over kills at any time, and nothing waits for
+// longer than it must.
 func TestRatesHoldOverCrashes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -137,7 +137,7 @@ func TestRatesHoldOverCrashes(t *testing.T) {
 	}
 }
 
-// ratesOf is what operators made of the number 4 of a rate, over time.
+// ratesOf has operators' changes of a rate's number 4, over time.
 type ratesOf struct {
 	own, all uint32 // 0: not set
 	changes  []rateChange
@@ -297,7 +297,7 @@ func TestFasterRateServesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A call that waits is served at the moment at which the rate lets it be.
+// A call that waits is served at the moment at which the rate allows it.
 //
 //quern:overlapping
 func TestRateServesThoseWhoWait(t *testing.T) {
@@ -325,8 +325,8 @@ func TestRateServesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A queue knows so many rates: a strategy with another one is refused, and those that are known go on. Stats tell how many there are,
-// how many values wait, and what was refused.
+// The number of rates of a queue is bounded: a strategy with one more is refused, and the known rates go on. Stats have the numbers
+// of rates, of values that wait, and of refusals.
 func TestRatesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// modelRate is what the model knows of a rate that some reserve has named in this life: the moment from which on each
-// value may be taken if all came at equal distances, and all reservations since.
+// modelRate is a rate that some reserve has named in this life: the moment from which each value may be taken if all
+// came at equal distances, and all reservations since.
 type modelRate struct {
 	of    map[queue.MetaValue]time.Duration // since 1970; a value that is not here was not taken yet
 	first time.Duration                     // that of such a value
@@ -90,8 +90,8 @@ func (m *model) pace(x *modelSub, now queue.Time) {
 	}
 }
 
-// checkRates replays all reservations of what was just reserved under the rates of a branch: in no time of `per` that
-// ends now there is one more than the rate allows, even with those of strategies without it.
+// checkRates replays all reservations of the submission that was just reserved, under the rates of a branch: in no time
+// of `per` that ends now there is one more than the rate allows, even with those of strategies without it.
 func (s *sim) checkRates(br *strategy.Branch, x *modelSub) {
 	br.Leaves(func(leaf *strategy.Branch) bool {
 		for _, l := range leaf.Limits {
@@ -116,7 +116,7 @@ func (s *sim) checkRates(br *strategy.Branch, x *modelSub) {
 }
 
 // rateWaits are how long rates have submissions of a plan wait: those that nothing else holds back, and those that are
-// also at a limit or under a rule. The latter stand behind either, and an answer may name either.
+// also at a limit or under a rule. For the latter an answer may name the rate or the other reason.
 func (m *model) rateWaits(p *strategy.Plan, now queue.Time) (alone, limited []time.Duration) {
 	for i := range p.Branches {
 		p.Branches[i].Leaves(func(leaf *strategy.Branch) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A reservation says since when its chunk waited for this attempt: the insert, its run_at, the end of the back-off, or that of the attempt
-// before where there was none.
+// A reservation says since when its chunk waited for this attempt: the insert, its run_at, the end of the back-off, or, without a
+// back-off, the end of the attempt before.
 //
 //quern:overlapping
 func TestReservationsSayHowLongTheyWaited(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A completion that is repeated hears that it counted already, also after its row and the journal before it were checkpointed and the server
-// started again: of a chunk whose submission goes on, and of one whose submission has ended.
+// A repeated completion is answered as counted already, also after a checkpoint and a restart, for a chunk whose submission goes on and for
+// one whose submission has ended.
 func TestRepeatedCompleteAfterFoldAndRestart(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]func(b *box){

@@ -21,13 +21,14 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// recordFile is for changes of the code that may not change what it does. The simulation writes into this file, for each seed, hashes of
-// all that it appended to journals, of all rows that checkpoints left, and of all that was asked and answered. If the file is there, it compares:
+// recordFile is for changes of the code that must not change its behaviour. The simulation writes hashes into this file, for each seed: of
+// everything it appended to journals, of all rows that checkpoints left, and of all questions and answers. If the file is there, it
+// compares:
 //
 //	QUERN_SIM_SEEDS=2000 go test ./engine/simtest -run 'TestSimulation$' -record /tmp/before    before the change, and again after it
 var recordFile = flag.String("record", "", "write hashes of what the simulation's seeds do to this file, or compare with those that it has")
 
-// recording is what one seed did so far; nil: nothing is recorded.
+// recording has the hashes of one seed so far; nil: nothing is recorded.
 type recording struct{ journal, rows, answers hash.Hash }
 
 func newRecording() *recording {
@@ -37,7 +38,7 @@ func newRecording() *recording {
 	return &recording{journal: sha256.New(), rows: sha256.New(), answers: sha256.New()}
 }
 
-// recordingLog hashes what is appended.
+// recordingLog hashes the appended batches.
 type recordingLog struct {
 	journal.Journal
 	to *recording
@@ -49,7 +50,7 @@ func (l recordingLog) Append(ctx context.Context, tail journal.Position, batch [
 	return position, err
 }
 
-// wrap puts a recording between the shard and what is its journal otherwise.
+// wrap puts a recording between the shard and its journal.
 func (r *recording) wrap(inner func(journal.Journal) journal.Journal) func(journal.Journal) journal.Journal {
 	if r == nil {
 		return inner
@@ -66,7 +67,7 @@ func (r *recording) wrap(inner func(journal.Journal) journal.Journal) func(journ
 // format changes the bytes. It also matches the measure of a limit where it is the first one.
 var journaled = regexp.MustCompile(`"commit(s|_bytes)_total":\d+,|,"Of":0`)
 
-// asked notes something that was asked or answered.
+// asked notes a question or an answer.
 func (r *recording) asked(what any) {
 	if r != nil {
 		text, err := json.Marshal(what)
@@ -137,7 +138,7 @@ func column(db *sql.DB, query string) (list []string, err error) {
 }
 
 var (
-	recorded  map[string]string // what the file had at the start, by seed
+	recorded  map[string]string // the file's entries at the start, by seed
 	recorder  sync.Mutex
 	readFiles = sync.OnceValue(func() error {
 		recorded = map[string]string{}
@@ -157,7 +158,7 @@ var (
 	})
 )
 
-// keep compares what a seed did with what the file says of it, or adds it to the file.
+// keep compares a seed's hashes with those in the file, or adds them to the file.
 func (r *recording) keep(t *testing.T, seed string) {
 	if r == nil {
 		return

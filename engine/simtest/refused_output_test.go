@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// refused is a box in which the commit of a completion with an output failed, of chunk 1 of 3. Chunk 0 is done, with an output.
+// refused is a box in which the commit of a completion with an output failed, for chunk 1 of 3. Chunk 0 is done, with an output.
 type refused struct {
 	*box
 	faults *faults

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// A submission that completed with dead chunks, is in the history, was opened again and then cancelled is listed as what it is, although
-// the history still has what it was.
+// A submission that completed with dead chunks, was opened again and then cancelled is listed with its last end, although the history
+// still has the first one.
 func TestListTellsTheLastEnd(t *testing.T) {
 	t.Parallel()
 	settings := deadLetters()

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// crowdBooks is what the clients of a crowd hold, by their own books.
+// crowdBooks are the chunks that the clients of a crowd hold, by their own books.
 type crowdBooks struct {
 	mu   sync.Mutex
 	held map[queue.ChunkID]int // by client
@@ -109,8 +109,8 @@ func (k *crowdBooks) work(t *testing.T, b *box, client int) {
 	}
 }
 
-// forget takes a completion that was written, and whose repetition is answered lost, as if it were answered already: the table of who
-// completed what has one place for several chunks. The chunk has to be done.
+// forget treats a written completion whose repetition is answered "lost" as if it were answered "already": several chunks share one place
+// in the table of recent completions. The chunk has to be done.
 func forget(t *testing.T, b *box, list []queue.Reservation, results []queue.Result) {
 	for i := range results {
 		if results[i].Outcome != queue.OutcomeLost {
@@ -126,7 +126,7 @@ func forget(t *testing.T, b *box, list []queue.Reservation, results []queue.Resu
 	}
 }
 
-// took notes what a client got.
+// took notes the chunks that a client got.
 func (k *crowdBooks) took(t *testing.T, client int, list []queue.Reservation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,7 +139,7 @@ func (k *crowdBooks) took(t *testing.T, client int, list []queue.Reservation) {
 	}
 }
 
-// gave notes what a client is about to complete. It does so until it is answered, so no one else gets it.
+// gave notes the chunks that a client is about to complete. The client tries until it has an answer, so no one else gets them.
 func (k *crowdBooks) gave(list []queue.Reservation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

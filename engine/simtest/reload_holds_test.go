@@ -30,8 +30,8 @@ func failCommit(t *testing.T, b *box, f *faults) {
 	}
 }
 
-// A failed commit makes no one lose what he holds: tokens, deadlines and consumers are as before, hard limits go on counting it, and
-// no one else gets the chunk.
+// A failed commit makes no one lose a held chunk: tokens, deadlines and consumers are as before, hard limits go on counting it, and
+// no one else gets it.
 //
 //quern:overlapping
 func TestReloadKeepsReservations(t *testing.T) {
@@ -173,7 +173,7 @@ func TestReloadKeepsWaitersForTheEnd(t *testing.T) {
 	}
 }
 
-// waitContext tells when someone begins to wait for its end: the shard does so when the wait is entered.
+// waitContext tells when the shard begins to wait for its end, which is when a wait is registered.
 type waitContext struct {
 	context.Context
 	once  sync.Once

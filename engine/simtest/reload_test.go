@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// TestReloadsInACrowd: producers and consumers work while appends fail now and then. Whatever was acknowledged is there at
-// the end, byte for byte, after a restart too; whatever was not acknowledged is there whole or not at all.
+// TestReloadsInACrowd: producers and consumers work while appends fail now and then. Everything acknowledged is there at the end,
+// byte for byte, after a restart too; a call that was not acknowledged took effect as a whole or not at all.
 //
 //quern:overlapping
 func TestReloadsInACrowd(t *testing.T) {
@@ -64,7 +64,7 @@ func TestReloadsInACrowd(t *testing.T) {
 	c.audit(t)
 }
 
-// ledger is what was acknowledged.
+// ledger has everything that was acknowledged.
 type ledger struct {
 	*box
 	mu       sync.Mutex
@@ -187,7 +187,8 @@ func (c *ledger) audit(t *testing.T) {
 	}
 }
 
-// A batch that landed although its commit failed counts in the totals, as what it did is there; one that did not land counts in none.
+// A batch that landed although its commit failed counts in the totals, as its effects are there; one that did not land counts in
+// none.
 //
 //quern:overlapping
 func TestReloadCountsWhatLanded(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A dead chunk is redriven with the content that it was given, whatever the files were when a kill came: of one in rows and of one in
-// blobs, of a submission that is open and of one that has ended. Others keep theirs, and the last change counts.
+// A dead chunk is redriven with its replaced content, in every state of the files at a kill: with contents in rows or in blobs, in a
+// submission that is open or has ended. Other chunks keep theirs, and the last change counts.
 func TestReplacedContent(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("x"), 200<<10)

@@ -51,7 +51,7 @@ func (s *sim) drawStrategy(depth int) string {
 	return s.drawStrategy(0)
 }
 
-// drawOne makes up what PreferDistinct can hold without a number: one order, which may be under a filter or a limit.
+// drawOne makes up a strategy that PreferDistinct without a number can hold: one order, which may be under a filter or a limit.
 func (s *sim) drawOne() string {
 	order := []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority"}[s.lists.IntN(4)]
 	switch key := []string{"a", "b", "c"}[s.lists.IntN(3)]; s.lists.IntN(3) {
@@ -83,7 +83,7 @@ func (s *sim) drawFilter(key, inner string) string {
 	return fmt.Sprintf("%s(%q, [%s%s], %s)", name, key, value, more, inner)
 }
 
-// drawShared makes up what Fair can hold.
+// drawShared makes up a strategy that Fair can hold.
 func (s *sim) drawShared() string {
 	order := s.drawStrategy(0)
 	switch s.r.IntN(4) {
@@ -121,8 +121,8 @@ func (s *sim) reserve() {
 	}
 }
 
-// reserveBy reserves by a strategy. When a rate holds everything back, the time that the answer names passes, or all but
-// a millisecond of it, so that a further reserve comes at the moment that matters. More says that there is to be one.
+// reserveBy reserves by a strategy. When a rate holds everything back, it lets the time that the answer names pass, or all but a
+// millisecond of it, so that the next reserve comes at the moment that matters. more says that one should follow.
 func (s *sim) reserveBy(text string) (more bool) {
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
@@ -153,7 +153,7 @@ func (s *sim) reserveBy(text string) (more bool) {
 	return s.rates.IntN(8) > 0
 }
 
-// checkReserved plays the picks in the model: each has to be one that the first branch with something to give may give.
+// checkReserved plays the picks in the model: the first branch that has something must be allowed to give each.
 func (s *sim) checkReserved(q *machine.Request, got *machine.Reserved) {
 	if len(got.Reservations) == 0 {
 		s.checkEmpty(q, got)
@@ -238,7 +238,7 @@ func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reser
 	}
 }
 
-// manyDue is beyond how many due entries the shard looks for the reason of an empty answer; some may be stale.
+// manyDue is the number of due entries up to which the shard looks for the reason of an empty answer; some may be stale.
 const manyDue = 30
 
 func (s *sim) checkEmpty(q *machine.Request, got *machine.Reserved) {
@@ -271,8 +271,8 @@ func (s *sim) checkEmpty(q *machine.Request, got *machine.Reserved) {
 	s.fail("nothing reserved: got the reason %s after %s, want %s after %s; plan\n%s", got.Reason, got.RetryAfter, reason, after, q.Plan)
 }
 
-// checkNamed checks the values that an answer says are in the way: each holds back something that no rule covers, and that the plan
-// would hand out.
+// checkNamed checks the values that an answer names as in the way: each holds back a chunk that no rule covers and that the plan would hand
+// out.
 func (s *sim) checkNamed(q *machine.Request, got *machine.Reserved) {
 	if len(got.Limited) > q.Limited || len(got.Limited) > 0 && got.Reason != queue.AllLimited {
 		s.fail("%d values are named for %s, where at most %d were asked for", len(got.Limited), got.Reason, q.Limited)
@@ -289,8 +289,8 @@ func (s *sim) checkNamed(q *machine.Request, got *machine.Reserved) {
 	}
 }
 
-// readyFrom is the earliest time since when a chunk may wait for its next attempt: a back-off comes on top, of which the model knows no more
-// once it is over. TestReservationsSayHowLongTheyWaited has the exact times.
+// readyFrom is the earliest time since when a chunk may wait for its next attempt: a back-off comes on top, which the model forgets once it
+// is over. TestReservationsSayHowLongTheyWaited has the exact times.
 func (x *modelSub) readyFrom(c *modelChunk) queue.Time {
 	from := x.id.Time() // a run_at that is almost there counts as now
 	if n := len(c.past); n > 0 {

@@ -123,7 +123,7 @@ func TestPlannedRestartMissesWhoWasAttached(t *testing.T) {
 	}
 }
 
-// Many reservations of one consumer come back in their order, whatever they take in ops.
+// Many reservations of one consumer come back in their order, however many ops they take.
 func TestPlannedRestartOfManyReservations(t *testing.T) {
 	t.Parallel()
 	const n = 3*journal.MaxHeld + 1
@@ -142,7 +142,7 @@ func TestPlannedRestartOfManyReservations(t *testing.T) {
 	}
 }
 
-// When what is held cannot be written, the shard closes all the same, and the next start knows as much as after a kill.
+// When the reservations cannot be written, the shard closes all the same, and the next start knows as much as after a kill.
 func TestPlannedRestartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()
@@ -165,7 +165,7 @@ func TestPlannedRestartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A stop that was cut off behind some of what was held counts for nothing: a part of what is held would let limits be exceeded.
+// A stop that wrote only some of the reservations does not count: restoring a part of them would let limits be exceeded.
 func TestUnfinishedStopCountsForNothing(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()

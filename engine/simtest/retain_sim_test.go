@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// retain has the history lose what ended long ago, but for what other queues still have to get.
+// retain has the history forget submissions that ended long ago, except those with letters that other queues still have to get.
 func (s *sim) retain() {
 	before := s.now.Add(-pickOf(s, 0, time.Minute, time.Hour, 10*time.Hour))
 	if len(s.m.subs) > 0 && s.chance(40) {
@@ -18,7 +18,7 @@ func (s *sim) retain() {
 	s.retainUntil(before)
 }
 
-// retainAgain loses once more what a store that was made again has: retention is no op of the journal, and comes again by itself.
+// retainAgain forgets submissions once more that a rebuilt store has: retention is no op of the journal, and comes again by itself.
 func (s *sim) retainAgain() {
 	if s.remade && s.over > 0 {
 		s.retainUntil(s.over)

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Contents wait in memory for a checkpoint up to a bound, whichever way they come in, and with snapshots too. While the store takes nothing
-// they are refused at the bound, and work without bytes goes on; when the store takes them again, those who come make room.
+// Contents wait in memory for a checkpoint up to a bound, for every way in, and with snapshots too. While the store takes nothing they are
+// refused at the bound, and work without bytes goes on; when the store takes them again, the next calls make room.
 func TestRoomForContents(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 48<<10) // bytes that cannot be compressed
@@ -36,7 +36,7 @@ func TestRoomForContents(t *testing.T) {
 				b, o := boxWithRoom(t, kept)
 				// Three ticks may be due at once: the one that was refused, the one after it, and this one.
 				most := 4*o.CheckpointBytes + 3*int64(len(noise)+512)
-				if err := b.store.SetMaxPages(1); err != nil { // what the file has already
+				if err := b.store.SetMaxPages(1); err != nil { // the pages that the file has already
 					t.Fatal(err)
 				}
 				var err error

@@ -112,7 +112,7 @@ func TestRulesAreWrittenFirst(t *testing.T) {
 	}
 }
 
-// stopLog stops at an append until it is told to go on.
+// stopLog stops at an append until the test lets it go on.
 type stopLog struct {
 	journal.Journal
 	stop *stop

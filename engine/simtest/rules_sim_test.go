@@ -24,7 +24,7 @@ func under(match queue.RuleMatch, id queue.SubmissionID, meta queue.Meta) bool {
 	return true
 }
 
-// ruling is what all rules say of a submission.
+// ruling is the ruling of all rules on a submission.
 func (m *model) ruling(x *modelSub) (is queue.Ruling) {
 	for i := range m.rules {
 		if under(m.rules[i].Match, x.id, x.asked.Meta) {
@@ -34,7 +34,7 @@ func (m *model) ruling(x *modelSub) (is queue.Ruling) {
 	return is
 }
 
-// whole is what the rules of the queue say.
+// whole is the ruling of the rules of the queue.
 func (m *model) whole() (is queue.Ruling) {
 	for i := range m.rules {
 		if m.rules[i].Match.Whole() {
@@ -44,7 +44,7 @@ func (m *model) whole() (is queue.Ruling) {
 	return is
 }
 
-// some says whether a rule for which fn is true covers what has this meta.
+// some says whether a rule for which fn is true covers a submission with this meta.
 func (m *model) some(id queue.SubmissionID, meta queue.Meta, fn func(*queue.Rule) bool) bool {
 	return slices.ContainsFunc(m.rules, func(r queue.Rule) bool { return under(r.Match, id, meta) && fn(&r) })
 }
@@ -77,7 +77,7 @@ func (m *model) setRule(r queue.Rule) (created bool) {
 	return false
 }
 
-// lift removes rules, and gives what they covered its time.
+// lift removes rules, and gives the submissions that they covered a grace.
 func (m *model) lift(now queue.Time, end queue.RuleEnd, by string, which func(*queue.Rule) bool) {
 	m.rules = slices.DeleteFunc(m.rules, func(r queue.Rule) bool {
 		if !which(&r) {
@@ -154,7 +154,7 @@ func (s *sim) setRule() {
 	failed, written := s.commitFailed("set a rule", err)
 	s.takeEffect([]func(){func() {
 		r.Since = s.now
-		if r.ID = got.ID; failed { // no one was told
+		if r.ID = got.ID; failed { // no caller knows the id
 			for _, there := range s.shard.Rules.List() {
 				if there.Action == r.Action && there.Match == r.Match {
 					r.ID = there.ID
@@ -176,7 +176,7 @@ func (s *sim) setRule() {
 	s.checkRules()
 }
 
-// takeBack releases in the model what a rule takes back.
+// takeBack releases the chunks in the model that a rule takes back.
 func (s *sim) takeBack(match queue.RuleMatch) {
 	for _, x := range s.m.subs {
 		if x.state != queue.Open || !under(match, x.id, x.asked.Meta) {

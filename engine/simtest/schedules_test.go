@@ -196,7 +196,7 @@ func (s *scheduleSim) put() {
 	m.next = m.after(s, from)
 }
 
-// after is the first tick after a moment. The ticks themselves are the affair of package schedule, and tested there.
+// after is the first tick after a moment. Package schedule tests the ticks themselves.
 func (m *modelSchedule) after(s *scheduleSim, t queue.Time) queue.Time {
 	if m.spec == nil {
 		var err error
@@ -258,7 +258,7 @@ func (s *scheduleSim) endOne() {
 	s.fail("the run of %s for %s is not open", run.schedule, run.tick.Std())
 }
 
-// settle lets the shard do what is due, sometimes with a commit that fails, and then the model.
+// settle has the shard do all due work, sometimes with a commit that fails, and then the model.
 func (s *scheduleSim) settle() {
 	if s.faulty && s.r.IntN(3) == 0 {
 		kind := fault(1 + s.r.IntN(int(unknownLost)))
@@ -291,7 +291,7 @@ func (s *scheduleSim) halfway() {
 	s.pass(time.Second)
 }
 
-// catchUp is what the model says of the ticks up to now.
+// catchUp plays the ticks up to now in the model.
 func (s *scheduleSim) catchUp() {
 	for _, run := range s.runs {
 		if !run.open || run.dead == 0 || run.dead > s.now {
@@ -374,7 +374,7 @@ func (s *scheduleSim) list() (all []queue.Submission) {
 	}
 }
 
-// check compares all that the shard says with the model.
+// check compares all answers of the shard with the model.
 func (s *scheduleSim) check() {
 	got, want := map[string]int{}, map[string]int{}
 	for _, sub := range s.list() {

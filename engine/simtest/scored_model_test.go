@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Scored reserves against what a plain model of windows says, through inserts, completions, releases, priorities and limits.
+// Scored reserves are compared with a plain model of windows, through inserts, completions, releases, priorities and limits.
 func TestScoredModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -117,7 +117,8 @@ func (m *scoredModel) act() {
 	}
 }
 
-// eligible says whether a limit lets something of the submission be taken: 5 at once by the strategy, or what is set.
+// eligible says whether a limit lets a chunk of the submission be taken: 5 at once by the strategy, or the number that is
+// set.
 func (m *scoredModel) eligible(x *scoredSub) bool {
 	limit := int64(5)
 	if set, is := m.limit[x.rank]; is {
@@ -126,7 +127,7 @@ func (m *scoredModel) eligible(x *scoredSub) bool {
 	return x.available > 0 && m.inFlight(x.rank) < limit
 }
 
-// reserve takes as the model says: windows of 16 by age, in each the best first as long as it gives, NaN never.
+// reserve takes chunks by the model: windows of 16 by age, in each the best first as long as it gives, NaN never.
 func (m *scoredModel) reserve() {
 	most := 1 + m.r.IntN(8)
 	got := m.b.reserveBy(`MaxSimultaneous("rank", 5, Plugin("p", explore=0, OldestFirst))`, most)

@@ -123,7 +123,7 @@ func TestScoredOrder(t *testing.T) {
 	}
 }
 
-// A fault, or no one to score, hands the same request to the inner order, or to what stands behind.
+// After a fault, or without a scorer, the same request goes to the inner order, or to the next alternative.
 func TestScoredFault(t *testing.T) {
 	t.Parallel()
 	fault := &scorer{score: func(*strategy.Window, []float64) error { return errors.New("a trap") }}
@@ -235,7 +235,7 @@ func TestScoredSpread(t *testing.T) {
 	}
 }
 
-// Every column says what is so at this moment.
+// Every column has the values of this moment.
 func TestScoredColumns(t *testing.T) {
 	t.Parallel()
 	var seen string
@@ -303,7 +303,8 @@ func TestScoredColumns(t *testing.T) {
 	}
 }
 
-// Of many reserves that wait for the same scorer sixteen are told at once that there is something; the others ask again by themselves.
+// Of many reserves that wait for the same scorer, sixteen are woken at once when there is something; the others ask again by
+// themselves.
 //
 //quern:overlapping
 func TestScoredWaitOfMany(t *testing.T) {
@@ -428,7 +429,7 @@ func TestScoredCrowd(t *testing.T) {
 	all.Wait()
 }
 
-// Candidates of a dry run are those of the inner order, whatever the order is made of, each once, and nothing is taken.
+// Candidates of a dry run are those of the inner order, for every kind of inner strategy, each once, and nothing is taken.
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	b := openScored(t, nil)

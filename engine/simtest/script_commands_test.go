@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// commands are what a script can do, each with its use: the words that it needs, and its options.
+// commands are the commands of scripts, each with its use: the words that it needs, and its options.
 var commands = map[string]struct {
 	use string
 	run func(command)
@@ -167,7 +167,7 @@ func (c command) insert() {
 	}
 }
 
-// show says how a submission stands.
+// show prints the state of a submission.
 func (s *script) show(id queue.SubmissionID) {
 	sub := s.sub(id)
 	text := fmt.Sprintf("%s %s:", s.nameOf(id), sub.State)
@@ -222,7 +222,7 @@ func at(t queue.Time) string {
 	return t.Sub(start).String()
 }
 
-// items makes an item of each token; results says what the shard answered for it.
+// items makes an item of each token; results prints the shard's answer for it.
 func items[T any](c command, of func(queue.Token) T) (list []T) {
 	for _, name := range c.words {
 		list = append(list, of(named(c.script, "t", name, c.tokens)))

@@ -22,7 +22,8 @@ func (c command) schedule() {
 	}
 }
 
-// schedules shows how they stand. Submissions that they inserted get names here, in the order of their ticks.
+// schedules shows the state of schedules. Submissions that they inserted get names here, in the order of their
+// ticks.
 func (c command) schedules() {
 	list := c.shard.Schedules.List()
 	slices.SortFunc(list, func(a, b queue.ScheduleInfo) int { return cmp.Compare(a.Name, b.Name) })
@@ -71,7 +72,8 @@ func (c command) unschedule() {
 	}
 }
 
-// bulk starts a bulk operation. It gets nowhere by itself: step takes it further, as the server does all the time.
+// bulk starts a bulk operation. It does not go on by itself: step takes it further, as the server does all the
+// time.
 func (c command) bulk() {
 	action, is := queue.ParseBulkAction(c.words[0])
 	if !is {

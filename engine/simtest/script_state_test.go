@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// The commands of scripts that show or change what is there beside reservations, the clock, and the end of the process.
+// The commands of scripts about everything beside reservations, about the clock, and about the end of the process.
 
 // tick moves the clock, runs the life-cycle worker once, and says which counts that changed.
 func (c command) tick() {
@@ -125,7 +125,7 @@ func (c command) listLetters() {
 	}
 }
 
-// groups shows the letters by what their errors have in common.
+// groups shows the letters grouped by error.
 func (c command) groups() {
 	got, err := c.shard.DeadLetters.Groups(ctx, queue.BulkFilter{})
 	must(c.t, err)
@@ -286,7 +286,7 @@ func (c command) consumers() {
 func (c command) checkpoint() { must(c.t, c.shard.Checkpoint()) }
 
 // crash goes on with the files as kill -9 leaves them: now, or when a checkpoint has its rows in the store and the journal is still whole,
-// so that all of it is played again onto these rows.
+// so that a start replays all of it onto these rows.
 func (c command) crash() {
 	clear(c.opened)
 	if c.options["during"] == "checkpoint" {

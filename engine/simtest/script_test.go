@@ -73,7 +73,7 @@ func TestScriptsRefuseMistakes(t *testing.T) {
 	}
 }
 
-// script is a box while a script is played, with the names that the script has for what is in it.
+// script is a box while a script is played, with the script's names for submissions and reservations.
 type script struct {
 	*box
 	path   string
@@ -85,8 +85,8 @@ type script struct {
 	bulks  []queue.BulkID
 }
 
-// playScript plays a script. It returns the script with what its commands print now, and where that differs from what it says; an error
-// is a script that cannot be played.
+// playScript plays a script. It returns the script with the output that its commands have now, and the differences from its own; the
+// error is of a script that cannot be played.
 func playScript(t *testing.T, path, text string) (now string, differs, err error) {
 	s := &script{box: openBox(t, relaxed()), path: path, opened: map[string]*consumers.Attached{}}
 	defer func() {
@@ -185,7 +185,7 @@ func (s *script) stop(format string, args ...any) {
 
 func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
 
-// refused says which error a caller of the shard is answered with, if there is one.
+// refused prints the error that the shard returned, if there is one.
 func (s *script) refused(err error) bool {
 	code := queue.CodeOf(err)
 	if err != nil && code == "" {

@@ -31,7 +31,7 @@ func seedsToPlay(t *testing.T, n uint64) (first, last uint64) {
 		switch {
 		case parts[1] != "":
 			first, errs[1] = strconv.ParseUint(parts[1], 10, 63)
-		case *recordFile == "": // what is recorded is compared with the same seeds
+		case *recordFile == "": // a recording is compared with the same seeds
 			first = uint64(time.Now().Unix())
 			last += first - 1
 		}

@@ -27,14 +27,14 @@ type sim struct {
 	now      queue.Time
 	log      history
 	evicted  map[queue.Token]bool // completions that the shard did not remember
-	remember int                  // completions that it did
+	remember int                  // completions that it did remember
 	faults   *faults
 	ledgers  map[string]bool // fair branches asked for
 	deep     []string        // strategies that nest deeply
 	recounts *rand.Rand
 	lists    *rand.Rand // draws the filters; nil: they are of one value
 	rates    *rand.Rand // draws rates; nil: no strategy has one
-	late     *rand.Rand // draws what concerns dead_deadlines; nil: queues say nothing of them
+	late     *rand.Rand // draws settings about dead_deadlines; nil: queues have none
 	rounds   uint64     // of recounts, the most between two starts
 	tally    *tally
 	record   *recording
@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 	first, last := seedsToPlay(t, n)
 	all := newPlayed()
 	t.Cleanup(func() { // when all seeds are played
-		if last-first >= 99 { // in fewer what is rare may not happen
+		if last-first >= 99 { // in fewer, rare events may not happen
 			all.total.check(t)
 		}
 		all.tellNastiest(t)
@@ -62,7 +62,7 @@ func TestSimulation(t *testing.T) {
 	})
 }
 
-// simulate plays a seed, and says what happened in it.
+// simulate plays a seed, and returns its events.
 func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: newTally()}
 	if f == nil || !f.former {
@@ -77,7 +77,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 		settings.Durability = queue.Full
 	}
 	s.box = box{t: t, dir: t.TempDir(), settings: settings}
-	s.opBytes = []int{0, -1, 40}[seed%3] // what a call brings goes into its op, is written before it, or some of each
+	s.opBytes = []int{0, -1, 40}[seed%3] // contents of a call go into its op, are written before it, or some of each
 	s.slotKeys = 1 + int(seed%5)         // most keys are in slots that are full
 	if f != nil {
 		s.wrap, s.fatal = f.wrap, f.fatal
@@ -190,7 +190,7 @@ func (s *sim) drawSettings() queue.Settings {
 	if s.late == nil {
 		return q
 	}
-	if s.faults == nil { // else what a tick that failed has left could not be told from the chunks alone
+	if s.faults == nil { // else the chunks alone would not show the rest of a failed tick
 		q.OnDeadline = queue.OnDeadline(s.late.IntN(2))
 	}
 	if s.late.IntN(8) == 0 {
@@ -224,10 +224,10 @@ func (s *sim) changeSettings() {
 	}}, failed, written)
 }
 
-// demandedOf are the values that something is set for.
+// demandedOf are the values that get settings.
 var demandedOf = []queue.MetaValue{queue.IntValue(0), queue.IntValue(1), queue.IntValue(2), queue.StringValue("1")}
 
-// checkDemands compares what is set for values.
+// checkDemands compares the settings of values.
 func (s *sim) checkDemands() {
 	for _, key := range []string{"a", "b", "c"} {
 		for _, value := range demandedOf {
@@ -326,7 +326,7 @@ func (s *sim) restart(crash bool) {
 // or after its note of the position.
 func (s *sim) crash() {
 	dir := s.t.TempDir()
-	s.must("settle", s.settle()) // what no one waits for may still be on its way: the store of a moment later would have it
+	s.must("settle", s.settle()) // writes that no one waits for may still be on their way, and would be in the later store
 	copies := s.copyJournal(dir)
 	kind := s.r.IntN(4)
 	asides := s.asides()
@@ -351,7 +351,7 @@ func (s *sim) crash() {
 	}
 }
 
-// loses loses the store of a shard that is closed, if it keeps snapshots, at times.
+// loses sometimes loses the store of a closed shard, if it keeps snapshots.
 func (s *sim) loses() bool {
 	lost := s.copies != "" && s.r.IntN(2) == 0
 	if lost {

@@ -34,8 +34,8 @@ func (b *box) loseStore() {
 	}
 }
 
-// copyJournal copies the journal and the snapshots as they are at one moment, which is what a kill leaves, and says where the snapshots are;
-// "": none are kept. A snapshot may be under way, which writes both: it is copied until nothing has changed meanwhile.
+// copyJournal copies the journal and the snapshots as they are at one moment, as after a kill, and says where the snapshots are; "": none
+// are kept. A snapshot under way writes both, so the copy is repeated until nothing changed meanwhile.
 func (b *box) copyJournal(to string) (copies string) {
 	b.t.Helper()
 	for last := ""; ; {
@@ -74,7 +74,7 @@ func digest(t testing.TB, dir string) string {
 	return string(sum.Sum(nil))
 }
 
-// remake makes a store again that was lost.
+// remake rebuilds a lost store.
 func (b *box) remake() {
 	b.t.Helper()
 	path, log := filepath.Join(b.dir, "store.db"), filepath.Join(b.dir, "journal.db")
@@ -96,8 +96,8 @@ func (b *box) remake() {
 	}
 }
 
-// A server that keeps no snapshots writes large contents beside the journal. So what it leaves behind is not taken for a queue whose store can
-// be made again, also if it was killed at once, and no later checkpoint has trimmed the journal.
+// A server that keeps no snapshots writes large contents beside the journal. So a later start does not take its files for a queue whose
+// store can be rebuilt, also if it was killed at once, before a checkpoint trimmed the journal.
 func TestSnapshotsThatEnded(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, relaxed())

@@ -5,7 +5,7 @@ import (
 )
 
 // Which suspects are lent when depends on how many slots are live, which the model does not follow. It takes over from the shard
-// whether a chunk that was tried without success and is due is offered or shelved, and the shard is held to what was promised of them.
+// whether a due chunk that was tried without success is offered or shelved, and checks the shard's promises about them.
 
 // adopt takes over which chunks are shelved.
 func (s *sim) adopt() {

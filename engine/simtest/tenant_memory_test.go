@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A tenant of a Fair block costs less than 300 bytes beyond its submission: its books, its place in the ledger, its view of what it
-// has. It is measured as what the heap grows by when the block is asked for first. The test is not parallel: the heap is one for all.
+// A tenant of a Fair block costs less than 300 bytes beyond its submission: its books, its place in the ledger, its part of the view.
+// The test measures the growth of the heap at the first use of the block. It is not parallel, as all tests share the heap.
 func TestMemoryOfATenant(t *testing.T) {
 	const tenants = 100_000
 	for _, text := range []string{`Fair("company", OldestFirst)`, `Fair("company", Random)`, `Fair("company", MaxSimultaneous("company", 5, OldestFirst))`} {
@@ -35,7 +35,7 @@ func TestMemoryOfATenant(t *testing.T) {
 func heapBytes() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what finalizers held
+	runtime.GC() // memory that finalizers held
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }

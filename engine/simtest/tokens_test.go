@@ -15,7 +15,7 @@ const (
 	completed           // has completed the chunk
 	replaced            // another token holds or has completed the chunk
 	over                // the submission or the chunk ended
-	overOrLost          // the submission completed with dead chunks: which of the two is told depends on where it is kept
+	overOrLost          // the submission completed with dead chunks: the place where it is kept decides between the two
 	forged
 	retired // the retention of its submission is over
 	anyEnd  // decided within a call that ends the submission: another token held or completed the chunk

@@ -18,12 +18,12 @@ type lot struct {
 	chunks     uint32
 }
 
-// drawn is a composition over Random, and what it has to draw from.
+// drawn is a composition over Random, and the lots that it has to draw from.
 type drawn struct {
 	text string
 	// admits says that chunks of the lot may be drawn.
 	admits func(l lot) bool
-	// of is what one call has one chunk of each of, for Fair; nil: all are drawn from together, one chunk per call.
+	// of is the pool of a lot, for Fair: one call has one chunk of each pool; nil: all lots are one pool, and a call has one chunk.
 	of func(l lot) int
 }
 
@@ -62,10 +62,10 @@ var compositions = []drawn{
 	{`PreferDistinct("t", 1, Fair("t", Random))`, notHeld, tenantOf},
 }
 
-// Under every composition Random draws each chunk that it may draw exactly as likely as any other: from all of them, or under Fair
-// from those of whose turn it is. Counts are held against that by chi-square. A test fails beyond the value that chance alone
-// exceeds once in a million times. Everything drawn follows from the seed, which is the same one each time, so that what passes once
-// passes always; with QUERN_SIM_SEEDS, as `make soak` has it, seeds are drawn again. They are printed.
+// Under every composition Random draws each allowed chunk with the same probability: from all of them, or under Fair from those of
+// the tenant whose turn it is. A chi-square test checks the counts. A test fails beyond the value that chance alone exceeds once in
+// a million times. All draws follow from the seed, which is the same each time, so that a test that passes once passes always. With
+// QUERN_SIM_SEEDS, as in `make soak`, seeds are drawn again, and printed.
 func TestRandomIsUniformUnderEveryComposition(t *testing.T) {
 	t.Parallel()
 	for _, d := range compositions {
@@ -146,7 +146,7 @@ func drawUniformly(t *testing.T, d *drawn) {
 	pools.check(t, calls)
 }
 
-// pool is which of the pools a lot belongs to.
+// pool is the pool that a lot belongs to.
 func (d *drawn) pool(l lot) int {
 	if d.of == nil {
 		return 0
@@ -154,7 +154,7 @@ func (d *drawn) pool(l lot) int {
 	return d.of(l)
 }
 
-// pools counts, for each set of chunks that one is drawn from at a time, how often each was.
+// pools counts, for each pool, how often each of its chunks was drawn.
 type pools map[int]map[queue.ChunkID]float64
 
 func newPools(d *drawn, lots map[queue.SubmissionID]lot, held []queue.Reservation) pools {
@@ -184,7 +184,7 @@ func (p pools) largest() (n int) {
 	return n
 }
 
-// check sums chi-square over all pools. Its limit is that of one in a million (Wilson and Hilferty's approximation).
+// check sums chi-square over all pools. Its limit is that for one in a million (Wilson and Hilferty's approximation).
 func (p pools) check(t *testing.T, calls int) {
 	t.Helper()
 	const beyond = 4.753 // standard deviations of the normal distribution, one-sided

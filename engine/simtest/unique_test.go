@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// unique is a submission with a unique key. Every other one has bytes that are put before its insert is decided for good.
+// unique is a submission with a unique key. If it is large, its bytes are put before its insert is finally decided.
 func unique(key string, window time.Duration, replace, large bool) *queue.NewSubmission {
 	n := prefixed(1)
 	if large {
@@ -34,7 +34,7 @@ type uniqueSub struct {
 	replaced bool
 }
 
-// uniqueWorld is a box, and what a list of all inserts says about it.
+// uniqueWorld is a box, and a model of it that is a list of all inserts.
 type uniqueWorld struct {
 	*box
 	r     *rand.Rand
@@ -58,7 +58,7 @@ func (j failingAppends) Append(ctx context.Context, expect journal.Position, bat
 	return j.Journal.Append(ctx, expect, batch)
 }
 
-// holder is who holds a key: the youngest that is open, or whose time is not over.
+// holder is the submission that holds a key: the youngest that is open, or whose time is not over.
 func (w *uniqueWorld) holder(key string) *uniqueSub {
 	for i := range slices.Backward(w.subs) {
 		x := &w.subs[i]
@@ -73,7 +73,7 @@ func (w *uniqueWorld) holder(key string) *uniqueSub {
 	return nil
 }
 
-// begun says whether something of a submission is reserved or finished.
+// begun says whether a chunk of a submission is reserved or finished.
 func (w *uniqueWorld) begun(id queue.SubmissionID) bool {
 	x := w.sub(id)
 	return x.State != queue.Open || x.Reserved+x.Done+x.Dead+x.Skipped > 0
@@ -158,7 +158,7 @@ func (w *uniqueWorld) insert() {
 	}
 }
 
-// work does something with what is there.
+// work does something with the submissions that are there.
 func (w *uniqueWorld) work() {
 	switch w.r.IntN(6) {
 	case 0:
@@ -217,9 +217,9 @@ func (w *uniqueWorld) restart() {
 	}
 }
 
-// A brute-force model, which looks at all inserts there ever were, says the same of every insert with a unique key: whether it is
-// made, whose place it takes, and who answers it otherwise. Completions, dead letters, redrives, cancels, failing commits, reloads,
-// checkpoints and kills come between.
+// A brute-force model that looks at all inserts ever made agrees about every insert with a unique key: whether it is made, whose place it
+// takes, or which submission answers it. Completions, dead letters, redrives, cancels, failing commits, reloads, checkpoints and kills
+// come between.
 func TestUniqueAgainstModel(t *testing.T) {
 	t.Parallel()
 	total := map[string]int{}
@@ -233,7 +233,7 @@ func TestUniqueAgainstModel(t *testing.T) {
 			settings := relaxed()
 			settings.OnExhausted = queue.DeadLetter
 			w := &uniqueWorld{box: newBox(t, settings), r: newRand(seed, 1), tally: total}
-			w.opBytes = 8 // so that what is inline is put into blobs before
+			w.opBytes = 8 // so that inline contents are put into blobs before
 			w.wrap = func(log journal.Journal) journal.Journal { return failingAppends{log, w} }
 			w.open()
 			defer func() {
@@ -346,8 +346,8 @@ func TestUniqueAtOnce(t *testing.T) {
 	t.Logf("counted: %d made, %d existing", made.Load(), existing.Load())
 }
 
-// A replace that comes while a cancel is on its way to the disk replaces nothing: the cancel was first. It is answered with the submission
-// that is being cancelled, which its own cancel ends, and not a second time; if the cancel fails, that one is open and holds its key.
+// A replace that comes while a cancel is on its way to the disk replaces nothing: the cancel was first. Its answer is the submission that
+// is being cancelled, which is ended once, by its own cancel. If the cancel fails, that submission is open and holds its key.
 func TestReplaceWhileACancelIsOnItsWay(t *testing.T) {
 	for name, end := range map[string]ending{"the cancel succeeds": succeeds, "the cancel fails": isFull} {
 		t.Run(name, func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// heard is what a shard's owner has been told of values.
+// heard has the values that a shard reported to its owner.
 type heard struct {
 	values map[queue.MetaEntry]queue.ValueSettings
-	starts int // how often it was told of all
+	starts int // how often all of them were reported
 }
 
 func (h *heard) take(list []journal.Set, all bool) {
@@ -104,7 +104,7 @@ func TestValuesOutliveAReload(t *testing.T) {
 	})
 }
 
-// A change of the restart grace whose outcome is unknown, and that turns out to be written, cuts a grace short as any other does.
+// A change of the restart grace with an unknown outcome that turns out to be written cuts a grace short as any other does.
 //
 //quern:overlapping
 func TestReloadCutsGraceShort(t *testing.T) {

@@ -37,8 +37,8 @@ func atMost(n int) string {
 	return fmt.Sprintf(`MaxSimultaneous("u", %d, MaxSimultaneous("other", 9, OldestFirst))`, n)
 }
 
-// A read-only preview takes nothing from consumers: however many strategies are asked about, those that are reserved by keep their
-// views, and all together take no more than they may. One that would take more is refused with what to do.
+// A read-only preview takes nothing from consumers: however many strategies are asked about, those in use by reserves keep their views, and
+// all together stay within the bound. A question that would take more is refused, with advice.
 func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 	t.Parallel()
 	const most = 60 << 20 // and 15 for questions

@@ -114,7 +114,7 @@ func TestWaitsForAnEndAreApart(t *testing.T) {
 	})
 }
 
-// Everything that makes a chunk available serves who waits for it.
+// Everything that makes a chunk available serves a waiting caller.
 //
 //quern:overlapping
 func TestWaiterIsServed(t *testing.T) {
@@ -304,7 +304,7 @@ func TestWaiterGoesAway(t *testing.T) {
 	})
 }
 
-// The same when both happen at once: the chunk is with someone who was told so, or ready.
+// The same when both happen at once: the chunk is with a caller that knows it, or ready.
 //
 //quern:overlapping
 func TestWaiterGoesAwayWhileServed(t *testing.T) {
@@ -387,7 +387,7 @@ func TestWatchCountsEnds(t *testing.T) {
 		over := func(w *submissions.Watch) bool { // no time passes: a watch that is not over cannot return without an error
 			left, leave := context.WithCancel(ctx)
 			leave()
-			for range 64 { // of what is ready a select takes any
+			for range 64 { // a select takes any ready case
 				if w.Wait(left, time.Hour) == nil {
 					return true
 				}

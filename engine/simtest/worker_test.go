@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// endOp is how the end of a submission by its dead_deadline stands in the journal.
+// endOp is the op in the journal for the end of a submission by its dead_deadline.
 func endOp(seq uint32) []byte {
 	var e journal.Encoder
 	e.Reset(1, 0)
@@ -29,7 +29,7 @@ func endOp(seq uint32) []byte {
 	return bytes.Clone(e.Bytes()[before:])
 }
 
-// poisonLog is a journal that refuses batches with certain ops in them, and says that it does not know what became of them.
+// poisonLog is a journal that refuses batches with certain ops in them, with an error of unknown outcome.
 type poisonLog struct {
 	journal.Journal
 	with *poisons
@@ -114,7 +114,7 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	b.clock.pass(time.Hour)
 	worked := 0
 	b.passes(60, func() {
-		sub := mustInsert(t, b, prefixed(1)) // what callers do goes on
+		sub := mustInsert(t, b, prefixed(1)) // calls go on
 		held := mustReserve(t, b, "NewestFirst", 1)
 		if results, err := b.shard.Complete(ctx, completions(held), nil); err != nil || results[0].Outcome != queue.OutcomeOK {
 			t.Fatalf("a complete beside the poisonous action: %v %v", results, err)
@@ -189,7 +189,7 @@ func TestParkedIsRetriedByAnOperator(t *testing.T) {
 	}
 }
 
-// 42, 98: when one kind's commits fail again and again, the shard is not ready and takes nothing new in, what is held can be
+// 42, 98: when one kind's commits fail again and again, the shard is not ready and accepts nothing new. Held chunks can be
 // finished, the other kinds go on, and it recovers by itself.
 func TestDegraded(t *testing.T) {
 	t.Parallel()

@@ -45,16 +45,16 @@ type box struct {
 	t        testing.TB
 	dir      string
 	clock    clock
-	now      func() time.Time // what the shard takes for the time; nil: clock
+	now      func() time.Time // the shard's time; nil: clock
 	seeds    atomic.Uint64
 	settings queue.Settings
 	store    *store.Store
 	shard    *shard.Shard
 	wrap     func(journal.Journal) journal.Journal // puts something between the shard and its journal
-	opening  func()                                // told before a journal is opened; nil: no one is
+	opening  func()                                // called before a journal is opened
 	fatal    func(error)
 	ballast  func() bool
-	reported func(list []journal.Set, all bool) // what operators set; nil: no one is
+	reported func(list []journal.Set, all bool) // gets the settings of operators
 	scorers  strategy.Scorers
 	live     *inserts.LiveLimit // nil: any number may be open
 	views    *views.Memory      // nil: as much as is usual
@@ -168,7 +168,7 @@ func (b *box) close() {
 	b.shard, b.store = nil, nil
 }
 
-// copyFiles copies one of the two databases as it is on the disk now, which is what a kill leaves behind.
+// copyFiles copies one of the two databases as it is on the disk now, as after a kill.
 func (b *box) copyFiles(database, to string) {
 	b.t.Helper()
 	for _, name := range []string{database + "-shm", database, database + "-wal", database + "-journal"} {
@@ -185,7 +185,7 @@ func (b *box) copyFiles(database, to string) {
 	}
 }
 
-// settle waits for what is on its way to the disk: a completion under a token that is worth nothing rests on it.
+// settle waits for the writes on their way to the disk, on which a completion under an invalid token rests.
 func (b *box) settle() error {
 	_, err := b.shard.Complete(context.Background(), []queue.CompleteItem{{}}, nil)
 	return err

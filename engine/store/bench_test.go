@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// usage is what this process has spent: CPU in nanoseconds, bytes given to write.
+// usage is the consumption of this process: CPU in nanoseconds, bytes given to write.
 func usage(b *testing.B) (cpu, written int64) {
 	b.Helper()
 	var r syscall.Rusage
@@ -36,7 +36,7 @@ func usage(b *testing.B) (cpu, written int64) {
 	return r.Utime.Nano() + r.Stime.Nano(), written
 }
 
-// perChunk reports what a chunk costs, after b.N rounds of n chunks.
+// perChunk reports the costs of a chunk, after b.N rounds of n chunks.
 func perChunk(b *testing.B, n int, cpu, written int64) {
 	b.Helper()
 	cpuNow, writtenNow := usage(b)
@@ -87,7 +87,7 @@ func BenchmarkWriteContent(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteContentTogether is 16 callers at once, who share commits.
+// BenchmarkWriteContentTogether has 16 callers at once, which share commits.
 func BenchmarkWriteContentTogether(b *testing.B) {
 	s := benchStore(b)
 	chunks := make([][]byte, 100)

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the sizes of the chunks, packing keeps each of them, in pages that are neither over-long nor wasteful.
+// Packing keeps each chunk, for all sizes of chunks, in pages that are neither over-long nor wasteful.
 func TestPackContent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,8 +209,8 @@ func TestAttachment(t *testing.T) {
 	}
 }
 
-// Callers that come at the same time share commits, and each finds what it wrote as soon as its call returns; reads, checkpoints
-// and deletes go on beside them.
+// Callers that come at the same time share commits, and each finds its content as soon as its call returns; reads,
+// checkpoints and deletes go on beside them.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -83,7 +83,7 @@ func (m *historyModel) reopen() {
 	must(m.t, m.s.Checkpoint(ctx, rows, nil))
 }
 
-// retain forgets what is outlived, but for some.
+// retain forgets outlived submissions, except some.
 func (m *historyModel) retain() {
 	before, from := m.now-queue.Time(m.rnd.IntN(300)), queue.Time(0)
 	stays := func(id queue.SubmissionID, _ queue.Time) bool { return id%8 == 0 }
@@ -190,7 +190,8 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 	}
 }
 
-// The history is a map of what ended, whatever ends, ends once more, is opened again, is outlived, or whenever the store is opened again.
+// The history is a map of ended submissions, for all sequences of ends, second ends, redrives and retention, and over
+// new opens of the store.
 //
 //quern:sequential
 func TestHistoryLikeAMap(t *testing.T) {
@@ -300,7 +301,7 @@ func TestHistoryIsReadWhileItMoves(t *testing.T) {
 	readers.Wait()
 }
 
-// A page is what was written, and what is cut off or made up is refused without a panic.
+// A page is read as it was written, and bytes that are cut off or made up are refused without a panic.
 func TestEndedPage(t *testing.T) {
 	t.Parallel()
 	m := &historyModel{t: t, rnd: rand.New(rand.NewPCG(1, 9)), now: 5}

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// keyed is a store with small slots, and what its keys must be.
+// keyed is a store with small slots, and the keys that it must have.
 type keyed struct {
 	t     *testing.T
 	path  string
@@ -44,7 +44,7 @@ func (k *keyed) open(slotKeys int) {
 	must(k.t, err)
 }
 
-// draw makes up keys of now, some of which were used before.
+// draw makes up keys of the present time, some of them used before.
 func (k *keyed) draw(n int) (list []checkpoint.Key) {
 	drawn := map[queue.KeyHash]bool{}
 	for range n {
@@ -86,8 +86,8 @@ func (k *keyed) check() {
 	}
 }
 
-// Every key is found for its window, with what it was used for last, and none that was not used; whatever the slots, after a restart too,
-// and while keys of the past are removed.
+// Every key is found for its window, with its last use, and no key that was not used; for all slots, after a restart
+// too, and while old keys are removed.
 //
 //quern:sequential
 func TestKeysAreFound(t *testing.T) {
@@ -195,7 +195,7 @@ func TestDamagedKeys(t *testing.T) {
 	}
 }
 
-// A salvage keeps every key whose page is whole, also of a slot whose row is damaged, and tells of the others.
+// A salvage keeps every key whose page is whole, also of a slot whose row is damaged, and reports the others.
 func TestSalvagedKeys(t *testing.T) {
 	t.Parallel()
 	k := openKeyed(t, 50)

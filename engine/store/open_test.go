@@ -85,7 +85,7 @@ func (m *openModel) end() (ended []checkpoint.Ended) {
 	return append(ended, checkpoint.Ended{Seq: m.next, ID: queue.SubmissionID(m.next), State: queue.Failed, Finished: 1})
 }
 
-// write writes a checkpoint, and once more what the caller cannot know to be stored if its answer is lost.
+// write writes a checkpoint, and repeats rows that the caller cannot know to be stored, as the answer was lost.
 func (m *openModel) write(rows []checkpoint.Row, ended []checkpoint.Ended) {
 	m.fail = m.rnd.IntN(8) == 0
 	err := m.s.Checkpoint(ctx, rows, ended)
@@ -108,7 +108,7 @@ func (m *openModel) write(rows []checkpoint.Row, ended []checkpoint.Ended) {
 	must(m.t, err)
 }
 
-// check compares all that the store loads, and that what it keeps in the file and in memory is one.
+// check compares all that the store loads, and checks that the file and the memory agree.
 func (m *openModel) check() {
 	m.t.Helper()
 	want := slices.Collect(maps.Values(m.open))
@@ -142,7 +142,8 @@ func (m *openModel) check() {
 	}
 }
 
-// Open submissions are a map by number, whatever is inserted, changes, ends, is written twice, or whenever the store is opened again.
+// Open submissions are a map by number, for all sequences of inserts, changes, ends and repeated writes, and over new
+// opens of the store.
 //
 //quern:sequential
 func TestOpenLikeAMap(t *testing.T) {
@@ -294,7 +295,7 @@ func TestOpenPagesLack(t *testing.T) {
 	}
 }
 
-// A state is stored of what is there only: the caller is told, and writes the spec too.
+// A state is only stored for a submission that is there: else the caller gets an error, and writes the spec too.
 func TestStateWithoutSpec(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -36,8 +36,8 @@ func collect(t interface{ Fatalf(string, ...any) }, s *Store, seq, from uint32) 
 	return got
 }
 
-// The store behaves like a map from chunk to its last output, whatever is compacted, packed, deleted, reopened or lost in a
-// crash in between.
+// The store behaves like a map from chunk to its last output, over compacting, packing, deletions, new opens and
+// crashes in between.
 //
 //quern:sequential
 func TestOutputsLikeAMap(t *testing.T) {
@@ -188,7 +188,8 @@ func TestPackingStoppedAnywhere(t *testing.T) {
 	}
 }
 
-// A packing that was stopped when it had deleted some of the runs goes on behind what is packed, and loses nothing of it.
+// A packing that was stopped when it had deleted some of the runs goes on behind the packed outputs, and loses none of
+// them.
 func TestPackingStoppedWhileItDeletes(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -257,7 +258,8 @@ func TestPackOutputs(t *testing.T) {
 	}
 }
 
-// Packing joins what is in several places, be it runs alone or a run and the log, and leaves alone what is in order as it is.
+// Packing joins outputs in several places, in runs alone or in a run and the log, and leaves outputs alone that are in
+// order.
 func TestPackOutputsWhereverTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

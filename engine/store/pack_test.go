@@ -45,7 +45,7 @@ func TestPackPage(t *testing.T) {
 	}
 }
 
-// No bytes make unpacking give more than a page may hold, and what is not a block is an error.
+// No bytes make unpacking give more than a page may hold, and bytes that are not a block are an error.
 func TestUnpackDamage(t *testing.T) {
 	t.Parallel()
 	kept := packPage(appendContentPage(nil, [][]byte{bytes.Repeat([]byte("abc"), 1000)}))

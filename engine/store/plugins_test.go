@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Versions with their modules, and what is in use of them, come back as they were over restarts, and go when they are deleted.
+// Versions with their modules, and the records of those in use, come back as they were over restarts, and go when they
+// are deleted.
 func TestCataloguePlugins(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "quern.db")

@@ -10,8 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A salvage keeps what is whole of open submissions, and tells of the rest. Without the directory of a block, those of its pages that the
-// history does not have are open; a state that is lost is the one that its submission began with, and never one in between.
+// A salvage keeps the whole rows of open submissions, and reports the others. Without the directory of a block, those
+// of its pages that the history does not have are open; a state that is lost is the one that its submission began with,
+// and never one in between.
 func TestSalvageOpen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sql, open, reports string }{
@@ -60,7 +61,7 @@ func TestSalvageOpen(t *testing.T) {
 		for i, r := range rows {
 			list[i] = checkpoint.Ended{Seq: r.Seq, ID: r.ID}
 		}
-		must(t, kept.Checkpoint(ctx, nil, list)) // what was made again can end like any other
+		must(t, kept.Checkpoint(ctx, nil, list)) // a submission that was made again can end like any other
 		if n := len(load(t, kept)); n != 0 || rowsIn(t, kept, "open_page")+rowsIn(t, kept, "progress") != 0 {
 			t.Errorf("after %q %d submissions do not end", c.sql, n)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// tenants has a history of n submissions, of which every tenth hundred is of tenant 1 and the others of tenant 0, in several checkpoints.
+// tenants has a history of n submissions, in several checkpoints: every tenth hundred is of tenant 1, the others of
+// tenant 0.
 func tenants(t *testing.T, n int) *Store {
 	t.Helper()
 	s := fresh(t)
@@ -34,8 +35,8 @@ func tenantOf(i int) int64 {
 	return 0
 }
 
-// A scan looks at no more than it is told, about; page after page it lists all that it should, once, in order; and the second time it passes
-// over what has nothing of it.
+// A scan looks at about as many submissions as it may; page after page it lists all that it should, once, in order; and
+// the second time it passes over pages without the tenant.
 func TestScanIsBounded(t *testing.T) {
 	t.Parallel()
 	const n, look = 20_000, 1000

@@ -45,7 +45,7 @@ func (x *common) caughtUp(c *Catalogue) {
 	must(x.t, c.CatchUp(ctx))
 }
 
-// all is what a catalogue has.
+// all are the contents of a catalogue.
 func all(t *testing.T, c *Catalogue) string {
 	t.Helper()
 	queues, err := c.Queues()
@@ -66,7 +66,7 @@ func all(t *testing.T, c *Catalogue) string {
 	return fmt.Sprintf("%+v\n%v\n%+v %v\n%+v\n%+v\n%s", queues, left, tokens, required, versions, records, strings.Join(acts, "\n"))
 }
 
-// Whatever servers change at once, in the end all have the same, and so has one that comes later.
+// Servers that make changes at once all have the same in the end, and so has one that comes later.
 func TestSharedCatalogue(t *testing.T) {
 	t.Parallel()
 	x := &common{t: t, path: filepath.Join(t.TempDir(), "catalogue.db")}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A store whose contents are gone gives their room back, and what stays reads as before, also when it is opened again.
+// A store whose contents are gone gives their room back, and the remaining ones read as before, also when it is opened
+// again.
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	for name, every := range map[string]int{ // so many-th submission stays, of a megabyte each

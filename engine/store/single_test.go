@@ -50,7 +50,7 @@ func (m *singlesModel) insert() {
 	m.keep(m.last, chunks)
 }
 
-// replay keeps again what came since the mark, but for what is forgotten, as a start after a crash does.
+// replay keeps the contents again that came since the mark, except forgotten ones, as a start after a crash does.
 func (m *singlesModel) replay() {
 	reopen(m.t, m.s)
 	m.s.Memtable.init(m.s)
@@ -125,7 +125,7 @@ func (m *singlesModel) disjoint() {
 	}
 }
 
-// Contents that are packed read like those of a map, whatever happens to them.
+// Packed contents read like those of a map, for all sequences of calls.
 func TestSinglesLikeAMap(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -189,7 +189,7 @@ func TestSinglesShareAPage(t *testing.T) {
 	}
 }
 
-// A page that is damaged is named by who reads what is in it, and by no one else; the sweep and retention go on.
+// A damaged page is reported by reads of its contents, and by no others; the sweep and retention go on.
 func TestDamagedSingles(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -137,7 +137,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// retain removes what ended before a time, and returns the ids.
+// retain removes submissions that ended before a time, and returns the ids.
 func retain(s *Store, before queue.Time, most int) (ids []queue.SubmissionID, err error) {
 	list, err := s.History.Outlived(ctx, 0, before, most, nil)
 	if err != nil {

@@ -29,8 +29,8 @@ func open(t testing.TB, path string, o Options) *Store {
 	return s
 }
 
-// fresh opens an empty store that is closed with the test. It is relaxed: the tests look at what is stored, not when. Its file
-// is a copy of one that was made once, because the properties want hundreds.
+// fresh opens an empty store that is closed with the test. It is relaxed: the tests look at the stored data, not at the
+// time when it is stored. Its file is a copy of one that was made once, because the properties want hundreds.
 func fresh(t testing.TB) *Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -165,7 +165,7 @@ func copyFiles(t *testing.T, path string) string {
 	return to
 }
 
-// Files that are foreign, damaged or newer are refused with what to do, and stay as they are; store and catalogue are not
+// Files that are foreign, damaged or newer are refused with advice, and stay as they are; store and catalogue are not
 // taken for one another.
 func TestForeignFilesAreLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -263,7 +263,7 @@ func TestFlippedBits(t *testing.T) {
 		if format, ok := errors.AsType[*queue.FormatError](c.read()); !ok || !strings.Contains(format.Reason, "table "+c.table) {
 			t.Errorf("after %s: %v; want a *queue.FormatError about table %s", c.sql, c.read(), c.table)
 		}
-		// Back to what was, for the next case.
+		// Back to the former state, for the next case.
 		must(t, s.write.conn.Tx(func() error { return s.write.conn.Exec("DELETE FROM history_page; DELETE FROM history_span") }))
 		s.History.index = endedIndex{}
 		must(t, s.Checkpoint(ctx, rows, []checkpoint.Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))

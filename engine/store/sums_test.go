@@ -61,8 +61,8 @@ func copied(t *testing.T, path string) string {
 	return to
 }
 
-// A row of the catalogue that says something else than what was written, be it as sound and sensible as any, refuses the open, and the
-// error names the table and the row. So does one that is gone, or that no one wrote.
+// If a row of the catalogue differs from the written one, although it makes sense, the open is refused, and the error
+// names the table and the row. So does one that is gone, or that no one wrote.
 func TestCatalogueRowsAreChecked(t *testing.T) {
 	t.Parallel()
 	path := fullCatalogue(t)
@@ -95,7 +95,7 @@ func TestCatalogueRowsAreChecked(t *testing.T) {
 	}
 }
 
-// A flipped bit anywhere in the catalogue is refused, or changes nothing of what it tells.
+// A flipped bit anywhere in the catalogue is refused, or changes no answer of the catalogue.
 func TestCatalogueBitFlips(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

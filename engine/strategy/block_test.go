@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Every block of the map can be spelled in both forms from its definition alone, and gives back what it was built from.
+// Every block of the map can be spelled in both forms from its definition alone, and gives back the arguments that it
+// was built from.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	sample := map[parameterKind]argument{

@@ -210,7 +210,8 @@ var jsonErrors = []errorCase{
 	{"\"Rand\xc3om\"", "/strategy", "column 6: expected UTF-8, found the byte 0xc3"},
 }
 
-// Every mistake is CodeInvalid with one problem, which points at the mistake and says what was expected.
+// Every mistake is CodeInvalid with one problem, which points at the mistake and names the expected
+// input.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range textErrors {

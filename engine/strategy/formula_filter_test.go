@@ -48,7 +48,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// Whatever a formula is, a submission that has a score passes all filters that the formula needs.
+// For any formula, a submission that has a score passes all filters that the formula needs.
 func TestNeedsAdmitWhatIsScored(t *testing.T) {
 	t.Parallel()
 	values := []queue.MetaValue{{}, queue.StringValue("x"), queue.StringValue("y"), queue.IntValue(1), queue.IntValue(2)} // the first: absent

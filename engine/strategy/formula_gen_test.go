@@ -23,7 +23,7 @@ func formula(t testing.TB, text string) *Expression {
 	return e
 }
 
-// anyScored draws what a Plugin or Score block asks for.
+// anyScored draws the demand of a Plugin or Score block.
 var anyScored = rapid.Custom(func(t *rapid.T) *Scored {
 	s := &Scored{Explore: rapid.SampledFrom([]int{DefaultExplore, 0, 1, MaxExplore}).Draw(t, "explore")}
 	if rapid.Bool().Draw(t, "plugin") {
@@ -149,7 +149,7 @@ func spellConfig(t *rapid.T, config string) string {
 	}
 }
 
-// score is what a scorer says of a candidate of the world: a formula what it says, a plugin something that depends on its name.
+// score is a scorer's score of a candidate of the world: that of the formula, or for a plugin one that depends on its name.
 func (w world) score(s *Scored, c candidate) float64 {
 	if s.Expression == nil {
 		if n := (c.id*7 + len(s.String())) % 5; n > 0 {
@@ -272,7 +272,7 @@ func unscored(b block) block {
 	return b.definition().build(args)
 }
 
-// The view of an implicit fallback is that of what it repeats.
+// The view of an implicit fallback is that of the branch that it repeats.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	s, err := Parse(`Plugin("p", Fair("k", OldestFirst))`)

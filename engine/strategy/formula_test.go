@@ -107,7 +107,7 @@ var formulaErrors = []struct{ text, detail string }{
 	{strings.TrimSuffix(strings.Repeat("1+", 129), "+"), "has more than 256 terms"},
 }
 
-// Every mistake in a formula is said with its place, and with what was expected.
+// The error of every mistake in a formula has its place and the expected input.
 func TestFormulaErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range formulaErrors {

@@ -39,7 +39,7 @@ var (
 // anyMissing draws the usual way more often than the others.
 var anyMissing = rapid.SampledFrom([]Missing{MissingUnlimited, MissingUnlimited, MissingOne, MissingNever})
 
-// rateOf draws what a MaxRate has; missing needs a key.
+// rateOf draws the numbers of a MaxRate; missing needs a key.
 func rateOf(t *rapid.T, underlying block) limited {
 	l := limited{limit: anyRate.Draw(t, "limit"), underlying: underlying}
 	if l.limit.Key != "" {
@@ -92,8 +92,8 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 	})
 }
 
-// anyOne draws what may be inside of a PreferDistinct without a number: filters and limits around one order. It is not Random, which
-// is refused when the blocks around it come to several limits.
+// anyOne draws a block that may be inside of a PreferDistinct without a number: filters and limits around one order. It is not
+// Random, which is refused when the blocks around it come to several limits.
 func anyOne(depth int) *rapid.Generator[block] {
 	return rapid.Custom(func(t *rapid.T) block {
 		kinds := 3

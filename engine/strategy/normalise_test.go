@@ -56,7 +56,7 @@ func naive(b block) []Branch {
 	return list
 }
 
-// demand adds what a block demands to a leaf.
+// demand adds a block's demands to a leaf.
 func (l *limited) demand(leaf *Branch) {
 	leaf.Limits = append(slices.Clone(leaf.Limits), l.limit)
 	if l.missing == MissingOne {
@@ -87,7 +87,8 @@ func eachLeaf(br Branch, change func(*Branch)) Branch {
 	return br
 }
 
-// tidyFilters makes one of all filters of a key: of what some list, what all let through; else all that some except.
+// tidyFilters makes one of all filters of a key: of the values that some list, those that all let through; else all that
+// some except.
 func tidyFilters(list []Filter) (tidy []Filter, contradiction bool) {
 	byKey := map[queue.MetaKey][]Filter{}
 	for _, f := range list {
@@ -140,7 +141,7 @@ func tidy(list []Branch) []Branch {
 	return kept
 }
 
-// The plan is what the definition says, and is refused exactly when that has more than MaxBranches.
+// The plan is the one of the definition, and is refused exactly when that has more than MaxBranches.
 func TestPlanAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -285,7 +286,7 @@ func keep(list []candidate, admit func(candidate) bool) []candidate {
 	return kept
 }
 
-// offers is what a strategy offers, by what its blocks promise; a candidate may come more than once.
+// offers are the candidates that a strategy offers, by the promises of its blocks; a candidate may come more than once.
 func (w world) offers(b block) []candidate {
 	switch b := b.(type) {
 	case orderBlock:
@@ -315,7 +316,7 @@ func (w world) offers(b block) []candidate {
 	}
 }
 
-// planned is what a plan offers.
+// planned are the candidates that a plan offers.
 func (w world) planned(p *Plan) []candidate {
 	var all []candidate
 	for _, br := range p.Branches {
@@ -354,7 +355,8 @@ func firstOffers(list []candidate) []int {
 	return ids
 }
 
-// A plan offers the same candidates in the same order as its strategy promises, whatever is in the backlog or in flight.
+// A plan offers the same candidates in the same order as its strategy promises, for any backlog and any chunks in
+// flight.
 func TestPlanOffersWhatStrategyPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every branch tells the way to it.
+// Every branch has a path to it.
 func TestPathText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -18,7 +18,7 @@ func TestPathText(t *testing.T) {
 OrElse[1] > MaxSimultaneous(company<5) > OldestFirst`,
 		`PreferDistinct("company", 3, Fair("site", Random))`: `PreferDistinct(company<3, soft limit) > Fair(site) > Random
 PreferDistinct(company<3, beyond it) > Fair(site) > Random`,
-		// The inner soft limit is beyond the outer one too: the branches that are alike are told once, by the first way to them.
+		// The inner soft limit is beyond the outer one too: equal branches appear once, with the first way to them.
 		`PreferDistinct("a", 2, PreferDistinct("a", 1, Random))`: `PreferDistinct(a<2, soft limit) > PreferDistinct(a<1, soft limit) > Random
 PreferDistinct(a<2, soft limit) > PreferDistinct(a<1, beyond it) > Random
 PreferDistinct(a<2, beyond it) > PreferDistinct(a<1, beyond it) > Random`,

@@ -71,7 +71,8 @@ func TestPlanNow(t *testing.T) {
 	}
 }
 
-// A plan with percentages admits nothing that these limit, for one who forgets to ask for the plan of now.
+// A plan with percentages admits no chunk under their limits, which protects a caller that forgets to ask
+// for the plan of now.
 func TestPercentsAdmitNothing(t *testing.T) {
 	t.Parallel()
 	s, err := Parse(`MaxSimultaneous("a", "20%", Random)`)

@@ -10,7 +10,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the code does now into testdata/plans, to be reviewed as a diff")
 
-// The files in testdata/plans show what strategies compile to. A case is the input (text, or JSON when it begins with
+// The files in testdata/plans show the plans of strategies. A case is the input (text, or JSON when it begins with
 // '{' or '"'), a line "----", and the output up to an empty line; lines beginning with '#' above the input are kept.
 // Add a case by writing its input and "----", then run: go test ./engine/strategy -run TestPlans -rewrite
 func TestPlans(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkCanonical says what must hold of everything that parses: each canonical form parses to the very same strategy.
+// checkCanonical checks every strategy that parses: each canonical form parses to the very same strategy.
 func checkCanonical(t interface{ Fatalf(string, ...any) }, s *Strategy) {
 	raw, err := s.MarshalJSON()
 	if err != nil || !json.Valid(raw) {
@@ -38,7 +38,7 @@ func checkCanonical(t interface{ Fatalf(string, ...any) }, s *Strategy) {
 	checkPlan(t, s)
 }
 
-// checkPlan says what must hold of every plan.
+// checkPlan checks the properties of every plan.
 func checkPlan(t interface{ Fatalf(string, ...any) }, s *Strategy) {
 	branches := s.Plan().Branches
 	leaves := 0
@@ -116,7 +116,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// A strategy within an answer survives encoding/json, which writes what MarshalJSON returns in its own way.
+// A strategy within an answer survives encoding/json, which reformats the output of MarshalJSON.
 func TestMarshalWithinAnswer(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -114,8 +114,8 @@ func tamed(b block) block {
 	return b.definition().build(args)
 }
 
-// warned are what makes of any tree one that is certainly warned of: among those drawn some kinds are so rare that a short run may not
-// meet them.
+// warned turn any tree into one that certainly has a warning: among those drawn some kinds are so rare that a short run may not meet
+// them.
 var warned = [...]string{
 	`SelectOnly("a", 1, SelectOnly("a", 2, %s))`, `SelectOnly("a", 1, SelectOnly("a", 1, %s))`, `MaxSimultaneous("a", 2, MaxSimultaneous("a", 3, %s))`,
 }

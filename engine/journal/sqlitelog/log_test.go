@@ -47,7 +47,7 @@ func rewind(t *testing.T, dir string, to journal.Position) {
 	}
 }
 
-// failing makes writes of which no one is told how they ended.
+// failing makes writes with an unknown outcome.
 func failing(o journaltest.Outcome, tries int, made func()) func(write func() error) error {
 	errFault, late := errors.New("test: the write was not answered"), false
 	return func(write func() error) error {
@@ -213,7 +213,7 @@ func TestLeftoversOfACreation(t *testing.T) {
 	}
 }
 
-// A file that is no journal of ours, or of a later version, is refused with what to do, and not one byte changes.
+// A file that is no journal of ours, or of a later version, is refused with advice, and not one byte changes.
 func TestForeignFilesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A batch is told of that is not what its checksum says, and one that is whole and stands in another history, also before what a start reads.
+// Verify reports a batch that does not match its checksum, and a whole one that belongs to another history, also before
+// the batches that a start reads.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

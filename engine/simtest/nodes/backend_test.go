@@ -21,14 +21,14 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// database is what all nodes share. A function that is handed to ask is one statement: it happens at one moment, with the mutex held.
+// database is shared by all nodes. A function that is passed to ask is one statement: it happens at one moment, with the mutex held.
 type database struct {
 	mu       sync.Mutex
 	journals map[string]*table
 	blobs    map[string]blob
 	nodes    map[string]beat
 	owners   map[queue.ShardID]cluster.Owner
-	appended func(name string, at journal.Position, batch []byte) // told of each batch, with the mutex held; nil: no one is
+	appended func(name string, at journal.Position, batch []byte) // called for each batch, with the mutex held
 }
 
 // table has the batches of a journal behind a position.
@@ -291,8 +291,8 @@ func (x leaseRows) Owners(ctx context.Context) (map[queue.ShardID]cluster.Owner,
 	return ask(ctx, x.link, func(d *database) (map[queue.ShardID]cluster.Owner, error) { return maps.Clone(d.owners), nil })
 }
 
-// The failures of a call. A call that ends with errSilent was made, or was not, or will be. Of a call that ends with errKilled the same is
-// true, but no one hears it: its process is deposed.
+// The failures of a call. A call that ends with errSilent was made, or was not, or will be. The same is true of a call that ends with
+// errKilled, but no one gets its answer: its process is deposed.
 var (
 	errSilent = errors.New("no answer came from the database")
 	errKilled = fmt.Errorf("the process was killed: %w", journal.ErrConflict)

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/journaltest"
 )
 
-// The simulated database does all that a backend must, so that what nodes do with it they also do with a real one.
+// The simulated database does all that a backend must, so that nodes behave with it as with a real one.
 func TestBackend(t *testing.T) {
 	t.Parallel()
 	var all sync.Map // dir -> *database

@@ -94,7 +94,7 @@ func (l *log) Look(ctx context.Context, tail journal.Position, sum journal.Sum) 
 	})
 }
 
-// page is what one call of a Read gives.
+// page is the result of one call of a Read.
 type page struct {
 	base    journal.Position
 	sum     journal.Sum // up to the batch behind which it was read

@@ -13,15 +13,15 @@ import (
 type network struct {
 	mu    sync.Mutex
 	r     *rand.Rand
-	gate  func()          // where the party stands still that calls; nil: it never does
-	calm  <-chan struct{} // closed when faults are over: all is fast, and what is under way arrives
+	gate  func()          // where the calling party may stand still; nil: it never does
+	calm  <-chan struct{} // closed when faults are over: all is fast, and messages under way arrive
 	dead  <-chan struct{} // closed when the party was killed
 	cut   bool            // nothing gets through
 	tries time.Duration   // how long a call waits for its answer
 	note  func(what string)
 }
 
-// fate is what becomes of one call.
+// fate is the outcome of one call.
 type fate struct {
 	before, after, again          time.Duration
 	lost, unanswered, twice, late bool
@@ -128,6 +128,6 @@ func wait(until <-chan struct{}, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-until:
-		time.Sleep(d % time.Millisecond) // those who wake one another go on one after the other, so that a seed plays alike each time
+		time.Sleep(d % time.Millisecond) // goroutines that wake each other go on one after the other, so that a seed plays alike each time
 	}
 }

@@ -75,7 +75,7 @@ func (p *pauses) end() {
 }
 
 // gate is a point between two steps of a process. No lock is held there that another goroutine of it waits for meanwhile: to the bubble of
-// synctest, who waits for a mutex is not blocked.
+// synctest, a goroutine that waits for a mutex is not blocked.
 func (n *node) gate() { n.pass(false) }
 
 func (n *node) pass(locked bool) {
@@ -178,7 +178,7 @@ func (l *life) kill() {
 	})
 }
 
-// run is what a process does from its start to its end.
+// run is the course of a process from its start to its end.
 func (l *life) run() {
 	if l.turn.take(l.ctx) != nil {
 		return

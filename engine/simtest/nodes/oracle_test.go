@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// book is the oracle. It has a model of the journal without any cleverness, made of the batches as they arrive, and what workers know of
-// what they were told. It knows true time, which no node does.
+// book is the oracle. It has a model of the journal without any cleverness, made of the batches as they arrive, and the workers'
+// knowledge from their answers. It knows true time, which no node does.
 type book struct {
 	w  *world
 	mu sync.Mutex
@@ -20,7 +20,7 @@ type book struct {
 	// The journal:
 	tail    journal.Position
 	epoch   uint32
-	inOrder bool // the last batch says that all is told of what is held
+	inOrder bool // the last batch says that the list of reservations is complete
 	subs    map[uint32]*submission
 	claims  map[journal.Position]bool
 	lost    map[queue.SubmissionID]bool // by the database
@@ -42,7 +42,7 @@ type submission struct {
 	key    string
 }
 
-// promised is what was acknowledged, and the number of the process that said so.
+// promised is an acknowledged chunk or submission, with the number of the process that acknowledged it.
 type promised struct {
 	life   int
 	chunks int
@@ -155,7 +155,7 @@ func (b *book) took() int {
 	return b.lives
 }
 
-// served holds a shard that is about to serve against all that was acknowledged.
+// served compares a shard that is about to serve with everything acknowledged.
 func (b *book) served(l *life) {
 	b.w.tally("takeover")
 	if err := b.compare(context.Background(), l); err != nil {
@@ -163,7 +163,7 @@ func (b *book) served(l *life) {
 	}
 }
 
-// compare says what a shard lacks of what was acknowledged by those who had their turn before.
+// compare is the error of a shard that lacks something that earlier owners acknowledged.
 func (b *book) compare(ctx context.Context, l *life) error {
 	b.mu.Lock()
 	inserted, done := maps.Clone(b.inserted), maps.Clone(b.done)
@@ -194,14 +194,14 @@ func (b *book) compare(ctx context.Context, l *life) error {
 
 func outputOf(t *queue.Token) string { return fmt.Sprintf("%d.%d", t.Epoch, t.Sequence) }
 
-// given is told of an answer that no append stands for, at the moment at which it leaves the shard.
+// given is called with an answer that no append confirms, at the moment at which it leaves the shard.
 func (b *book) given(l *life, what string) {
 	if l.number < b.lives {
 		b.w.fail("%s answers a %s, and number %d has had its turn", l, what, b.lives)
 	}
 }
 
-// reserved notes what a worker is about to be told, and holds it against what others hold.
+// reserved notes the chunks that a worker is about to get, and compares them with those that others hold.
 func (b *book) reserved(l *life, by *worker, sent time.Time, timeout time.Duration, limit int, list []queue.Reservation) []*hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,8 +224,8 @@ func (b *book) reserved(l *life, by *worker, sent time.Time, timeout time.Durati
 	return got
 }
 
-// surely is until when a worker may take what it asked for at a time as its own: clocks may run a tenth too fast, which is the bound that
-// nodes assume too.
+// surely is until when a worker may regard chunks that it requested at a time as its own: clocks may run a tenth too fast, which is the
+// bound that nodes assume too.
 func (b *book) surely(sent time.Time, timeout time.Duration) time.Time {
 	return sent.Add(timeout * 9 / 10)
 }
@@ -324,14 +324,14 @@ func (b *book) find(id queue.SubmissionID) *submission {
 	return nil
 }
 
-// absent is about what is acknowledged, and the journal does not have it: only a database that has lost it since may have it so.
+// absent is called for acknowledged data that the journal does not have: that is only allowed if the database lost it since.
 func (b *book) absent(what string, of any) {
 	if !b.rewinds {
 		b.w.fail("the %s of %v is acknowledged, and the journal does not have it", what, of)
 	}
 }
 
-// rewound takes back what a journal does not have any more.
+// rewound takes back the batches that a journal does not have any more.
 func (b *book) rewound(batches [][]byte) {
 	b.mu.Lock()
 	before := b.subs

@@ -103,7 +103,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// play plays a seed, and says what happened in it.
+// play plays a seed, and returns its history and its events.
 func play(t *testing.T, seed uint64) (lines string, happened map[string]int) {
 	watch := time.AfterFunc(40*time.Second, func() {
 		debug.SetTraceback("all")
@@ -216,7 +216,7 @@ func (f lineWriter) Write(b []byte) (int, error) {
 
 var _ io.Writer = lineWriter(nil)
 
-// run plays the faults, then lets everything end well, and compares all there is.
+// run plays the faults, then lets everything end well, and compares everything.
 func (w *world) run() {
 	ctx, end := context.WithCancel(context.Background())
 	working, leave := context.WithCancel(ctx)
@@ -247,7 +247,7 @@ func (w *world) run() {
 // fault lets something go wrong.
 func (w *world) fault() {
 	n := w.nodes[w.r.IntN(len(w.nodes))]
-	if k := w.r.IntN(100); k < 60 { // most that matters happens to the owner
+	if k := w.r.IntN(100); k < 60 { // most interesting faults hit the owner
 		for _, other := range w.nodes {
 			if l := other.lives(); l != nil && l.turn.own() {
 				n = other
@@ -347,7 +347,7 @@ func (w *world) finish() {
 	w.fail("the work is not done %v after the faults", time.Since(calmed))
 }
 
-// audit opens the shard once more, with nothing but the database, and compares it with all that was acknowledged, and with the model.
+// audit opens the shard once more, with nothing but the database, and compares it with everything acknowledged, and with the model.
 func (w *world) audit() {
 	n := w.nodes[0]
 	l := n.begin(context.Background(), 1<<32)

@@ -80,7 +80,7 @@ func (t turn) owner() string { return t.View().Owners[theShard].Node }
 // leave gives the shard free.
 func (t turn) leave(ctx context.Context) error { return t.Leave(ctx) }
 
-// within is how long it takes at most until some node serves, when all of them can: a node that the shard falls to may just have died.
+// within is the longest time until some node serves, when all of them can: the next owner may just have died.
 const within = 2*member.TTL + 3*time.Second
 
 // standing is how long a node has to stand still so that another one takes its place.

@@ -107,7 +107,7 @@ func (x *worker) insert() {
 	}
 }
 
-// contentOf is what a chunk carries. It tells whose it is.
+// contentOf is the content of a chunk. It names its submission.
 func contentOf(n *queue.NewSubmission, index uint32) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "%d of %v;", index, n.Meta[0].Value), 8)
 }
@@ -135,7 +135,7 @@ func (x *worker) reserve() {
 	}
 }
 
-// look holds the bytes of a chunk against what was inserted.
+// look compares the bytes of a chunk with those of the insert.
 func (x *worker) look(l *life, r *queue.Reservation) {
 	n := queue.NewSubmission{Meta: r.Meta}
 	if !r.Content.IsKey && !bytes.Equal(r.Content.Bytes, contentOf(&n, r.Token.Index)) {
