@@ -98,7 +98,7 @@ func (m *model) retempo(change func()) {
 			list = append(list, owing{r.limit, t.value, m.at(r.limit, t.value), apart})
 		}
 	}
-	m.rates.of = map[strategy.Limit]map[queue.MetaValue]int64{} // values without debt that no one asks for are forgotten
+	m.rates.of = map[strategy.Limit]map[queue.MetaValue]int64{} // values without debt and without users are forgotten
 	change()
 	for _, x := range list {
 		apart, _, most := m.pace(x.l, x.value)
