@@ -93,7 +93,7 @@ func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
 }
 
 // Ask is Of for a question, which changes nothing: a view that it has to make counts as one of questions, until Of is
-// called for the branch; and it does not count as a use of another view.
+// called for the branch, and it does not count as a use of an existing view.
 func (vs *views) Ask(br *strategy.Branch) *View {
 	key := br.Key()
 	v := vs.byKey[key]
