@@ -12,9 +12,9 @@ package shard
 //	SetCheckpointed, then Trim
 //
 // The order is the point. Trim comes last: until then the journal has everything that a row may
-// lack. A crash after any step leaves some rows younger than others, and each says up to which
-// position it is true, so the replay knows what to pass over. If a step fails, what was taken goes
-// back to the lists (putBack), and the next checkpoint writes it.
+// lack. A crash after any step leaves some rows younger than others, and each says up to which position it is true, so
+// the replay knows what to pass over. If a step fails, putBack puts the taken records back into the lists, and the next
+// checkpoint writes them.
 //
 // turn is held while rows are written, and while a reload reads them: a reload must not read rows
 // of two checkpoints.
@@ -62,8 +62,8 @@ type checkpointMeans struct {
 	keys      *keys.Keys
 	snapshots *snapshotter
 	ahead     *atomic.Bool // rows of the store may be younger than the position that a replay begins at
-	// subject is what a checkpoint is of. With an error nothing is to be written any more: rows and
-	// journal may be another writer's, or go to a file that no one finds again. The mutex is held.
+	// subject returns the parts and the journal that a checkpoint is of. After an error nothing may be written any
+	// more: rows and journal may be another writer's, or go to a file that no one finds again. The mutex is held.
 	subject  func() (parts, journal.Journal, error)
 	handOver func(ctx context.Context, m *machine.Machine) error // gives entries to the audit log
 }
@@ -83,8 +83,8 @@ func (p *checkpointer) restart(bytes int64) { p.bytes.Store(bytes) }
 // batchCost is the approximate size of a journal row beyond its ops.
 const batchCost = 64
 
-// note counts a batch that was appended, and begins a checkpoint when one is due: run is
-// woken only then, as those who wait for the batch would wait for it to look.
+// note counts a batch that was appended, and wakes run only when a checkpoint is due: waking it for every batch would
+// delay the callers that wait for the batch.
 func (p *checkpointer) note(bytes int) {
 	p.bytes.Add(int64(bytes) + batchCost)
 	p.snapshots.note(bytes)
@@ -125,8 +125,8 @@ func (p *checkpointer) due() (due bool) {
 	return due
 }
 
-// Checkpoint writes all rows now and forgets the journal before them. If that makes a
-// snapshot due, it returns when there was one.
+// Checkpoint writes all rows now and forgets the journal before them. If that makes a snapshot due, it returns after
+// the snapshot.
 func (s *Shard) Checkpoint() error {
 	err := s.checkpoints.now()
 	s.snapshots.making.Lock()
@@ -134,7 +134,7 @@ func (s *Shard) Checkpoint() error {
 	return err
 }
 
-// now makes a checkpoint, and waits for no snapshot: its callers may hold what others wait for.
+// now makes a checkpoint, and waits for no snapshot: its callers may hold locks that others wait for.
 func (p *checkpointer) now() error {
 	answer := make(chan error)
 	select {
@@ -145,8 +145,7 @@ func (p *checkpointer) now() error {
 	}
 }
 
-// pause waits for the checkpoint that is being made, or for the reload, and keeps others
-// from beginning until resume is called.
+// pause waits for a checkpoint or a reload that is under way, and keeps others from beginning until resume is called.
 func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -157,8 +156,8 @@ func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
 }
 
 // write writes the rows of everything that changed up to a position, then lets the journal
-// forget what came before. Rows hold absolute state and the position up to which they are
-// true, so a checkpoint can be cut off anywhere: replay skips what a row already has.
+// forget what came before. Rows hold absolute state and the position up to which they are true, so a checkpoint can be
+// cut off anywhere: a replay skips the ops that a row already has.
 func (p *checkpointer) write() error {
 	resume, _ := p.pause(context.Background()) // a reload that a stop ends does not last
 	defer resume()
@@ -278,9 +277,9 @@ type checkpointSlice struct {
 	ending      []*machine.Record // whose history rows are in ended
 }
 
-// encode takes the rows between two batches, never within one, so that their position is
-// exact; each has its own. A submission that ended since the checkpoint began gets its
-// history row too, before the journal that tells of it is trimmed.
+// encode takes the rows between two batches, never within one, so that each has an exact position of its own. A
+// submission that ended since the checkpoint began gets its history row too, before the journal with its end is
+// trimmed.
 func (p *checkpointer) encode(m *machine.Machine, f *checkpointSlice) {
 	for rest := f.dirty; len(rest) > 0; {
 		rest = rest[p.encodeSome(m, f, rest):]
@@ -303,7 +302,7 @@ func (p *checkpointer) inHolds(list []*machine.Record, fn func(r *machine.Record
 	}
 }
 
-// encodeSome takes the rows of some of a list, from its start, and says of how many.
+// encodeSome takes the rows of the first records of a list, and says of how many.
 func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list []*machine.Record) (n int) {
 	p.applying.Lock()
 	defer p.applying.Unlock()
@@ -315,8 +314,8 @@ func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list [
 	return n
 }
 
-// encodeHeld is encodeSome with the mutex held. large is the last one of these, when its
-// state is too much for one hold.
+// encodeHeld is encodeSome with the mutex held. large is the last of these records if its state is too much for one
+// hold.
 func (p *checkpointer) encodeHeld(m *machine.Machine, f *checkpointSlice,
 	list []*machine.Record) (n int, large *machine.Record) {
 	for room := p.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
@@ -359,8 +358,7 @@ func (f *checkpointSlice) end(r *machine.Record) {
 	f.ending = append(f.ending, r)
 }
 
-// historyRows makes the history rows. What they tell does not change any more, so the
-// mutex is held for slices only.
+// historyRows makes the history rows. Ended submissions no longer change, so it holds the mutex for a slice at a time.
 func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 	f.ended = make([]checkpoint.Ended, 0, len(f.ending))
 	for _, r := range f.ending {
@@ -401,7 +399,7 @@ func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 	}
 }
 
-// putBack puts everything that was not written back for the next checkpoint.
+// putBack leaves all records that were not written to the next checkpoint.
 func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record, f *checkpointSlice) {
 	p.Look(func(*machine.Machine) {
 		for _, r := range f.ending {
@@ -421,9 +419,9 @@ func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record
 	})
 }
 
-// asides writes the rows that changed, of one kind or (0) of all. They are taken in
-// slices: a later one may be further ahead, which does no harm. None is taken between two
-// ops of one batch, as some rows say up to which batch they are true.
+// asides writes the rows that changed, of one kind or (0) of all. They are taken in slices: later slices may be further
+// ahead, which does no harm. No slice is taken between two ops of one batch, as some rows say up to which batch they
+// are true.
 func (p *checkpointer) asides(ctx context.Context, m *machine.Machine, kind uint8) error {
 	var keys []machine.Aside
 	p.Look(func(*machine.Machine) { keys = m.Asides.Take(kind) })

@@ -44,7 +44,7 @@ func (p *Prepared) Claim(ctx context.Context) (*Shard, error) {
 	return s, nil
 }
 
-// deposed gives an error that says that another writer has the journal the code that callers know.
+// deposed gives the error of a conflict (another writer has the journal) the code that callers know.
 func deposed(err error) error {
 	if errors.Is(err, journal.ErrConflict) {
 		return commit.Moved(err)
@@ -53,8 +53,8 @@ func deposed(err error) error {
 }
 
 // claim begins an epoch in the journal, before its first token is handed out. The
-// conditional append makes sure that no one else writes this journal, and that no append of
-// unknown outcome comes to it later. What the life before has left is removed behind it.
+// conditional append makes sure that no one else writes this journal, and that no append of unknown outcome comes to it
+// later. Then it removes the leftovers of the earlier life.
 func (p *Prepared) claim(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
@@ -79,15 +79,15 @@ func (p *Prepared) claim(ctx context.Context) error {
 	if err := p.sweep(ctx); err != nil {
 		return err
 	}
-	// what a crash left of the last checkpoint's trim
+	// a crash may have cut off the last checkpoint's trim
 	if err := p.journal.Trim(ctx, p.copies.needless(p.checkpointed)); err != nil {
 		return err
 	}
 	return p.journal.SetDurability(p.m.Settings.Durability)
 }
 
-// begin appends the batch that begins the epoch. A server that stood still since it was
-// its turn does not: it would depose the one that is the owner now.
+// begin appends the batch that begins the epoch. A server that stood still and is the owner no longer does not: it
+// would depose the new owner.
 func (p *Prepared) begin(ctx context.Context) (err error) {
 	if p.options.Owner.Own != nil && !p.options.Owner.Own() {
 		return errMoving
@@ -112,8 +112,8 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// recallAwaited asks the history how the submissions ended that others wait for: a crash came before that was written
-// for all of them.
+// recallAwaited asks the history how submissions ended that others wait for: a crash may have come before the end was
+// written for all of the others.
 func (p *Prepared) recallAwaited(ctx context.Context) error {
 	for _, id := range p.m.Afters.Unknown() {
 		state, found, err := inserts.EndedAs(ctx, p.options.Store, id)
@@ -151,10 +151,9 @@ func (p *Prepared) sweep(ctx context.Context) error {
 // take starts the shard from its prepared and claimed state. The mutex is held, or no
 // other goroutine knows the shard yet.
 //
-// Three kinds of lives begin here. A reload carries over what memory holds. A start after an
-// orderly stop resumes what the stop wrote. A start after a crash knows nothing of what consumers
-// hold, so limits are restrained for the restart grace. The very first life (epoch 0) needs none:
-// no one can hold anything.
+// Three kinds of lives begin here. A reload carries over what memory holds. A start after an orderly stop resumes what
+// the stop wrote. A start after a crash does not know which chunks consumers hold, so limits are restrained for the
+// restart grace. The very first life (epoch 0) needs none: no one can hold anything.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
 	m.Roster, m.Runs.Ever, m.Runs.Lately = s.roster, s.options.Seconds.Run, s.options.Seconds.Lately

@@ -1,6 +1,6 @@
 package shard
 
-// Group commit: how what was decided becomes durable, and what happens when it does not.
+// Group commit: how decisions become durable, and what happens when an append fails.
 //
 //	             seal                  take                   apply
 //	open batch ───────► sealed batches ────► batch in flight ───────► state of the machine
@@ -11,28 +11,27 @@ package shard
 // ops into the open batch, and waits for the commit of that batch. One goroutine, run,
 // appends. No timer: a batch is whatever arrived during the append before it.
 //
-// What holds at every moment, with the mutex held:
+// These invariants hold whenever the mutex is held:
 //
 //  1. One batch is open (m.Batch), at most one is in flight, and those between them are in the order in
 //     which they were sealed. The journal has them in that order, because only run appends.
 //  2. Ops that must be durable together are encoded in one hold of the mutex. A batch is sealed between
 //     two holds, never within one: so they are in one batch, and a batch is one append.
-//  3. No caller, watcher or stream hears of an op before its batch was applied. A call that changes
-//     nothing but has seen a mark, such as an "already", waits for pending(): the youngest batch that
-//     what it saw can be in.
+//  3. No caller, watcher or stream hears of an op before its batch was applied. A call that changes nothing but has
+//     seen a mark, such as an "already", waits for pending(): the youngest batch that can hold the op of the mark.
 //  4. A decision that is not durable leaves a mark in memory: a reservation that is Finishing
 //     (Batch.Marked), or an intent. The batch that holds the op holds the mark, so each mark ends
 //     exactly once: applied with its op, or undone.
-//  5. Batches fail together. What is in a younger batch may rest on marks of an older one, so when an
-//     append fails, the batch in flight, all sealed ones and the open one fail with it. Marks are
-//     undone from the youngest to the oldest, as younger ones stand on older ones.
+//  5. Batches fail together. Ops in a younger batch may rest on marks of an older one, so when an append fails, the
+//     batch in flight, all sealed ones and the open one fail with it. Marks are undone from the youngest to the oldest,
+//     as younger ones stand on older ones.
 //  6. Without reservations and marks, memory is what the journal says up to m.AppliedAt. Rows of a
 //     checkpoint carry that position, and a replay of the journal behind it, through the same Apply
 //     methods, makes the same state. So a row is never taken between two ops of one batch: apply holds
 //     `applying` for the whole batch, and a checkpoint takes it before it asks for the position.
-//  7. apply lets go of the mutex after each 128 ops, so that a batch of many ops delays no call for
-//     long. Calls may then see some of a batch applied and some not. That is safe for the reason of 3
-//     and 4: what is not applied yet is still marked.
+//  7. apply lets go of the mutex after each 128 ops, so that a batch of many ops delays no call for long. Calls may
+//     then see a part of a batch applied. Rules 3 and 4 make that safe: ops that are not applied yet still have their
+//     marks.
 //
 // How an append fails decides what follows (journal.Journal has the contract):
 //
@@ -42,13 +41,12 @@ package shard
 //	             decides nothing any more, for good.
 //	ErrSync      the disk lost what it had acknowledged. No memory can be trusted: the process ends.
 //	others       it is not known whether the batch was written. The shard reloads from the journal:
-//	             Prepare reads what is there, Claim appends behind it, and an append that comes late is
-//	             refused from then on. What only memory has (reservations, waiters, totals) is carried
-//	             over. Callers hear commit_failed, which promises nothing.
+//	             Prepare reads what is there, Claim appends behind it, and an append that comes late is refused from
+//	             then on. State that only memory has (reservations, waiters, totals) is carried over. Callers hear
+//	             commit_failed, which promises nothing.
 //
-// A batch whose Refused is set is never appended: an action panicked while the batch was
-// open, so the state that it was decided on is not to be trusted. Nothing is undone in
-// that state: the shard reloads at once.
+// A batch whose Refused is set is never appended: an action panicked while the batch was open, so the state behind its
+// decisions is not to be trusted. The shard reloads at once, and undoes nothing in that state.
 //
 // Order of the locks: shell/order.go has them all, and tests under the race detector
 // assert it. Of those here, applying comes before the mutex. No goroutine waits for a
@@ -98,13 +96,13 @@ type writerMeans struct {
 	// With the mutex held:
 	lost    func() error                    // why nothing is written any more; nil: it is
 	applied func(position journal.Position) // told of each batch that is applied
-	// hands what became available to those who wait; posted: letters left for other queues
+	// hands available chunks to calls that wait; posted: letters left for other queues
 	serve   func() (posted bool)
 	refused func(cause error) (reloads bool) // told of an append that failed; reloads: the state has to be made again
 }
 
-// pending is the batch that decides what the caller has just done or seen: the open one when it
-// holds ops, otherwise the one being appended (an "already" may rest on it). The mutex is held.
+// pending is the batch on which the answer to the caller depends: the open one if it holds ops, otherwise the last one
+// sealed, or the one being appended (an "already" may rest on it). The mutex is held.
 func (p *writer) pending() *commit.Commit {
 	switch n := len(p.sealed); {
 	case p.m.Batch.Begun:
@@ -152,16 +150,16 @@ func (p *writer) take() (b *machine.Batch) {
 // wait starts the writer and waits for the commits.
 func (p *writer) wait(c commit.Set) error { return p.outcome(c, nil) }
 
-// outcome is wait for a call that goes no further, as cause says; nil: it came to its end.
-// The error says that nothing was done only if nothing was.
+// outcome is wait for a call that broke off because of cause; nil: the call came to its end. The error says that
+// nothing was done only if that is true.
 func (p *writer) outcome(c commit.Set, cause error) error {
 	if c.First == nil {
 		return cause
 	}
 	p.kick()
 	some, err := c.Wait()
-	// A commit of unknown outcome may have done something. The cause of a call that went no further then, because the
-	// shard reloads, says that nothing was done.
+	// A commit of unknown outcome may have done something. So its error counts, and not the cause, which may be that
+	// the shard reloads and nothing was done.
 	if cause == nil || queue.CodeOf(err) == queue.CodeCommitFailed {
 		cause = err
 	}
@@ -171,7 +169,7 @@ func (p *writer) outcome(c commit.Set, cause error) error {
 	return cause
 }
 
-// partly is the error of a call of which something may have been done, for one that says that nothing was.
+// partly replaces an error that says that nothing was done, for a call that may have done something.
 func partly(cause error) error {
 	switch queue.CodeOf(cause) {
 	case queue.CodeDiskFull, queue.CodeUnavailable, queue.CodeMoved:
@@ -189,10 +187,9 @@ func (p *writer) kick() {
 	}
 }
 
-// run is the shard's one goroutine that appends. No timer: a batch is whatever arrived
-// during the previous append. Before it takes a batch it lets every goroutine run that
-// can: calls that have arrived join the batch, so that a busy server makes half as many
-// commits, and an idle one has no one to wait for.
+// run is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append.
+// Before it takes a batch it lets every runnable goroutine run: calls that have arrived join the batch. So a busy
+// server makes half as many commits, and an idle one waits for no one.
 func (p *writer) run() {
 	defer close(p.ended)
 	for open := true; open; {
@@ -202,7 +199,7 @@ func (p *writer) run() {
 			p.again()
 			close(done)
 		case <-p.alive.Done():
-			open = false // nothing is added any more: what there is gets its answer
+			open = false // no op is added any more: the callers that wait get their answers
 		}
 		for runtime.Gosched(); p.one(); runtime.Gosched() {
 		}
@@ -284,10 +281,9 @@ func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 	p.recycle(b)
 }
 
-// refuse answers everybody in a failed batch, and in those that were filled meanwhile as
-// they may rest on the failed one. When the outcome of the append is unknown the shard
-// reloads from the journal before, so that who asks again finds a shard that serves; when
-// another writer has the journal, it serves no more.
+// refuse answers all callers of a failed batch, and of the batches filled meanwhile, as these may rest on the failed
+// one. If the outcome of the append is unknown, the shard first reloads from the journal, so that callers that ask
+// again find a shard that serves. If another writer has the journal, the shard serves no more.
 func (p *writer) refuse(b *machine.Batch, cause error) {
 	err := commit.Failed(cause)
 	if errors.Is(cause, journal.ErrSync) {

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// What a call has just decided or seen is decided by the last batch that has anything in it: the open one, or the one that was sealed last, or
-// the one that is being appended.
+// A call waits for the last batch that has anything in it: the open one, or the one that was sealed last, or the one
+// that is being appended.
 func TestPendingIsTheLast(t *testing.T) {
 	t.Parallel()
 	s := &Shard{m: &machine.Machine{Batch: machine.NewBatch()}}

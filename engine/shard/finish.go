@@ -1,9 +1,8 @@
 package shard
 
-// Fail, Extend and Release. Fail is a decision that is written. Extend and Release change memory
-// only, as reservations are not on disk. But they may not say more than the disk: "gone" is
-// answered only when what ended the chunk is durable (untilGone). Else a crash could bring back a
-// chunk whose consumer was told to drop its work.
+// Fail, Extend and Release. Fail is a decision that is written. Extend and Release change memory only, as reservations
+// are not on disk. But they may not say more than the disk: "gone" is answered only when the end of the chunk is
+// durable (untilGone). Else a crash could bring back a chunk after its consumer dropped the work.
 
 import (
 	"cmp"
@@ -41,8 +40,8 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written
-// to disk; before it says that a chunk is gone it waits for what ended it to be there.
+// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written to disk; before it says
+// that a chunk is gone, it waits until the end of the chunk is durable.
 //
 // It waits before it changes anything. An extend that is refused must leave each deadline as it was.
 func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
@@ -77,8 +76,8 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	var waits commit.Set
-	// What is given back without a delay is given back at once, whatever becomes of the commits. Not so when another
-	// server has the queue: what this one remembers counts no more.
+	// A chunk that is released without a delay is given back at once, even if the commits fail. If another server has
+	// the queue, that does not count: this one's memory is void.
 	failed := func(err error) error {
 		for i := range dst[from:] {
 			if items[i].Delay == 0 && dst[from+i].Outcome == queue.OutcomeOK && queue.CodeOf(err) != queue.CodeMoved {
@@ -110,9 +109,9 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// untilGone is what has to be waited for before someone is told that a chunk is gone or lost:
-// what ends it may be on its way to the disk. Who was told that, and then reads the
-// submission, must not find the chunk held. The mutex is held.
+// untilGone is the commits to wait for before an answer says that a chunk is gone or lost: the op that ends it may be
+// on its way to the disk. A caller that gets this answer, and then reads the submission, must not find the chunk held.
+// The mutex is held.
 func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 	for i := range results {
 		if o := results[i].Outcome; o == queue.OutcomeGone || o == queue.OutcomeLost {
@@ -123,13 +122,12 @@ func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 	return waits
 }
 
-// askHistory replaces "unknown submission" by what the history knows: the submission ended
-// long ago. When it cannot be read, that is an error, and so is a token of a later life of
-// the queue: who hears "unknown" drops the work.
+// askHistory replaces "unknown submission" by the state in the history: the submission ended long ago. If the history
+// cannot be read, it returns an error, and also for a token of a later life of the queue: a consumer that gets
+// "unknown" drops the work.
 //
-// The machine forgets ended submissions; the store's history has them until retention. The question
-// goes to the disk, so it is asked after the mutex was given back, and only for tokens that memory
-// knows nothing of.
+// The machine forgets ended submissions; the store's history has them until retention. The question goes to the disk,
+// so it is asked without the mutex, and only for tokens that memory does not know.
 func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token func(i int) *queue.Token) error {
 	for i := range results {
 		if results[i].Code == "unknown_token" && ofLaterLife(s, token(i)) {
@@ -152,8 +150,8 @@ func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token fu
 	return nil
 }
 
-// errNewer refuses a call with a token of a later life of the queue. What else was in the
-// call is done, and is recognised when it is sent again.
+// errNewer refuses a call with a token of a later life of the queue. The other items of the call are done, and
+// recognised when they are sent again.
 var errNewer = &queue.Error{Code: queue.CodeMoved,
 	Message: "A later life of this queue than the one that runs here has given out a " +
 		"token of this call: another server has the queue, or this one runs on older files. Keep the work, and send " +
@@ -167,8 +165,8 @@ func (s *Shard) Epoch() (epoch uint32) {
 	return epoch
 }
 
-// ofLaterLife says whether a token was given out by a later life of this queue. One of a
-// queue that had its number before is not: that one's submissions are older than this queue.
+// ofLaterLife says whether a later life of this queue gave out a token. A token of a deleted queue with the same number
+// does not count: its submission is older than this queue.
 func ofLaterLife(s *Shard, t *queue.Token) bool {
 	return t.Epoch > s.Epoch() && s.options.ours(t)
 }
@@ -187,12 +185,11 @@ type scratch struct {
 	valid []bool // by item: is the token one of ours?
 }
 
-// ours says that the shard gave out a token. One of a deleted queue that had the number of this one may have the epoch
-// and the sequence of one of its own. Its submission is older than this queue.
+// ours says that this shard's queue gave out a token. A token of a deleted queue with the same number may have the same
+// epoch and sequence, but its submission is older than this queue.
 func (o *Options) ours(t *queue.Token) bool { return o.Key.Valid(t) && t.Submission.Time() >= o.Born }
 
-// check finds out which tokens are valid. It needs nothing of the machine, so it is done
-// outside of the mutex.
+// check finds out which tokens are valid. It does not need the machine, so it runs without the mutex.
 func (c *scratch) check(o *Options, items []queue.CompleteItem) {
 	c.valid = c.valid[:0]
 	for i := range items {

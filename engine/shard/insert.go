@@ -15,10 +15,9 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	return s.inserts.Many(ctx, list, atomic)
 }
 
-// Insert makes a submission exist and returns it as it was at that moment. A repeated
-// idempotency key returns the first one's submission as it is now and replayed = true: who
-// repeats an insert wants to know what became of it. With another request under the same
-// key it is refused. CodeUnknownSubmission: the first one's retention is over.
+// Insert makes a submission exist and returns it as it was at that moment. A repeated idempotency key returns the first
+// insert's submission as it is now, and replayed = true, so that a caller that repeats an insert learns its state.
+// Another request under the same key is refused. CodeUnknownSubmission: the retention of the first submission is over.
 func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
 	one := []queue.Insertion{{New: n}}
 	if err := s.InsertMany(ctx, one, false); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/deadletters/lettergroups"
 )
 
-// What the groups lack or have too much is found by the audit: also a count below 0, and one that others make up for.
+// The audit finds letters that the groups lack or have too many of, also a count below 0, and one that other counts
+// make up for.
 func TestAuditFindsWrongLetterGroups(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -42,8 +43,8 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 	}
 }
 
-// What the counters cannot tell because there are more kinds than groups is read from the letters: a kind without a group, a submission that
-// has some, and everything once a group has become free.
+// With more kinds than groups, the counters do not know everything, and the letters are read: for a kind without a
+// group, for a submission that has such letters, and for everything once a group has become free.
 func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -50,10 +50,10 @@ func New(s shell.Shell, q shell.Queue, key reserver.Key, rules Rules, waits *mea
 var ErrAgain = errors.New("shard: reserve again")
 
 // Fill makes the answer of a reserve: tokens are signed and contents gathered outside the
-// mutex. When contents cannot be read the chunks are given back and the error is returned,
-// unless they are damaged: such chunks become dead letters, and the others go out. What is more than
-// an answer may hold is given back too: no try is counted, and it is ready for the next call.
-// `answered` are the bytes of the answer that other shards of the queue gave.
+// mutex. When contents cannot be read the chunks are given back and the error is returned, unless they are damaged:
+// such chunks become dead letters, and the others go out. Chunks that do not fit into the answer are given back too: no
+// try is counted, and they are ready for the next call. `answered` is how many bytes of the answer other shards of the
+// queue have filled.
 func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation,
 	answered int) (machine.Reserved, error) {
 	from := len(dst)
@@ -117,8 +117,8 @@ func (a *Answers) waited(picks []machine.Pick) {
 	}
 }
 
-// firstTries are the chunks of an answer that were reserved for the first time: one of those of a submission that
-// waited equally long, with their number.
+// firstTries are the chunks of an answer that were reserved for the first time. Chunks of one submission waited equally
+// long: it yields the first of their picks, and their number.
 func firstTries(picks []machine.Pick) iter.Seq2[*machine.Pick, uint64] {
 	return func(yield func(*machine.Pick, uint64) bool) {
 		for i := 0; i < len(picks); {

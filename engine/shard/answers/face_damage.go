@@ -11,10 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// What cannot be read on the disk must not stop what can. A chunk whose content is damaged
-// becomes a dead letter, whatever the policy of its submission says: no one has tried it,
-// and once the content is fixed it is redriven like any other. A submission whose
-// attachment is damaged is paused by a rule, as none of its chunks can go out.
+// Contents that cannot be read must not stop those that can. A chunk whose content is damaged becomes a dead letter,
+// whatever the policy of its submission says: no one has tried it. Once the content is fixed, the letter is redriven
+// like any other. A submission whose attachment is damaged is paused by a rule, as none of its chunks can go out.
 
 // errorDamaged begins the error of such a dead letter, and the reason of such a rule.
 const errorDamaged = "damaged: "
@@ -26,10 +25,10 @@ func IsDamage(err error) bool {
 	return format || errors.Is(err, store.ErrMissing)
 }
 
-// withoutDamaged answers with those picks whose contents can be read, after the others
-// became dead letters. ErrAgain: none can.
-// It is the slow way, taken after a read of all picks together failed: each pick is read by itself, so that one
-// damaged chunk costs the others only time. Whatever happens, every pick ends in one of three places:
+// withoutDamaged answers with the picks whose contents can be read, after the others became dead letters. ErrAgain: no
+// content can be read. It is the slow way, taken after a read of all picks together failed: each pick is read by
+// itself, so that one damaged chunk costs the others only time. Whatever happens, every pick ends in one of three
+// places:
 //
 //	picks ─┬─ readable ──► sound ──► the answer
 //	       ├─ damaged  ──► bad   ──► dead letters
@@ -77,11 +76,10 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
 	return a.Fill(ctx, sound, dst, answered)
 }
 
-// makeLetters makes dead letters of reserved chunks, durably. Which of the store's rows is
-// damaged is for the log; the letter says what was found. No try is counted. When that
-// fails they are offered again: no one got them.
-// The op takes the attempt back that Tries.Count added: a retry would find the same damage, and the consumer is not to
-// blame.
+// makeLetters makes dead letters of reserved chunks, durably. The letter says only that the content cannot be read; the
+// log says which row of the store is damaged. If the commit fails, the chunks are offered again, as no one got them. No
+// try is counted: the op takes back the attempt that Tries.Count added, because a retry would find the same damage, and
+// the consumer is not to blame.
 func (a *Answers) makeLetters(picks []machine.Pick, causes []error) error {
 	if len(picks) == 0 {
 		return nil

@@ -115,7 +115,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// What does not fit into an answer is given back, with no try counted; one chunk goes out however large it is.
+// Chunks that do not fit into an answer are given back, with no try counted; one chunk goes out however large it is.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -25,19 +25,18 @@ type Bulks struct {
 
 // Letters are the dead letters of the shard, as bulk operations take them.
 type Letters interface {
-	// Survey lists up to `limit` dead letters behind `after` that the filter means, and
-	// has what it looks at counted. It breaks off when that has been enough.
+	// Survey lists up to `limit` dead letters behind `after` that the filter means, and counts in `seen` the letters
+	// that it looks at. It breaks off when these are enough.
 	Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
 		seen *survey.Survey) ([]queue.DeadChunk, error)
-	// ActOn calls fn once, with the mutex held. In it, act does what is asked for with
-	// those of the indexes that are dead letters of the submission, as far as their state
-	// allows it. ActOn returns the commit to wait for.
+	// ActOn calls fn once, with the mutex held. In fn, act does the request's action with those of the indexes that are
+	// dead letters of the submission, as far as their state allows it. ActOn returns the commit to wait for.
 	ActOn(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
 		fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error)
 }
 
-// Face has the calls about bulk operations. It holds history while it makes and commits a page, so
-// that the history loses no submission in this time.
+// Face has the calls about bulk operations. It holds `history` while it makes and commits a page, so that the history
+// loses no submission in this time.
 func Face(door shell.Door[*Part], letters Letters, purged Purged, history sync.Locker) *Bulks {
 	return &Bulks{Door: door, letters: letters, purged: purged, history: history}
 }
@@ -93,8 +92,8 @@ func (b *Bulks) List() (list []queue.Bulk) {
 	return list
 }
 
-// End ends a running bulk operation: cancelled by someone ("": who did not give a name), or failed for
-// a reason. Its changes stay. It returns after the commit.
+// End ends a running bulk operation: someone cancelled it (by; "": without a name), or it failed (failure). Its changes
+// stay. It returns after the commit.
 func (b *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
 	return shell.Change(b, func(m *machine.Machine, now queue.Time) error {
 		if x := b.Part().find(id); x != nil && x.Plan.State == queue.BulkRunning {
@@ -207,7 +206,8 @@ func writeBulkRequest(r *queue.BulkRequest) (string, error) {
 
 var errBulkRequest = errors.New("it is damaged or of a newer Quern")
 
-// What it does not know is refused: an operation that went on with a filter less would change what no one meant.
+// It refuses names that it does not know: without one of its filters, an operation would change things that no one
+// meant.
 func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 	var row bulkRow
 	if err := json.Unmarshal([]byte(text), &row); err != nil {

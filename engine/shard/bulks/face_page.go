@@ -38,8 +38,8 @@ type page struct {
 	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
 }
 
-// started is the moment after which nothing that happens is meant: what is redriven and
-// dies again is not met again.
+// started is the moment from which on the page ignores deaths: a letter that it redrives, and that dies again, is not
+// met twice.
 func (p *page) started() queue.Time { return p.id.Created() + 1 }
 
 // change calls fn with the mutex held. The page waits for what it encodes.
@@ -52,9 +52,8 @@ func (p *page) change(fn func(m *machine.Machine, now queue.Time)) error {
 	return err
 }
 
-// note encodes the results of some chunks or submissions, in the batch of what act does with
-// them; it does nothing if the page is overtaken. The mutex is held. seen is what the page
-// has looked at by then.
+// note calls act, and encodes the results of n chunks or submissions in the same batch; it does nothing if the page is
+// overtaken. The mutex is held. seen is how many items the page has looked at by then.
 func (p *page) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func() (done, refused int)) {
 	part := p.Part()
 	b := part.at(p.id, p.step)
@@ -212,8 +211,8 @@ func (p *page) retries() (n int, err error) {
 	})
 }
 
-// waiting is the next page of chunks that wait for a retry and that the filter means. What failed after the operation
-// was started is left out: a chunk that it hastened, and that fails again at once, is not met twice.
+// waiting is the next page of chunks that wait for a retry and that the filter means. Chunks that failed after the
+// operation was started are left out: one that it hastened, and that fails again at once, is not met twice.
 func (p *page) waiting() (list []queue.DeadChunk) {
 	f := p.filter
 	f.Dead.DiedBefore = p.seen.Started
@@ -257,8 +256,8 @@ type passedOver struct {
 	n  uint64 // chunks of it that wait
 }
 
-// appendWaiting appends what the filter means of a slice, and counts what was walked over,
-// in the order of the walk.
+// appendWaiting appends the chunks of a slice that the filter means, and counts all that were walked over, in the order
+// of the walk.
 func (p *page) appendWaiting(list, slice []queue.DeadChunk, others []passedOver,
 	f *queue.BulkFilter) []queue.DeadChunk {
 	w := survey.Walk{Filter: f, Seen: &p.seen, Visit: func(d *queue.DeadChunk) bool {
@@ -280,8 +279,7 @@ func (p *page) appendWaiting(list, slice []queue.DeadChunk, others []passedOver,
 	return list
 }
 
-// complete ends the operation, unless someone else did something to it since the page was
-// begun. All is walked over.
+// complete ends the operation once everything is walked over, unless someone else changed it since the page was begun.
 func (p *page) complete() error {
 	return p.change(func(_ *machine.Machine, now queue.Time) {
 		if b := p.Part().at(p.id, p.step); b != nil {
@@ -295,7 +293,7 @@ func (p *page) complete() error {
 	})
 }
 
-// pause notes how far a page got that broke off with less found than it may take.
+// pause notes how far a page got that broke off before it found as much as it may take.
 func (p *page) pause() error {
 	return p.change(func(_ *machine.Machine, now queue.Time) { p.note(now, 0, p.seen.Last, p.seen.Examined, nothing) })
 }

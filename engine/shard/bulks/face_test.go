@@ -134,7 +134,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What is so already, or is ended by others before the walk comes to it, is not done.
+// A submission that needs no change, or that others end before the walk comes to it, is left alone.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)
@@ -303,7 +303,7 @@ func TestFailedCommit(t *testing.T) {
 	x.stands(id, queue.BulkCompleted, queue.BulkCounts{Matched: 3, Done: 3}, queue.BulkWalk{Examined: 3, ToExamine: 3})
 }
 
-// Someone ends an operation: what it did stays done, a page in hand does nothing, and the end is final.
+// Someone ends an operation: its changes stay, a page in hand does nothing, and the end is final.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)

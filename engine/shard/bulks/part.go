@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Bulk is one operation. Plan runs ahead of At by what is encoded and not yet applied. A page continues from Plan; a
-// failed commit sets it back to At (Undo).
+// Bulk is one operation. Plan is ahead of At by the steps that are encoded and not yet applied. A page continues from
+// Plan; a failed commit sets it back to At (Undo).
 type Bulk struct {
 	At      journal.Bulk // applied
 	Plan    journal.Bulk // encoded last; the same as at, when nothing is on its way to the disk
@@ -34,8 +34,8 @@ type Part struct {
 type Tries interface {
 	// Of is how many dead letters a submission has.
 	Of(id queue.SubmissionID) uint32
-	// Hasten encodes that chunks that wait for a retry are offered at once, and says how
-	// many; of a dry run, it would be.
+	// Hasten encodes that chunks that wait for a retry are offered at once, and says how many; in a dry run, how many
+	// it would be.
 	Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int
 }
 
@@ -153,8 +153,8 @@ func (p *Part) Load(_ uint64, row []byte) error {
 	return p.add(op)
 }
 
-// step encodes that an operation got further. What it tells of is encoded under the same hold of the mutex, so that
-// both are in one batch. The caller holds the mutex.
+// step encodes that an operation got further. The caller encodes the changes themselves in the same hold of the mutex,
+// so that both are in one batch.
 func (p *Part) step(b *Bulk, now queue.Time, change func(next *journal.Bulk)) {
 	next := b.Plan
 	next.Step++
@@ -217,8 +217,8 @@ func (p *Part) Intended(count func(what string, n int)) {
 	}
 }
 
-// present is how much there is now of what a request walks over. An upper bound, from counters: it ignores the rest
-// of the filter, which would have to be evaluated for each.
+// present is how many chunks or submissions a request has to walk over now. It is an upper bound, from counters: it
+// ignores the rest of the filter, which would have to be evaluated for each.
 func (p *Part) present(r *queue.BulkRequest) uint64 {
 	m := p.m
 	id := r.Filter.Dead.Submission
@@ -246,7 +246,7 @@ func (p *Part) present(r *queue.BulkRequest) uint64 {
 	return 1
 }
 
-// walked is a step's progress: n more were walked over, and what is there now bounds the rest.
+// walked is a step's progress: n more were walked over, and the rest is at most what is present now.
 func (p *Part) walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
 	if r.Action == queue.BulkPurge {
 		w.Examined += n

@@ -145,9 +145,9 @@ func (c *Consumers) names(ctx context.Context, from string) (names []string, err
 	})
 }
 
-// Get tells about one consumer, and lists what it holds, the oldest reservation first, at most
-// limit of them, and as many as an answer has room for, from a place on; the zero place is the
-// beginning. last is the place of the last one; more says that there are others behind it.
+// Get tells about one consumer, and lists its reservations behind a place, the oldest first, at most limit, and as many
+// as an answer has room for; the zero place is the beginning. last is the place of the last one listed; more says that
+// others follow.
 func (c *Consumers) Get(name string, after reserver.Place, limit int) (info queue.Consumer, held []queue.HeldChunk,
 	last reserver.Place, more bool, err error) {
 	now := c.Now()
@@ -177,13 +177,13 @@ func (c *Consumers) Get(name string, after reserver.Place, limit int) (info queu
 	return info, held, last, more, err
 }
 
-// known says that there is something to know of a consumer.
+// known says that a consumer is attached, away, or has an order or reservations.
 func known(c *queue.Consumer) bool {
 	return c.Attached || c.Away != 0 || c.Order != queue.NoOrder || c.Reserved > 0
 }
 
-// Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of
-// whom nothing is known is an error. The order itself is memory; that it was given is durable first.
+// Order gives a consumer an operator's order; NoOrder takes back the earlier one. An unknown consumer is an error. The
+// order itself is only in memory; the act in the audit log is durable before it counts.
 func (c *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.Act) (info queue.Consumer, err error) {
 	now := queue.Time(0)
 	err = shell.Change(c, func(m *machine.Machine, at queue.Time) error {
@@ -211,17 +211,16 @@ func (c *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.
 	return info, nil
 }
 
-// Release takes a consumer's reservations from it, with no try counted, and tells it so if
-// it is attached. It says how many chunks that were. It may get others.
+// Release takes a consumer's reservations from it, with no try counted, and notifies the consumer if it is attached.
+// The consumer may reserve others. released is how many chunks that were.
 func (c *Consumers) Release(name string) (released int, err error) {
 	return c.giveBack(name, func(m *machine.Machine, id queue.SubmissionID, slot uint32) {
 		m.Revoked(id, slot, queue.RevokedOperator)
 	})
 }
 
-// giveBack offers what a consumer holds again, slice by slice. What is finishing or
-// expiring takes its course. tell is called before each goes.
-// A chunk that is finishing is left alone: its completion may be on its way to the disk, and would count.
+// giveBack offers the chunks of a consumer again, slice by slice, and calls tell before each. It leaves reservations
+// alone that are finishing or expiring: a completion may be on its way to the disk, and would count.
 func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue.SubmissionID,
 	slot uint32)) (released int, err error) {
 	var slots []uint32
@@ -243,13 +242,13 @@ func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue
 	return released, err
 }
 
-// Lose ends what consumers hold that are away for longer than the queue's grace, with at most `most`
-// consumers looked at and about as many tries counted, and says whether more is due now. One that
-// was heard of meanwhile, by a call about what it holds, gets the grace again. The mutex is held.
-// The list is in the order in which consumers went away, so the first one that is not due ends the look.
+// Lose ends the reservations of consumers that are away for longer than the queue's grace. It looks at no more than
+// `most` consumers, counts about as many tries, and says whether more is due now. A consumer that made a call about its
+// reservations meanwhile gets the grace again. The mutex is held. The list is in the order in which consumers went
+// away, so the first one that is not due ends the look.
 func (c *Consumers) Lose(m *machine.Machine, now queue.Time, most int) (more bool) {
 	r, grace := c.roster, m.Settings.ConsumerGrace
-	stay, i := 0, 0 // away[:stay] are looked at and stay; so does what follows from i on
+	stay, i := 0, 0 // away[:stay] are looked at and stay, and so do those from i on
 	var heard []roster.Absence
 	for ; i < len(r.Away) && r.Away[i].At.Add(grace) <= now && most > 0; i++ {
 		most--

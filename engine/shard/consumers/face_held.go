@@ -19,7 +19,7 @@ type Reservations struct{ *shell.Questions }
 
 // HeldPlace is where a reservation stands in their list. The zero value is before the first.
 type HeldPlace struct {
-	At       queue.Time // when it was made, or its deadline: what the list is ordered by
+	At       queue.Time // the order of the list: when it was made, or its deadline
 	Sequence uint64     // of its token
 	Epoch    uint32     // of its token
 }
@@ -28,10 +28,9 @@ func (p HeldPlace) compare(q HeldPlace) int {
 	return cmp.Or(cmp.Compare(p.At, q.At), cmp.Compare(p.Sequence, q.Sequence), cmp.Compare(p.Epoch, q.Epoch))
 }
 
-// List lists the reservations that the filter means, at most limit of them behind a place. last
-// is the place of the last one; more says that there are others behind it. All slots are looked
-// at in holds of the mutex of bounded length, so the page is about several moments: what comes
-// or goes meanwhile may be missed, and a page may have fewer than limit though there are more.
+// List lists the reservations that the filter means, at most limit of them behind a place. last is the place of the
+// last one listed; more says that others follow. It looks at all slots in short holds of the mutex, so a page covers
+// several moments: it may miss reservations that come or go meanwhile, and have fewer than limit though there are more.
 func (r Reservations) List(ctx context.Context, f *queue.HeldFilter, after HeldPlace,
 	limit int) (list []queue.HeldChunk, last HeldPlace, more bool, err error) {
 	w := heldWalk{filter: f, after: after, most: limit + 1}
@@ -77,7 +76,7 @@ type heldWalk struct {
 	from uint32 // the slot that the next slice begins with
 	over bool
 	met  []heldSlot // all of the first `most` that were met so far are among them
-	last HeldPlace  // of the first `most` that were met, when there were that many: what is behind it is not wanted
+	last HeldPlace  // of the first `most` met, if there were so many: later places are not wanted
 }
 
 // The slot may hold another reservation by the time it is read again: heldAt compares the numbers of the token.
@@ -112,8 +111,8 @@ func (w *heldWalk) slice(m *machine.Machine, now queue.Time) (n machine.Looks) {
 	return n
 }
 
-// few calls fn for all that the consumer or the submission of the filter holds, if that is little enough for one
-// slice. It returns true when the question is answered, also by an empty list.
+// few calls fn for all reservations of the filter's consumer or submission, if they are few enough for one slice. It
+// returns true if that answers the question, also with an empty list.
 func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
 	if id := w.filter.Submission; id != 0 {
 		r := m.Live(id)
@@ -133,8 +132,8 @@ func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold
 	return false
 }
 
-// means says whether the filter means a reservation. The submission is looked up last: it
-// is elsewhere in memory.
+// means says whether the filter means a reservation. It looks up the submission last, because that is elsewhere in
+// memory.
 func (w *heldWalk) means(m *machine.Machine, h *reserver.Hold, now queue.Time) bool {
 	f := w.filter
 	if f.Overdue && !machine.Overdue(m, h, now) || f.Consumer != "" && f.Consumer != m.Holds.Consumer(h) {
@@ -162,8 +161,8 @@ func (w *heldWalk) add(slot uint32, h *reserver.Hold) {
 	}
 }
 
-// cut forgets what is not wanted, once that is as much as what is. Sorting at twice the number that is wanted keeps
-// the work per reservation constant, however many there are.
+// cut keeps the first `most` of those met, once there are twice as many. So the work per reservation stays constant,
+// however many there are.
 func (w *heldWalk) cut() {
 	if len(w.met) >= 2*w.most {
 		w.sort()
@@ -206,8 +205,7 @@ func (r Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (h
 	return held, err
 }
 
-// heldOf is the reservation of a chunk that nothing is happening to, and its submission;
-// nil: there is none.
+// heldOf is the reservation of a chunk, if it is not ending, and its submission; nil: there is none.
 func heldOf(m *machine.Machine, id queue.ChunkID) (*machine.Record, uint32) {
 	r := m.Live(id.Submission)
 	if r == nil || r.Ending {
@@ -220,8 +218,8 @@ func heldOf(m *machine.Machine, id queue.ChunkID) (*machine.Record, uint32) {
 	return r, slot
 }
 
-// takeBack encodes the act of taking a reservation back. As with a deadline that passed,
-// its consumer may still come first, until the act is on the disk.
+// takeBack encodes the act of taking a reservation back. As with a deadline that passed, the consumer may still come
+// first until the act is on the disk.
 func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act,
 	now queue.Time) *takenBack {
 	h := m.Holds.At(slot)
@@ -291,9 +289,8 @@ func (c *Consumers) describe(m *machine.Machine, name string, now queue.Time) (i
 	return info, n
 }
 
-// heldNow appends the slots of reservations of a consumer that nothing is happening to,
-// from a place on, at most `most`, and says where it stopped; the zero place: it met all.
-// Those of submissions that ended are none of them.
+// heldNow appends the slots of a consumer's reservations that are not ending, at most `most` behind a place, and says
+// where it stopped; the zero place: it met all. It leaves out reservations of submissions that ended.
 func heldNow(m *machine.Machine, name string, from reserver.Place, slots []uint32,
 	most int) ([]uint32, reserver.Place) {
 	last, all := from, true
@@ -314,7 +311,7 @@ func heldNow(m *machine.Machine, name string, from reserver.Place, slots []uint3
 	return slots, last
 }
 
-// lose encodes the ends of what a consumer holds, and says of how many.
+// lose encodes the ends of a consumer's reservations, and says of how many.
 func lose(m *machine.Machine, c *roster.Consumer, most int, now queue.Time) int {
 	var slots []uint32
 	slots, c.LostTo = heldNow(m, c.Name, c.LostTo, nil, most)

@@ -83,8 +83,8 @@ func (h *hall) news(a *Attached) Notice {
 	return a.Next()
 }
 
-// A consumer that attaches is greeted once, hears of orders and of what is taken from it, and its streams end when it leaves. What it held is
-// offered again.
+// A consumer that attaches is greeted once, hears of orders and of chunks that are taken from it. When it leaves, its
+// streams end, and its chunks are offered again.
 func TestAttached(t *testing.T) {
 	t.Parallel()
 	h := enter(t)
@@ -222,8 +222,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// Consumers are listed by name, page by page, each once: those that hold something, are attached or away, or have an order. What one holds
-// comes in pages too.
+// Consumers are listed by name, page by page, each once: those that hold something, are attached or away, or have an
+// order. The chunks of one consumer come in pages too.
 func TestListAndGet(t *testing.T) {
 	t.Parallel()
 	h := enter(t)

@@ -16,10 +16,10 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Bytes of a submission that are too many for a batch are blobs. They are durable before the batch with
-// the insert that names them, so an insert never waits for its bytes and is never without them. What a
-// crash or a failed insert leaves is named by no insert: it is garbage, which the next start finds by
-// listing the keys. Keys have the epoch, so garbage is never taken for the blob of a later owner.
+// Bytes of a submission that are too many for a batch are blobs. They are durable before the batch with the insert that
+// names them, so an insert is never without its bytes. After a crash or a failed insert no insert names them: they are
+// garbage, which the next start finds by listing the keys. Keys have the epoch, so garbage is never taken for the blob
+// of a later owner.
 //
 // The blobs are in the store. Where the store is a cache they are in Files.Blobs, and
 // the store gets a copy with its next checkpoint.
@@ -30,8 +30,8 @@ type Named struct {
 	Of *queue.NewSubmission
 }
 
-// Put stores the bytes of inserts, and has these name them. After an error, and when the
-// inserts are not made, the caller discards them.
+// Put stores the bytes of inserts, and sets their names in the inserts. After an error, or if the inserts are not made,
+// the caller discards the blobs.
 func (c *Contents) Put(ctx context.Context, list []Named) error {
 	w := wave{c: c, ctx: ctx}
 	var err error
@@ -70,8 +70,8 @@ type wave struct {
 	bytes int
 }
 
-// spaces has the memory of parts that are in the store: without it, large inserts would keep
-// the garbage collector busy.
+// spaces reuses the memory of parts that are already in the store: without it, large inserts would keep the garbage
+// collector busy.
 var spaces = sync.Pool{New: func() any { return new([]byte) }}
 
 type blob struct {
@@ -79,8 +79,8 @@ type blob struct {
 	bytes []byte
 }
 
-// submission cuts the bytes of a submission into parts. Their sum is for who copies them:
-// in the store, each row has one.
+// submission cuts the bytes of a submission into parts. The sum over all parts is for those that copy them: in the
+// store, each row has a sum of its own.
 func (w *wave) submission(n Named) error {
 	b, sum, first := n.Op.Blobs, hash.Hash(nil), 0
 	if w.c.Remote() {
@@ -157,7 +157,7 @@ func (e Emitted) Put(ctx context.Context, inserts []*journal.Insert, of *queue.N
 	return e.Contents.Put(ctx, namedAlike(inserts, of))
 }
 
-// Discard deletes them.
+// Discard deletes the blobs of such inserts.
 func (e Emitted) Discard(inserts []*journal.Insert) { e.Contents.Discard(namedAlike(inserts, nil)) }
 
 func namedAlike(inserts []*journal.Insert, of *queue.NewSubmission) (list []Named) {

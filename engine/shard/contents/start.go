@@ -23,10 +23,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/stored"
 )
 
-// Start compares the blobs that there are with those that inserts name: named ones have to be there, and others go.
+// Start compares the existing blobs with those that inserts name: named ones have to be there, and others are deleted.
 type Start struct {
 	Files
-	lacking []*machine.Record // of whose blobs the store lacks its copies
+	lacking []*machine.Record // the store lacks copies of their blobs
 }
 
 // whole reads the blobs of a submission, and gives them to fn if they are what its insert
@@ -72,11 +72,10 @@ func records(m *machine.Machine, fn func(r *machine.Record) error) (err error) {
 	return err
 }
 
-// Check makes sure that the bytes are there that the inserts in memory name. Copies that the store lacks
-// are for Fetch. What is missing or different is logged here, and becomes a dead letter when it is reserved,
-// as all contents are that cannot be read.
-// A submission whose bytes are missing does not keep the queue from opening. Its chunks become dead letters one by
-// one, and everything else goes on. kept says that the server kept snapshots before.
+// Check makes sure that the bytes that the inserts in memory name are there. Copies that the store lacks are left to
+// Fetch. Missing or different bytes are logged here, and do not keep the queue from opening: each chunk becomes a dead
+// letter when it is reserved, as with all contents that cannot be read. kept says that the server kept snapshots
+// before.
 func (s *Start) Check(ctx context.Context, m *machine.Machine, kept bool) error {
 	s.lacking = nil
 	return records(m, func(r *machine.Record) error {
@@ -117,11 +116,9 @@ func (s *Start) Fetch(ctx context.Context) error {
 	return nil
 }
 
-// Sweep deletes blobs that no insert names. Those of this epoch are of inserts that are under
-// way, those of a later one of an owner that has taken the journal over meanwhile. journaled are
-// those that have to stay where the store is a cache: the newest snapshot has the others.
-// The map of records is made for the first blob only: most queues have none, and it is as large as all that is
-// open. past finds submissions that have ended, by their numbers.
+// Sweep deletes blobs that no insert names. It keeps those of this epoch, whose inserts are under way, and those of a
+// later one, whose owner has taken the journal over meanwhile. Where the store is a cache, those in journaled have to
+// stay too: the newest snapshot has the others. past finds submissions that have ended, by their numbers.
 func (s *Start) Sweep(ctx context.Context, m *machine.Machine, epoch uint32, journaled map[string]bool,
 	past func(ctx context.Context, seq uint32) (*machine.Past, error)) error {
 	var known map[uint32]*machine.Record // made for the first blob: most queues have none

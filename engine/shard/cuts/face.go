@@ -17,8 +17,8 @@ import (
 type Cuts struct {
 	shell.Shell
 	Journal func() journal.Journal // which a reload opens again. The mutex is held
-	// Still has the file of the store have all blobs that the journal names, until goOn is
-	// called. nil: it always has.
+	// Still makes sure that the file of the store has all blobs that the journal names, until goOn is called. nil: it
+	// always has them.
 	Still func(context.Context) (goOn func(), err error)
 }
 
@@ -45,7 +45,7 @@ type Span struct {
 	UpTo         journal.Position // the journal ends here
 }
 
-// Prepare prepares a cut. What the journal holds from now on is held until Close; commits go on.
+// Prepare prepares a cut. From now on, until Close, the journal is not trimmed; commits go on.
 func (c Cuts) Prepare() (*Cut, error) {
 	var log journal.Journal
 	err := c.Locked(func(*machine.Machine, queue.Time) error {
@@ -83,8 +83,8 @@ func (c *Cut) Take(ctx context.Context) error {
 	return err
 }
 
-// After is what the journal of the cut begins behind: what came before is in the rows of
-// the store, but for the last batch, see replay.
+// After is the position behind which the journal of the cut begins. The rows of the store have everything before it.
+// The journal begins with the last checkpointed batch, as a replay needs it (see replay).
 func (s Span) After() journal.Position { return max(s.Checkpointed, 1) - 1 }
 
 // Batches calls fn for the batches of the journal, in order. fn may be slow: no commit waits for it.

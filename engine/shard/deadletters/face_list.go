@@ -3,9 +3,8 @@ package deadletters
 // Two sources have dead letters: open submissions in memory, and ended ones in memory or in the history. Both are
 // listed by submission, the newest first, and merged:
 //
-//	memory:   90  70  40 ...          page of 200 ids each; what is below the shorter page's end waits
-//	history:  85  60 │                for the next round, because the other source may have one there
-//	merged:   90  85  70  60
+//	memory: 90 70 40 ... page of 200 ids each; ids below the shorter page's end wait history: 85 60 │ for the next
+//	round, because the other source may have more there merged: 90 85 70 60
 
 import (
 	"cmp"
@@ -30,10 +29,9 @@ func (l *Letters) List(ctx context.Context, f queue.BulkFilter, after queue.Chun
 	return l.Survey(ctx, &f, after, limit, nil)
 }
 
-// Page is a list that looks at a bounded number of dead letters, and has as many as fit
-// into an answer: it may have fewer than `limit`, or none, before the end. next is what
-// the following page begins behind; zero: there is none.
-// It may break off anywhere, and the cursor is the last letter that was looked at, shown or not.
+// Page is a list that looks at a bounded number of dead letters, and has as many as fit into an answer: it may have
+// fewer than `limit`, or none, before the end. next is where the following page goes on: behind the last letter that
+// was looked at, shown or not; zero: there is none.
 func (l *Letters) Page(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk,
 	next queue.ChunkID, err error) {
 	var seen survey.Survey
@@ -48,7 +46,7 @@ func (l *Letters) Page(ctx context.Context, f queue.BulkFilter, after queue.Chun
 	return list, next, err
 }
 
-// Survey has what it looks at counted, and breaks off when that has been enough.
+// Survey counts in `seen` the letters that it looks at, and breaks off when these are enough.
 func (l *Letters) Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
 	seen *survey.Survey) (list []queue.DeadChunk, err error) {
 	if limit <= 0 {
@@ -62,9 +60,8 @@ func (l *Letters) Survey(ctx context.Context, f *queue.BulkFilter, after queue.C
 	return list, err
 }
 
-// walk goes over what is behind `after`.
-// The submission of the cursor is looked at again from the chunk behind it: it may have been reopened or have ended
-// since.
+// walk goes over the letters behind `after`. The submission of the cursor is looked at again from the chunk behind it:
+// it may have been reopened or have ended since.
 func (l *Letters) walk(ctx context.Context, after queue.ChunkID, w *survey.Walk) (err error) {
 	of := w.Filter.Dead.Submission
 	ids, more := []queue.SubmissionID{of}, false
@@ -98,8 +95,8 @@ func (l *Letters) walk(ctx context.Context, after queue.ChunkID, w *survey.Walk)
 // deadPage is how many submissions are looked up at once.
 const deadPage = 200
 
-// submissions are ids of submissions below `before` (0: all) that have dead letters, the newest first.
-// Ids, not letters: a submission may have millions of them, and most filters already decide by the submission.
+// submissions lists ids of submissions below `before` (0: all) that have dead letters, the newest first. It lists ids,
+// not letters: a submission may have millions of letters, and most filters already decide by the submission.
 func (l *Letters) submissions(ctx context.Context,
 	before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
 	before = cmp.Or(before, 1<<63-1)
@@ -166,9 +163,8 @@ func (l *Letters) of(ctx context.Context, id queue.SubmissionID, from uint64, w 
 	return nil
 }
 
-// slice is the next of the dead letters of an open submission, at most shell.SliceItems,
-// without their fingerprints: those are worked out without the mutex. open: it is open.
-// Fingerprints cost a hash per error, and so are worked out by the caller, without the lock.
+// slice is the next dead letters of an open submission, at most shell.SliceItems; open says that it is open. They have
+// no fingerprints: each costs a hash, so the caller works them out without the mutex.
 func (l *Letters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
 	seen *survey.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	next = from
@@ -190,12 +186,10 @@ func (l *Letters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
 	return slice, next, open
 }
 
-// Groups are the dead letters that the filter means by the fingerprint of their errors, in
-// no order. There are at most lettergroups.Max groups. The answer comes from counters, and
-// costs what there are groups, with two exceptions: after letters went that were the first
-// or the last of their kind in a submission, those of that submission are looked at, once;
-// and all letters are looked at when the filter asks for more than the counters know: a
-// time of death, anything of a submission but its id, or one of very many kinds.
+// Groups groups the dead letters that the filter means by the fingerprint of their errors, in no order. There are at
+// most lettergroups.Max groups. The answer comes from counters, with two exceptions. If the first or the last letter of
+// a kind in a submission has gone, the letters of that submission are read once. If the filter asks for more than the
+// counters know, all letters are read: a time of death, anything of a submission but its id, or one of very many kinds.
 func (l *Letters) Groups(ctx context.Context, f queue.BulkFilter) (list api.DeadGroups, err error) {
 	known := false
 	if !f.Dead.Timed() && f.AnySubmission() {
@@ -233,10 +227,10 @@ func (l *Letters) group(ctx context.Context, f *queue.BulkFilter, most int) (*le
 	return g, l.walk(ctx, queue.ChunkID{}, &w)
 }
 
-// lookAgain looks at the letters of those submissions of which the counters know no exact times any more.
-// A counter can be taken down when a letter goes, but not the time of the first one: which letter is the first now,
-// only the letters know. So the part notes which submissions became inexact, and the question that needs them reads
-// their letters. Exactly clears the note, unless letters of the submission came or went meanwhile.
+// lookAgain looks at the letters of submissions for which the counters no longer know exact times. When a letter goes,
+// its counter can be reduced, but only the other letters tell which of them is the first now. So the part notes which
+// submissions became inexact, and the question that needs their times reads their letters. Exactly clears the note,
+// unless letters of the submission came or went meanwhile.
 func (l *Letters) lookAgain(ctx context.Context, f *queue.DeadFilter) error {
 	l.regroup.Lock()
 	defer l.regroup.Unlock()

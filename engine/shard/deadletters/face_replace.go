@@ -33,8 +33,8 @@ func (l *Letters) Content(ctx context.Context, chunk queue.ChunkID) (content []b
 	return append([]byte{}, all[0]...), nil // not nil
 }
 
-// dead finds the submission of a dead chunk: a copy of what is needed of it. The caller holds the history.
-// An unknown submission and a chunk that is not dead get the same answer: for the caller, there is no such letter.
+// dead finds the submission of a dead chunk, and copies the fields that are needed. The caller holds the history. An
+// unknown submission and a chunk that is not dead get the same answer: for the caller, there is no such letter.
 func (l *Letters) dead(ctx context.Context, chunk queue.ChunkID) (found *machine.Record, err error) {
 	_, err = l.at(ctx, chunk.Submission, func(_ *machine.Machine, h *Holder, _ queue.Time) error {
 		if len(h.Take([]uint32{chunk.Index})) == 0 {
@@ -55,7 +55,7 @@ func (l *Letters) dead(ctx context.Context, chunk queue.ChunkID) (found *machine
 // meanwhile.
 func (l *Letters) Replace(ctx context.Context, chunk queue.ChunkID, content []byte,
 	allow func(before []byte) error, acts ...queue.Act) error {
-	l.replacing.Lock() // what the log has as the content before is that
+	l.replacing.Lock() // so the audit log's content before is the one that is replaced
 	defer l.replacing.Unlock()
 	before, err := l.Content(ctx, chunk)
 	if err != nil {
@@ -120,7 +120,7 @@ func digest(content []byte) json.RawMessage {
 //	                               ├─► what a reserve, a forward or a reader of the letter gets
 //	replaced, by seq and index ────┘   if there is one
 //
-// of has all of them, byID finds those of a submission when it leaves, and bytes is what counts towards the limit.
+// of has all of them, byID finds those of a submission when it leaves, and bytes is their size, for the limit.
 type replaced struct {
 	of    map[uint64]replacement
 	byID  map[queue.SubmissionID][]uint64
@@ -162,8 +162,8 @@ func (p *Part) Forget(id queue.SubmissionID) {
 	delete(x.byID, id)
 }
 
-// forgetUnreachable drops, after a replay, contents of submissions that the history lost before: an op
-// in the journal was older than that.
+// forgetUnreachable drops, after a replay, contents of submissions that had already left the history: the journal may
+// still have the op of an older change.
 func (p *Part) forgetUnreachable() {
 	pinned, known := p.Pinned()
 	for id := range p.replaced.byID {
@@ -173,9 +173,8 @@ func (p *Part) forgetUnreachable() {
 	}
 }
 
-// room says why a content cannot be kept; "" when it can.
-// It is asked before the change is encoded. A replay does not ask: what is in the journal was admitted once, and
-// refusing it now would leave another state than before.
+// room says why a content cannot be kept; "" when it can. It is asked before the change is encoded. A replay does not
+// ask: a change in the journal was admitted once, and refusing it now would leave another state than before.
 func (x *replaced) room(key uint64, size int) string {
 	old, there := x.of[key]
 	switch {

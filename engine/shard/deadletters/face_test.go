@@ -112,7 +112,8 @@ func letter(id queue.SubmissionID, index uint32) queue.ChunkID {
 	return queue.ChunkID{Submission: id, Index: index}
 }
 
-// Letters are listed, redriven and deleted wherever their submission is: open, ended, or in the history. What is no letter stays as it is.
+// Letters are listed, redriven and deleted wherever their submission is: open, ended, or in the history. Other chunks
+// stay as they are.
 func TestLettersEverywhere(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)
@@ -155,7 +156,7 @@ func TestLettersEverywhere(t *testing.T) {
 	}
 }
 
-// What cannot be redriven is refused, and a commit that fails changes nothing.
+// An action on letters that cannot be redriven is refused, and a commit that fails changes nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)

@@ -18,8 +18,8 @@ type Holder struct {
 	row  *checkpoint.Ended // the history row, unless the submission is in memory
 }
 
-// Holder finds the dead letters of a submission; nil: its history row has to be read
-// first. ended is what the row tells.
+// Holder finds the dead letters of a submission; nil: its history row has to be read first. ended is the record that
+// the row tells of.
 func (p *Part) Holder(id queue.SubmissionID, ended *machine.Record, row *checkpoint.Ended) *Holder {
 	m := p.m
 	if r := m.Live(id); r != nil {
@@ -34,7 +34,7 @@ func (p *Part) Holder(id queue.SubmissionID, ended *machine.Record, row *checkpo
 	return &Holder{p: p, r: ended, row: row}
 }
 
-// Refusal is why nothing can become of the dead letters; "" when something can.
+// Refusal says why the action cannot be done with the dead letters; "" when it can.
 func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
 	switch at := h.r.Details().DeadDeadline; {
 	case h.open && h.r.Ending:
@@ -55,8 +55,8 @@ func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
 	return ""
 }
 
-// Take are those of the indexes that are dead letters, and that nothing on its way to the disk is for. It is asked
-// under the same hold of the mutex as Decide, so nothing comes between the two.
+// Take returns those of the indexes that are dead letters, and about which no op is on its way to the disk. It is
+// called in the same hold of the mutex as Decide, so nothing comes between the two.
 func (h *Holder) Take(indexes []uint32) (taken []uint32) {
 	if !h.open && h.r.State != queue.CompletedWithDead {
 		return nil
@@ -96,9 +96,9 @@ func (h *Holder) decide(fate Fate, indexes []uint32, now queue.Time) {
 	h.p.intend(h.r, h.row, indexes)
 }
 
-// moving is a submission with ops on their way to the disk about what is dead in it. It is known until they are
-// applied, whatever becomes of the submission meanwhile. The map of the part has them by seq, so they outlive a
-// record that leaves the memory.
+// moving is a submission with ops about its dead letters on their way to the disk. It is known until they are applied,
+// whatever becomes of the submission meanwhile: the map of the part has it by seq, so it outlives a record that leaves
+// the memory.
 type moving struct {
 	id    queue.SubmissionID
 	taken map[uint32]bool // the chunks of those ops
@@ -112,8 +112,8 @@ func (p *Part) moves(r *machine.Record, index uint32) bool {
 	return v != nil && v.taken[index]
 }
 
-// Hasten encodes that waiting chunks of a submission are offered at once, and says how many. Chunks that a release
-// delayed wait in the same way as those after a failure, so both are offered.
+// Hasten encodes that waiting chunks of a submission are offered at once, and says how many. It offers chunks that a
+// release delayed as well as those after a failure.
 func (p *Part) Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
 	r := p.m.Live(id)
 	if r == nil || r.Ending {
@@ -167,5 +167,5 @@ func (x *move) Applied(*machine.Machine) {
 	}
 }
 
-// Undo forgets the intent as Applied does: what it was for did not happen, and may be asked for again.
+// Undo forgets the intent as Applied does: its op did not happen, and a caller may ask for it again.
 func (x *move) Undo(m *machine.Machine) { x.Applied(m) }

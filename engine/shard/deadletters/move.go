@@ -1,7 +1,7 @@
 package deadletters
 
-// What is done to dead letters, as ops. An op names a submission, the indexes, and what happens to them. It passes
-// over a chunk that is no longer dead, because another op may have come first in the same batch.
+// The ops that change dead letters. An op names a submission, the indexes, and what happens to them. It passes over a
+// chunk that is no longer dead, because another op may have come first in the same batch.
 //
 //	redrive   dead ─► ready, attempts 0         a submission that has ended opens again
 //	offer     waiting ─► ready                  (the bulk action retry)
@@ -50,9 +50,9 @@ func (p *Part) redrive(op journal.Redrive) error {
 	return nil
 }
 
-// move does what a Move says with every chunk that is still as it was when it was decided.
-// For discard and forward an ended submission is opened, changed and closed again within one op. No one can see it
-// open, as the machine is locked, and its end keeps its time.
+// move does the action of a Move with every chunk that is still as it was at the decision. For discard and forward an
+// ended submission is opened, changed and closed again within one op. No one can see it open, as the machine is locked,
+// and its end keeps its time.
 func (p *Part) move(op journal.Move) error {
 	m := p.m
 	switch op.Kind {
@@ -126,8 +126,8 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 }
 
 // reopen brings an ended submission back, from what endedFor found. Its letters are in
-// their groups already, or will be.
-// From here on memory has it, and knows better than the history until a checkpoint has written it again.
+// their groups already, or will be. From here on memory has the submission, and is newer than the history until the
+// next checkpoint.
 func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 	if old := p.m.Endings.ByID[row.ID]; old != nil {
 		marks.Hit("a submission is opened again before the history has it")
@@ -150,7 +150,7 @@ func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 func (p *Part) idOf(seq uint32) queue.SubmissionID {
 	m := p.m
 	if !m.Replay {
-		return 0 // moving knows it
+		return 0 // the part's moving map has the id
 	}
 	for _, r := range m.Endings.InOrder {
 		if r.Seq == seq && m.Endings.ByID[r.ID] == r {
@@ -160,10 +160,9 @@ func (p *Part) idOf(seq uint32) queue.SubmissionID {
 	return 0
 }
 
-// endedFor finds an ended submission for an op, with what its row tells: in memory, as it
-// was read when the op was decided, or, at recovery, in the history. nil: there is none.
-// At recovery its row may be younger than the op, and then in any state: the last of its
-// dead letters may have left with this very op.
+// endedFor finds an ended submission for an op, with its row: in memory, as read when the op was decided, or, at
+// recovery, in the history. nil: there is none. At recovery the row may be younger than the op, and in any state: this
+// very op may have taken the submission's last dead letters.
 func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ended, known *machine.Record, err error) {
 	m := p.m
 	v := p.moving[seq]
@@ -172,7 +171,7 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	}
 	switch r := m.Endings.ByID[id]; {
 	case r != nil:
-		row = new(r.EndedRow()) // nothing of it is reserved
+		row = new(r.EndedRow()) // none of its chunks is reserved
 	case v != nil:
 		marks.Hit("a submission is opened again out of the history")
 		row = v.row
@@ -190,9 +189,8 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	return row, known, err
 }
 
-// younger says that a record holds what the op that is being applied did, or more: at
-// recovery, when it is of a row of the history. One that ended in the replay itself has
-// what came before this op, perhaps of the same batch, and not this op.
+// younger says that a record already has the op that is being applied: at recovery, if it comes from a row of the
+// history. A record that ended in the replay itself has only the ops before this one, perhaps of the same batch.
 func (p *Part) younger(known *machine.Record) bool {
 	return p.m.Replay && p.m.Endings.ByID[known.ID] == nil && p.m.AppliedAt <= known.AppliedAt
 }

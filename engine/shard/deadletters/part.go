@@ -11,20 +11,20 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Part knows the dead letters of a shard, those on their way to other queues, and how far
-// those of other queues have come.
+// Part knows the dead letters of a shard, those on their way to other queues, and the last ones that arrived from other
+// queues.
 type Part struct {
 	m       *machine.Machine
 	Index   *machine.Ordered              // the submissions that have some, open or not yet in the history, by id
 	OfEnded map[queue.SubmissionID]uint32 // how many the ended ones have
-	Groups  *lettergroups.Groups          // all by what went wrong; during a replay nothing
-	// by seq: the submissions with ops on their way to the disk about what is dead in them
+	Groups  *lettergroups.Groups          // all, by their errors; empty during a replay
+	// by seq: the submissions with ops about their dead letters on the way to the disk
 	moving map[uint32]*moving
 
 	Outbox   outbox.Outbox     // dead letters on their way to another queue
-	sending  int               // chunks whose way into the outbox is on its way to the disk
+	sending  int               // chunks that enter the outbox with an op on its way to the disk
 	posted   bool              // the outbox got something since someone looked
-	inbox    map[uint64]uint64 // by source: the last number that arrived out of that outbox
+	inbox    map[uint64]uint64 // by source: the last number that arrived from its outbox
 	arriving map[uint64]uint64 // the same, with what is on its way to the disk
 	replaced replaced
 }
@@ -78,8 +78,8 @@ func group(g *lettergroups.Groups, r *machine.Record) {
 	}
 }
 
-// Died notes that a chunk of an open submission is dead, or (delta -1) no longer. What a
-// replay comes by is listed when it is through.
+// Died notes that a chunk of an open submission is dead, or (delta -1) no longer. During a replay it notes nothing:
+// Replayed lists the letters at its end.
 func (p *Part) Died(r *machine.Record, index uint32, delta int) {
 	switch t := r.Tries[index]; {
 	case p.m.Replay:
@@ -108,8 +108,8 @@ func (p *Part) Ended(r *machine.Record) {
 	}
 }
 
-// Holders are how many dead letters the ended submissions have that have some. The mutex
-// is held while the caller reads it.
+// Holders has the number of dead letters of each ended submission that has some. The caller holds the mutex while it
+// reads the map.
 func (p *Part) Holders() map[queue.SubmissionID]uint32 { return p.OfEnded }
 
 // Keep notes how many dead letters an ended submission has.

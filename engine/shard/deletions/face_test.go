@@ -70,7 +70,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// What could not be deleted stays ordered, in a row and in the journal, up to a bound; the next round deletes it.
+// Submissions that could not be deleted stay ordered, in a row and in the journal, up to a bound; the next round
+// deletes them.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)

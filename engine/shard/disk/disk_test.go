@@ -16,8 +16,8 @@ func own(t *testing.T, free func() bool) (d *Disk, fatal *error) {
 	return &Disk{Full: new(atomic.Bool), Free: free, Fatal: func(err error) { *fatal = err }}, fatal
 }
 
-// A write that finds the disk full is made once more with the room that is kept back; when there is none, its caller hears so. Either way
-// inserts are refused from then on, and the disk is not called failing: it has a check of its own.
+// A write that finds the disk full is made once more with the reserved space; without any, its caller gets the error.
+// Either way inserts are refused from then on, and the disk is not called failing: a full disk has a check of its own.
 func TestFullDiskHasRoomForOneMore(t *testing.T) {
 	t.Parallel()
 	for _, ballast := range []int{0, 1, 3} {
@@ -40,7 +40,8 @@ func TestFullDiskHasRoomForOneMore(t *testing.T) {
 	}
 }
 
-// After several writes in a row that failed the disk is failing, until one comes through. What a caller gave up on does not count.
+// After several failed writes in a row the disk is failing, until a write succeeds. A write that its caller cancelled
+// does not count.
 func TestFailuresInARow(t *testing.T) {
 	t.Parallel()
 	d, _ := own(t, func() bool { return false })

@@ -19,7 +19,7 @@ type Ends struct {
 	followers map[chan struct{}]struct{} // the shard's mutex guards it
 }
 
-// Face is what callers ask.
+// Face has the calls about ends.
 func Face(door shell.Door[*Part]) *Ends {
 	return &Ends{Door: door, followers: map[chan struct{}]struct{}{}}
 }
@@ -58,9 +58,8 @@ type Page struct {
 	To, Gone queue.EndPlace
 }
 
-// After lists what ended behind a place and matches, about `limit` of it at most. A
-// submission that was opened again, and is open or ended again, has its last end only. It
-// fails while the shard is closed or cannot work.
+// After lists the matching ends behind a place, about `limit` at most. A submission that was opened again has only its
+// last end. It fails while the shard is closed or cannot work.
 func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter, limit int) (page Page, err error) {
 	err = e.Locked(func(*machine.Machine, queue.Time) error {
 		page.List, page.To = e.Part().After(after, &f, limit, e.Queue.Name)
@@ -73,7 +72,7 @@ func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter
 	if err != nil {
 		return page, err
 	}
-	page.Gone = e.Store().History.Gone() // after what was read: what went meanwhile is told
+	page.Gone = e.Store().History.Gone() // asked after the read, so it covers ends that were removed meanwhile
 	if to.Compare(page.To) < 0 {
 		page.To = to
 	}
@@ -87,7 +86,7 @@ func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter
 // pastLook is how many ends of the history one call looks at.
 const pastLook = 20_000
 
-// past is what the history has of them.
+// past lists the ends that are in the history.
 func (e *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Position, f *machine.Filter,
 	limit int) (list []queue.End, to queue.EndPlace, err error) {
 	rows, to, err := e.Store().History.Ends(ctx, after, upTo, limit, pastLook,

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell/shelltest"
 )
 
-// ending is a shell whose part is told of ends, and settles after each commit as the writer of a shard has it do.
+// ending is a shell whose part hears of ends, and settles after each commit as in a shard.
 func ending(t *testing.T) (*shelltest.Shell, *Ends) {
 	s := shelltest.New(t)
 	part := New(s.Machine)
@@ -35,7 +35,7 @@ func (e *Ends) end(t *testing.T, ids ...queue.SubmissionID) {
 	})
 }
 
-// all pages through the ends behind a place.
+// all reads the ends behind a place, page by page.
 func (e *Ends) all(t *testing.T, after queue.EndPlace, f machine.Filter, limit int) (ids []queue.SubmissionID) {
 	t.Helper()
 	for {
@@ -87,7 +87,7 @@ func TestEndsComeInOrder(t *testing.T) {
 	}
 }
 
-// Who follows is woken by each end, once for many, and no more after he has left.
+// Ends wake a follower, several ends once, and no longer after it has left.
 func TestFollowersAreWoken(t *testing.T) {
 	t.Parallel()
 	s, e := ending(t)

@@ -34,7 +34,7 @@ func (c *call) repeat(ctx context.Context, wanted func(a *asked) bool) {
 	}
 }
 
-// repeatsOthers reports whether another call brought some of them before.
+// repeatsOthers reports whether another call has already inserted some of them.
 func (c *call) repeatsOthers() bool {
 	for i := range c.asked {
 		if id, first := c.asked[i].first(); first != nil && !c.owns(id) {
@@ -44,7 +44,7 @@ func (c *call) repeatsOthers() bool {
 	return false
 }
 
-// first is the insert that came before with the same key, and answers; nil: none did.
+// first is the earlier insert with the same key, whose answer is repeated; nil: there is none.
 func (a *asked) first() (queue.SubmissionID, *machine.Fate) {
 	switch {
 	case a.op != nil:
@@ -59,7 +59,7 @@ func (a *asked) first() (queue.SubmissionID, *machine.Fate) {
 // owns reports whether this call inserts the submission. Its ids are consecutive.
 func (c *call) owns(id queue.SubmissionID) bool { return id > c.before && id <= c.last }
 
-// inserted is the submission as it was at the moment of its insert: what the first answer says.
+// inserted is the submission as it was at the moment of its insert, as the first answer says it.
 func inserted(op *journal.Insert, queueName string) queue.Submission {
 	r := machine.RecordOf(op)
 	sub := r.Info(queueName, op.Meta, op.Chunks)

@@ -19,8 +19,8 @@ var errDraining = &queue.Error{Code: queue.CodeDraining,
 	Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting " +
 		"\"draining\"."}
 
-// decided decides. It waits before for inserts of others under way that this call may have to
-// replace: what happens to them has to be known.
+// decided decides. If this call may have to replace an insert of another call that is under way, it first waits for the
+// outcome of that one.
 func (c *call) decided(ctx context.Context) error {
 	for {
 		err := c.Keys.Decide(ctx, c.keys, c.decide)
@@ -36,8 +36,8 @@ func (c *call) decided(ctx context.Context) error {
 	}
 }
 
-// decide looks at all of them in one hold of the mutex, so that of two calls with the same
-// keys one has them all; and publishes them, unless something has to be prepared first.
+// decide decides about all inserts in one hold of the mutex, so that of two calls with the same keys one gets all keys.
+// It publishes them, unless something has to be prepared first.
 func (c *call) decide(m *machine.Machine, since queue.Time) error {
 	if err := c.TakesIn(); err != nil {
 		return err

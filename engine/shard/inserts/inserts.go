@@ -65,7 +65,7 @@ type call struct {
 	one      [1]asked       // room for the usual call, which inserts one submission
 	seed     uint64         // for what is drawn
 	atomic   bool
-	repeats  bool               // it repeats inserts of others, and is atomic: what happens to them decides
+	repeats  bool               // it is atomic and repeats inserts of others: their outcome decides
 	ousting  []contents.Named   // those whose bytes were put, and that found no one to oust then
 	awaited  *machine.Unique    // an insert of another call that has to be applied before this one is decided
 	finishes *completion        // the chunk that it completes in its commit; nil: none
@@ -91,13 +91,11 @@ type asked struct {
 	large   bool              // there are, and they are too many: they have to be blobs before
 }
 
-// Many makes submissions exist, in one commit, and sets in the list what became of
-// each. Those that are decided already stay as they are. An atomic call
-// inserts all or none. With an error of the call nothing is known of any, as after a
-// commit that failed: with idempotency keys it can be repeated.
+// Many makes submissions exist, in one commit, and sets the outcome of each in the list. Those that are decided already
+// stay as they are. An atomic call inserts all or none. After an error of the call nothing is known about any, as after
+// a failed commit: with idempotency keys the call can be repeated.
 //
-// The full flag is read before anything is packed: a full disk refuses at once, and costs no
-// processor.
+// It reads the Full flag before it packs anything: a full disk refuses at once, and costs no processor time.
 func (x *Inserts) Many(ctx context.Context, list []queue.Insertion, atomic bool) error {
 	if x.Full.Load() {
 		return commit.Failed(journal.ErrFull)
@@ -156,9 +154,9 @@ func (c *call) begin(ctx context.Context) error {
 	return err
 }
 
-// discardUnnamed deletes the blobs that nothing names, after the call went well or failed.
+// discardUnnamed deletes the blobs that no insert names, after the call succeeded or failed.
 func (c *call) discardUnnamed(err error) {
-	if c.batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
+	if c.batch == nil || errors.Is(err, journal.ErrFull) { // no insert that names them was written
 		c.Contents.Discard(c.large)
 	}
 }

@@ -11,10 +11,9 @@ import (
 // MaxMapped is how many chunks one map looks at.
 const MaxMapped = 1 << 20
 
-// Map counts the chunks from index `from` up to `to` (not included; both are within the
-// submission) by their state, in cells of `each` (1 or more). Of more than MaxMapped chunks it
-// looks at one in every few, so that a picture of any submission costs the same.
-// It is of several moments: between any two slices others work.
+// Map counts the chunks from index `from` up to `to` (not included; both are within the submission) by their state, in
+// cells of `each` (1 or more). Of more than MaxMapped chunks it looks at a sample, so that a picture of any submission
+// costs the same. It covers several moments, because others work between any two slices.
 func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
 	each uint32) (out api.ChunkMap, err error) {
 	cells := func() []uint32 { return make([]uint32, (to-from+each-1)/each) }
@@ -39,7 +38,7 @@ func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
 			next = stop
 			continue
 		}
-		// It ended, and nothing of it changes any more: what was counted before is of an earlier moment.
+		// It ended, and no longer changes; the chunks before `next` were counted at an earlier moment.
 		row, err := ins.submissions.EndedRow(ctx, id)
 		if err != nil {
 			return out, err
@@ -77,8 +76,8 @@ func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, at func(l
 	return open
 }
 
-// Attempts are the ended tries of a chunk that are remembered, oldest first: the last
-// queue.MaxAttemptsKept. What is remembered of a chunk is forgotten when it is done.
+// Attempts are the last ended tries of a chunk, at most queue.MaxAttemptsKept, oldest first. They are forgotten when
+// the chunk is done.
 func (ins *Inspector) Attempts(ctx context.Context, id queue.SubmissionID,
 	index uint32) (list []queue.Attempt, err error) {
 	open := false

@@ -10,13 +10,13 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file says in words what Why found.
+// This file puts the result of Why into words.
 
-// API is it as it stands in answers, with a sentence; leaf is the one of this index, and path the way to it. Details
-// are whole sentences that need no other field: the dashboard, `quern why` and clients show them as they are. Fields
-// beside them are for programs. Branches count from 1 in both, because people count so.
-// The cases are in the order in which Why looks: what is true of the chunk under every strategy comes first, then what
-// the branch does with it. So a reader who fixes the obstacle that is named does not meet one of a kind above it.
+// API is the form for answers, with a sentence; leaf is the one of this index, and path the way to it. Details are
+// whole sentences that need no other field: the dashboard, `quern why` and clients show them as they are. Fields beside
+// them are for programs. Branches count from 1 in both, because people count so. The cases are in the order in which
+// Why looks: first obstacles of the chunk under every strategy, then those in the branch. So a reader who fixes the
+// named obstacle does not meet one of an earlier kind next.
 func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBranch {
 	out := api.WhyBranch{Branch: index + 1, Path: path, Obstacle: w.Obstacle.String(), Until: w.Until.API(),
 		Consumer: w.Consumer}
@@ -84,7 +84,7 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 	return out
 }
 
-// fewestText says what comes first where values with the fewest chunks in flight do.
+// fewestText says which values come first where those with the fewest chunks in flight do.
 func fewestText(w *BranchWhy, leaf *strategy.Leaf) string {
 	value, has := w.Meta.Find(leaf.Fewest)
 	own := value.String()
@@ -144,8 +144,8 @@ func turnText(seats []Seat, leaf *strategy.Leaf) string {
 	return "Other tenants come first: " + strings.Join(parts, "; ") + "."
 }
 
-// ruleText is the sentence about a rule that is the obstacle.
-// It has everything that one needs to know whether to lift the rule, or whom to ask: no one should have to look it up.
+// ruleText is the sentence about a rule that is the obstacle. It has everything that helps to decide whether to lift
+// the rule, or whom to ask: no one should have to look it up.
 func ruleText(r *queue.Rule) string {
 	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " +
 		strconv.FormatUint(uint64(r.ID), 10)
@@ -162,7 +162,7 @@ func ruleText(r *queue.Rule) string {
 	return text + "."
 }
 
-// timeText is a time within a sentence, as it is in fields.
+// timeText is a time within a sentence, in the format of fields.
 func timeText(t queue.Time) string { return t.Std().UTC().Format(api.TimeFormat) }
 
 // rateText says what a rate waits for.

@@ -1,8 +1,8 @@
 package inspect
 
-// explain: the tree of a strategy with the work that reaches each block. It counts submissions,
-// slice by slice, with other calls in between, so its numbers are of slightly different moments
-// under load. Everything is bounded: beyond that it says how many it looked at (Met of Shown).
+// explain: the tree of a strategy with the work that reaches each block. It counts submissions, slice by slice, with
+// other calls in between, so its numbers are of slightly different moments under load. The number of submissions that
+// it looks at is bounded, and the answer has it (Met of Shown).
 
 import (
 	"cmp"
@@ -29,15 +29,14 @@ type Explained struct {
 	Faults     []error // as in Foreseen
 	Met, Shown int
 	Withheld   api.Withheld
-	// the end of the restart grace, until which all that a limit counts is left out; 0: there is none
+	// the end of the restart grace, until which all work that a limit counts is left out; 0: there is none
 	Grace queue.Time
 	// by rule, those that keep most first, at most topMost; they do not enter the tree either
 	Ruled []api.RuledAmount
 }
 
-// fairState is how a Fair block stands. Its numbers are those of all places where it is:
-// of an inner one inside of every tenant around it. next and owed are those inside the
-// tenant that comes next in the block around it.
+// fairState is how a Fair block stands. Its numbers are sums over all its places: an inner block has a place inside of
+// every tenant around it. next and owed are of the place inside the tenant that comes next in the block around it.
 type fairState struct {
 	backlog.Totals
 	next    backlog.Tenant
@@ -62,8 +61,8 @@ func (f *fairState) api(br *strategy.Branch) api.ExplainFair {
 	return out
 }
 
-// ExplainedPick is a chunk that would be handed out, and what kept each leaf before its
-// own from it. The chunks before it in this preview count as in flight.
+// ExplainedPick is a chunk that would be handed out, and the reason why each leaf before its own did not give it. The
+// chunks before it in this preview count as in flight.
 type ExplainedPick struct {
 	Previewed
 	Skipped []BranchWhy
@@ -89,9 +88,9 @@ func New(q *shell.Questions, s *scoring.Scoring, views scoring.Views, submission
 	return &Inspector{Questions: q, scoring: s, views: views, submissions: submissions}
 }
 
-// followed is what of plans may be followed now, and until when that is not all of them; 0: it is.
-// During the restart grace a reserve follows another plan than it was asked for, and so does the question about it.
-// What is shown says until when.
+// followed gives the plans as they may be followed now, and until when they are restricted; 0: they are not. During the
+// restart grace a reserve follows another plan than it was asked for, and so does the question about it. The answer
+// says until when.
 func (ins *Inspector) followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time) {
 	list = plans
 	ins.Look(func(m *machine.Machine) {
@@ -182,9 +181,9 @@ func branchesOf(plan *strategy.Plan, leaves []strategy.Leaf) []api.ExplainBranch
 // questions answers questions about a machine, and changes nothing.
 type questions struct{ m *machine.Machine }
 
-// explain takes what must be of one moment with the picks: how the values of their submissions stand.
-// Picks and the states of their values are taken under one lock. explainPicks then works on copies, and counts each
-// pick in them, so that the second pick sees the first as in flight.
+// explain takes the states of values that must be of the same moment as the picks. Picks and the states of their values
+// are taken under one lock. explainPicks then works on copies, and counts each pick in them, so that the second pick
+// sees the first as in flight.
 func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
 	before map[queue.MetaEntry]valueState) machine.Looks {
 	for _, p := range picks {
@@ -269,10 +268,8 @@ func fairStates(v *backlog.View, leaf *strategy.Leaf) []fairState {
 	return states
 }
 
-// explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the
-// first of them in common, the block is looked at once.
-// Leaves of one branch have their outer blocks in common, and come one after another, so the neighbour's result is
-// used.
+// explainFair counts the tenants of the Fair blocks around leaves. It looks at each block once. Leaves of one branch
+// have their outer blocks in common, and come one after another, so a leaf uses its neighbour's result.
 func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf,
 	states [][]fairState) error {
 	for i := range leaves {
@@ -322,10 +319,10 @@ func (f *fairState) owes(t backlog.Tenant) {
 // NodeWork is the work of reserves for one kind of block since the shard was opened or reloaded.
 type NodeWork struct {
 	Node     string // the block's name in the language of strategies
-	Examined uint64 // submissions, combinations of values, and candidates of who scores, that were looked at
-	Limited  uint64 // of them, that a limit held back, and that were put where it lets them out again
-	Redrawn  uint64 // draws of Random that fell on nothing, and were made again
-	Unwanted uint64 // candidates that the scorer wanted none of
+	Examined uint64 // submissions, combinations of values, and candidates for scorers, that were looked at
+	Limited  uint64 // of them, those that a limit held back, and that were put where it lets them out again
+	Redrawn  uint64 // draws of Random that found nothing, and were made again
+	Unwanted uint64 // candidates that the scorer rejected
 }
 
 // Blocks is the work of reserves by kind of block, always the same kinds in the same order.

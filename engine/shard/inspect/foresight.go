@@ -12,16 +12,16 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// foresight is the preview of one plan. What it picks is of one moment, and nothing is scored under the mutex: so it
-// takes chunks until it needs a window that is not scored, copies that, and gives all of them back. Once the window
-// is scored it begins again.
+// foresight is the preview of one plan. All its picks must be of one moment, and nothing is scored under the mutex. So
+// it takes chunks until it needs a window that is not scored, copies that window, and gives all chunks back. Once the
+// window is scored, it begins again.
 //
 //	run ── needs a window that is not scored ──► wants ─► unlock ─► score ─┐
 //	 ▲                                                                      │
 //	 └────────────── again, from the beginning, with one window more ◄──────┘
 //	run ── everything needed is scored ──► picks
 //
-// Beginning again is simpler than going on: between two runs other calls changed the backlog, and what was taken
+// Beginning again is simpler than going on: between two runs other calls change the backlog, and chunks that were taken
 // before may be gone.
 type foresight struct {
 	plan  *strategy.Plan
@@ -33,7 +33,7 @@ type foresight struct {
 	wants   *step                  // whose next window is to be scored; nil: everything is
 	window  *scoring.WindowScratch // that one
 	picks   []Previewed            // once everything is scored
-	faults  []error                // of the blocks that were asked, why they do not score
+	faults  []error                // of the blocks that were asked: why they do not score
 }
 
 // step is what is known of the scores of one branch of the plan. Of a branch without scores it is empty.
@@ -65,9 +65,8 @@ func foresee(s *scoring.Scoring, plan *strategy.Plan) *foresight {
 	return f
 }
 
-// score has the window scored that the last run lacked.
-// An error of the scorer is a result, not a failure of the question: the preview shows what a reserve would do
-// then.
+// score has the window scored that the last run lacked. An error of the scorer is a result, not a failure of the
+// question: the preview then shows how a reserve would go on.
 func (f *foresight) score(ctx context.Context) error {
 	x, w := f.wants, f.window
 	err := x.scorer.Score(ctx, &w.Window, w.Scores)
@@ -196,9 +195,9 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 	return false
 }
 
-// look copies the next window of candidates, as a reserve does, without a trace of it.
-// Candidates that an earlier window had are left out, as in a reserve. Only the first window remembers how often
-// rows were passed over: a later one is of other rows.
+// look copies the next window of candidates, as a reserve does, but leaves no trace. Candidates that an earlier window
+// had are left out, as in a reserve. Only the first window remembers how often rows were passed over: a later one is of
+// other rows.
 func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, kept *scoring.Kept) {
 	seen := map[*backlog.Submission]bool{}
 	for i := range x.windows {

@@ -38,7 +38,7 @@ func (l *ledger) api() api.Ledger {
 // LedgerOrder is in which order the tenants of a ledger are listed.
 type LedgerOrder uint8
 
-// The orders: who received most, who is owed most, and who is ahead most.
+// The orders: first those that received most, are owed most, or are ahead most.
 const (
 	ByReceived LedgerOrder = iota
 	ByBehind
@@ -61,11 +61,11 @@ func (t *seated) api() api.LedgerTenant {
 	return out
 }
 
-// lagBounds divide the lags into classes: what an ideal division allows in the middle, and
-// twice as much from class to class.
+// lagBounds divide the lags into classes: lags that an ideal division allows are in the middle, and the bounds double
+// from class to class.
 var lagBounds = [...]float64{-32, -16, -8, -4, -2, -1, -0.5, -0.1, 0.1, 0.5, 1, 2, 4, 8, 16, 32}
 
-// leastLag is the lag up to which a tenant is owed nothing: less than anyone could be given.
+// leastLag is the lag up to which a tenant is owed nothing, as it is less than one chunk.
 var leastLag = lagBounds[len(lagBounds)/2]
 
 // lagClasses are tenants with a lag up to a bound and above the one before; the last: above all.
@@ -77,8 +77,8 @@ func lagClasses() []api.LagClass {
 	return classes
 }
 
-// MostMembers is how many tenants one question looks at.
-// Beyond that the answer says that it is not whole, and its sums are of the part that was looked at.
+// MostMembers is how many tenants one question looks at. With more tenants, the answer says that it is not whole, and
+// its sums are of the part that was looked at.
 const MostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch.
@@ -101,8 +101,8 @@ func LedgerID(branch string, number int) string {
 	return strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(number)
 }
 
-// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use
-// when someone reserved by it, waits by it or asked about it, until others are needed more.
+// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when someone reserved with it,
+// waits with it or asked about it, until its memory is needed for others.
 func (ins *Inspector) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 	var all []ledger
 	err := ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
@@ -119,9 +119,8 @@ func (ins *Inspector) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 	return list, err
 }
 
-// members counts the tenants of a ledger and calls fn for each, slice by slice.
-// The lock is let go after each slice. Tenants may join or leave in between, so the sums are of slightly different
-// moments.
+// members counts the tenants of a ledger and calls fn for each, slice by slice. It gives up the mutex after each slice.
+// Tenants may join or leave in between, so the sums are of slightly different moments.
 func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.Member)) (whole bool, err error) {
 	var at backlog.Place
 	met := 0
@@ -239,7 +238,7 @@ func fairness(list *api.LedgerTenants) string {
 	return text + "."
 }
 
-// compare says who comes first; of equals the one that was there longer.
+// compare says which tenant comes first; of equals the one that was there longer.
 func (o LedgerOrder) compare(a, b *backlog.Tenant) int {
 	first := 0
 	switch o {

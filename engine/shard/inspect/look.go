@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// withViews calls fn in one hold of the mutex with the views of the plans, all built: as
-// for a reserve, slice by slice.
+// withViews calls fn in one hold of the mutex with the views of the plans. It builds missing views before, slice by
+// slice, as a reserve does.
 func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 	fn func(m *machine.Machine, views [][]*backlog.View) machine.Looks) error {
 	for done := false; !done; {
@@ -39,8 +39,7 @@ func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 	return nil
 }
 
-// maxWalk is how many holds of the mutex a walk takes at most: what the shard has beyond
-// that is not looked at.
+// maxWalk is how many holds of the mutex a walk takes at most: it does not look at further submissions.
 const maxWalk = 4000
 
 // walk calls fn for the shown submissions, in slices, each of which counts for `each`

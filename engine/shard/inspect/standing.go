@@ -19,8 +19,8 @@ import (
 )
 
 // turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in
-// each Fair block. Leaves of one branch share the blocks around them, and are asked about them once.
-// Tenants with the same next turn as the chunk's own do not count: which of them comes first is decided when it is.
+// each Fair block. Leaves of one branch share the blocks around them, and are asked about them once. Tenants with the
+// same next turn as the chunk's own do not count: their order is not decided yet.
 func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 	known := map[backlog.Share]int{}
 	for i := range list {
@@ -61,24 +61,22 @@ type place struct {
 	leaf   *strategy.Leaf
 	index  uint32
 	before uint64 // available chunks that an earlier branch admits
-	// of those of the innermost tenant that the leaf is the first to admit: under an order
-	// before the chunk, under Random all
+	// chunks of the innermost tenant that the leaf is the first to admit: those before the chunk; under Random all
 	same   uint64
 	levels []placeLevel
-	// where values with the fewest chunks in flight come first: what is before the chunk of other values, by value
+	// where values with the fewest chunks in flight come first: chunks of other values before this one, by value
 	turns map[tenantID]*turn
 }
 
-// turn is what another value has to hand out, and has in flight.
+// turn is how many chunks another value has to hand out, and has in flight.
 type turn struct {
 	chunks   uint64
 	inFlight uint32
 	before   bool // its first submission comes before that of the chunk
 }
 
-// placeLevel is what is before a chunk in one of the Fair blocks around its leaf: inside
-// of its tenant in that block, and so of all those around, what an earlier alternative
-// admits; and what the block admits of other tenants.
+// placeLevel counts the chunks before a chunk in one of the Fair blocks around its leaf: those of its own tenant, and
+// so of all tenants around, that an earlier alternative admits; and those of other tenants that the block admits.
 type placeLevel struct {
 	overtaking uint64
 	others     map[tenantID]uint64
@@ -99,8 +97,8 @@ func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
 	return p
 }
 
-// standing tells about where the chunk stands with the first leaf that admits it. Limits that would
-// be reached on the way are not foreseen, nor that what they hold back now may come before it.
+// standing tells about where the chunk stands with the first leaf that admits it. It does not foresee that limits are
+// reached on the way, nor that chunks that limits hold back now may come before this one.
 func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
 	leaves []strategy.Leaf, list []BranchWhy) (*api.WhyStanding, error) {
 	number := 0
@@ -131,7 +129,7 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 		at.Among = max(p.same, 1)
 		at.Ahead = (at.Among - 1) / 2
 	}
-	due := uint64(0) // what is in flight of its value when it is due: without the key that is always nothing
+	due := uint64(0) // how much of its value is in flight when it is due: without the key always 0
 	if keyed {
 		due = uint64(inFlight) + at.Ahead
 	}
@@ -151,11 +149,10 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 	return at, nil
 }
 
-// othersBefore is about how many chunks the other tenants of a Fair block get before one
-// that has this many of its own tenant before it: by the time that its tenant is due those
-// and half of it, each of the others has got what it is due, or all it has.
-// It assumes that all go on as now: the same weights, no new work, no limit reached on the way. "About" in the
-// answer says so.
+// othersBefore is about how many chunks the other tenants of a Fair block get before a chunk with `ahead` chunks of its
+// own tenant before it. By the time that its own tenant is due those and half a chunk more, each of the others has got
+// its due, or all it has. It assumes that all go on as now: the same weights, no new work, no limit reached on the way.
+// "About" in the answer says so.
 func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64,
 	others map[tenantID]uint64) (uint64, error) {
 	due := ((float64(ahead)+0.5)*own.Each - own.Lag) / float64(own.Weight)
@@ -168,8 +165,8 @@ func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64,
 	return uint64(math.Round(got)), err
 }
 
-// count adds what x has before the chunk of sub.
-// Each submission counts once, at the first branch that admits it, as a reserve would take it there.
+// count adds the chunks of x that come before the chunk of sub. Each submission counts once, at the first branch that
+// admits it, as a reserve would take it there.
 func (p *place) count(x, sub *backlog.Submission) {
 	if _, withheld := x.Withheld(); withheld || x.Available() == 0 || x.Ruling() != queue.Unruled {
 		return
@@ -213,7 +210,7 @@ func (p *place) count(x, sub *backlog.Submission) {
 	}
 }
 
-// countTurn adds what a submission of another value has, which may have its turn before the chunk.
+// countTurn adds the chunks of a submission of another value, which may have its turn before the chunk.
 func (p *place) countTurn(x *backlog.Submission, before bool) {
 	value, has := x.Find(p.leaf.Fewest)
 	t := p.turns[tenantID{value, has}]
@@ -225,7 +222,7 @@ func (p *place) countTurn(x *backlog.Submission, before bool) {
 	t.before = t.before || before
 }
 
-// flightOf is what is in flight of the value by which a leaf has the submission wait for its turn.
+// flightOf is how many chunks are in flight of the value by which a leaf makes the submission wait for its turn.
 func flightOf(leaf *strategy.Branch, x *backlog.Submission) (n uint32) {
 	_, n, has := x.Count(strategy.Limit{Key: leaf.Fewest})
 	if !has && leaf.FewestOne {
@@ -234,10 +231,10 @@ func flightOf(leaf *strategy.Branch, x *backlog.Submission) (n uint32) {
 	return n
 }
 
-// turnsBefore is about how many chunks other values get until that of the chunk has this many in flight that it is its
-// turn: as many as they have less, and one more if they come first among equals. Of Random half of them do. It assumes
-// that nothing in flight ends on the way. Without the key nothing ever counts as in flight, so all of that comes
-// first, unless it counts as one value.
+// turnsBefore is about how many chunks other values get before it is the turn of a value with inFlight chunks in
+// flight: each value as many as it has fewer, and one more if it comes first among equals. Under Random half of the
+// equals do. It assumes that nothing in flight ends on the way. Work without the key never counts as in flight, so all
+// of it comes first, unless it counts as one value.
 func (p *place) turnsBefore(inFlight uint64) (chunks uint64) {
 	ties := uint64(0)
 	for of, t := range p.turns {

@@ -1,8 +1,8 @@
 package inspect
 
-// How work flows through the tree of a strategy: a submission enters at the root and goes down
-// through each block that lets it pass. A block counts what it refuses, by value. That is another
-// view than the plan's branches: people wrote the tree.
+// How work flows through the tree of a strategy: a submission enters at the root and goes down through each block that
+// lets it pass. A block counts what it refuses, by value. It shows the tree, and not the plan's branches, because
+// people wrote the tree.
 //
 //	SelectOnly("company", 7, MaxSimultaneous("host", 4, OldestFirst))
 //
@@ -21,16 +21,15 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// tree counts what reaches the blocks of a strategy's tree, in submissions that have
-// available chunks. What does not pass a filter or a limit is refused; what PreferDistinct
-// puts last is refused and passes all the same.
+// tree counts the submissions with available chunks that reach each block of a strategy's tree. A submission that does
+// not pass a filter or a limit is refused; one that PreferDistinct puts last is refused and passes all the same.
 type tree struct {
 	nodes    []strategy.Node
 	blocks   []api.ExplainBlock
 	values   []refusedValues    // per block
 	none     []api.RefusedValue // per SelectOnly: submissions without the key
 	withheld api.Withheld
-	limited  refusedValues // what operators' limits withhold
+	limited  refusedValues // work that operators' limits withhold
 	graced   bool          // the restart grace refuses all that a limit counts
 }
 
@@ -135,7 +134,7 @@ func (t *tree) limits(number int, l *strategy.Limit, x *backlog.Submission) bool
 	return true
 }
 
-// add counts what a submission has available.
+// add counts the available chunks of a submission.
 func add(a *api.Amount, x *backlog.Submission) {
 	a.Submissions++
 	a.Chunks += uint64(x.Available())
@@ -161,7 +160,7 @@ func (values refusedValues) add(entry queue.MetaEntry, x *backlog.Submission, in
 	return v
 }
 
-// result is what was counted, with the values that hold back most.
+// result is the counts, with the values that hold back most.
 func (t *tree) result() ([]api.ExplainBlock, api.Withheld) {
 	for i := range t.blocks {
 		b := &t.blocks[i]
@@ -174,7 +173,7 @@ func (t *tree) result() ([]api.ExplainBlock, api.Withheld) {
 	return t.blocks, t.withheld
 }
 
-// most are the values that hold back most, with those of the list, and how many there are.
+// most returns the values that hold back most, with those of the list, and how many values there are.
 func (values refusedValues) most(list []api.RefusedValue) (top []api.RefusedValue, all int) {
 	for _, v := range values {
 		list = append(list, *v)

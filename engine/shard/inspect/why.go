@@ -1,8 +1,8 @@
 package inspect
 
-// why: for one chunk and one strategy, the first obstacle in each branch. It asks the same views
-// and limits as a reserve, under the same mutex, so it judges by what a reserve would see. The
-// place in the order is an estimate: of Random, half of those that it draws among.
+// why: for one chunk and one strategy, the first obstacle in each branch. It asks the same views and limits as a
+// reserve, under the same mutex, so it sees the same. The place in the order is an estimate: under Random, half of the
+// candidates.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-//	obstacles in the order in which they are looked for; the first one is told
+//	obstacles in the order in which they are looked for; the first one found is named
 //
 //	  chunk     done, dead, skipped, forwarded, reserved, waiting, not_due, after
 //	  rule      blocked, paused
@@ -24,8 +24,8 @@ import (
 //	            alternative: so has an earlier leaf, for the same tenant
 //	  turn      other tenants of a Fair block come first
 //
-// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on
-// the obstacle, which they name without its prefix.
+// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle: the comment of a
+// field names its obstacles without their prefix.
 type BranchWhy struct {
 	Obstacle queue.Obstacle
 	Until    queue.Time      // Waiting, Reserved (the deadline), NotDue, Grace, Rate; Paused, Blocked: 0 for ever
@@ -36,7 +36,7 @@ type BranchWhy struct {
 	Limit    strategy.Limit  // Grace, Limit, Rate, ValueLimit: there Max may be 0
 	Value    queue.MetaValue // Filter: the submission's own, if it has one; Grace, Limit, ValueLimit
 	HasValue bool
-	InFlight uint32               // Limit, ValueLimit; with Meta: of the value that the branch ranks the chunk by
+	InFlight uint32               // Limit, ValueLimit; with Meta: of the value by which the branch ranks the chunk
 	Meta     queue.Meta           // NoObstacle, under a PreferDistinct without a number
 	Awaits   []queue.SubmissionID // After
 	HiddenBy int                  // Hidden, Alternative: index of that leaf
@@ -44,8 +44,8 @@ type BranchWhy struct {
 	Seats []Seat
 }
 
-// Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how
-// many tenants come before it there, told if no other obstacle is in the way.
+// Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how many tenants come before it
+// there, set only if no other obstacle is in the way.
 type Seat struct {
 	backlog.Tenant
 	Before int
@@ -132,10 +132,9 @@ func whyRule(rule *queue.Rule) BranchWhy {
 	return BranchWhy{Obstacle: queue.ObstaclePaused, Rule: *rule, Until: rule.Until}
 }
 
-// giving is the first leaf of a plan that has something to give now, in the first branch
-// that has; -1: none has. What is followed of the plan has those views.
-// A reserve asks a later branch only for what earlier ones did not give, so one that has something hides those
-// behind it.
+// giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. The
+// views are those of `followed`, the plan as it may be followed now. A reserve asks a later branch only when the
+// earlier ones gave too little, so a branch that has something hides those behind it.
 func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n machine.Looks) {
 	first := firstLeaves(followed)
 	for i, view := range views {
@@ -191,8 +190,7 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 	return n
 }
 
-// valueState is what holds of a value at a moment: what is counted of it, and how many
-// chunks in flight an operator allows.
+// valueState is the state of a value at a moment: its counts, and how many chunks in flight an operator allows.
 type valueState struct {
 	counts backlog.Counts
 	limit  uint32
@@ -222,9 +220,9 @@ func (qs questions) valueNow(entry queue.MetaEntry) valueState {
 		limit: qs.m.ValueLimits.Settings(entry).Limit, rates: qs.m.Backlog.Values.OfRates(entry)}
 }
 
-// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an
-// operator, or until grace the restart grace for the sake of either.
-// Filters come first: a chunk that the filters do not admit is not held by a limit of that leaf.
+// whyLeaf is the obstacle in the leaf's filters and limits, in the limits of an operator, or, until grace, in the
+// restart grace because of either. Filters come first: a chunk that the filters do not admit is not held by a limit of
+// that leaf.
 func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState, grace queue.Time) BranchWhy {
 	for _, f := range leaf.Filters {
 		if value, there := meta.Find(f.Key); !f.Admits(value, there) {

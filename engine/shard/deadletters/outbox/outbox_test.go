@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The outbox is what was added and not removed since, in the order of numbers, also when a replay begins before either.
+// The outbox has the letters that were added and not removed, in the order of numbers, also when a replay begins before
+// either.
 func TestOutboxIsWhatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -44,7 +45,8 @@ func TestOutboxIsWhatIsOnItsWay(t *testing.T) {
 	})
 }
 
-// What was removed leaves no memory behind that grows: the list is no longer than twice what is on its way, beyond a bound.
+// Removed letters take no memory for long: beyond a bound, the list is at most twice as long as there are letters on
+// their way.
 func TestOutboxForgets(t *testing.T) {
 	t.Parallel()
 	var o Outbox
