@@ -17,9 +17,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Prepared is a shard as its files have it: the rows of its store, and the journal behind
-// them. Nothing of them has been changed, and another writer may still have the journal.
-// Claim makes it the owner. A start, a reload and a takeover are these two steps.
+// Prepared is a shard as its files have it: the rows of its store, and the journal behind them. The files are unchanged
+// so far, and another writer may still have the journal. Claim makes it the owner. A start, a reload and a takeover are
+// these two steps.
 //
 //	store rows        journal
 //	(each true up to  ┌──────────────┬──────────────────────────┐
@@ -27,15 +27,14 @@ import (
 //	      │           └──────────────┴──────────────────────────┘
 //	      └─ load ─►  machine  ◄─ replay: the same Apply methods as live
 //
-// A row may be younger than the position at which the replay begins, as a checkpoint can
-// be cut off after any of its rows. So the replay of an op passes over every row that is
-// younger than it (Machine.target).
+// A row may be younger than the position at which the replay begins, as a checkpoint can be cut off after any of its
+// rows. So the replay of an op passes over every row that is younger than the op (Machine.target).
 type Prepared struct {
 	options Options
 	journal journal.Journal
 	m       *machine.Machine
 	parts   parts
-	before  *machine.Machine // of a reload: the machine that is made again; nil: of a start
+	before  *machine.Machine // of a reload: the machine that it replaces; nil: of a start
 	own     *ownership
 
 	checkpointed journal.Position // the rows of the store are complete up to here
@@ -44,13 +43,13 @@ type Prepared struct {
 	blobs        contents.Start
 
 	claimed journal.Position  // of the batch with which Claim began the epoch
-	begun   *journal.Snapshot // what that says of snapshots; nil: nothing
+	begun   *journal.Snapshot // the op about snapshots in that batch; nil: none
 }
 
 // ownership is the shard's knowledge of its place in its journal.
 type ownership struct {
 	epoch uint32 // the newest that is its own
-	tried []byte // a claim of the next one, of which it is not known whether it is in the journal; nil: there is none
+	tried []byte // a claim of the next epoch that may be in the journal; nil: there is none
 }
 
 // Prepare reads the files of a shard. It changes none of them.
@@ -132,14 +131,13 @@ func (p *Prepared) load(ctx context.Context) error {
 	})
 }
 
-// replay applies the journal behind the checkpointed position and counts its bytes. Of the
-// batch at the checkpointed position, which every checkpoint leaves in the journal, only
-// the epoch is read: no other place holds it.
+// replay applies the journal behind the checkpointed position and counts its bytes. Every checkpoint leaves the batch
+// at that position in the journal. Of this batch only the epoch is read: no other place holds it.
 func (p *Prepared) replay(ctx context.Context) error {
 	err := p.readOn(ctx, max(p.checkpointed, 1)-1)
 	trimmed := errors.Is(err, journal.ErrTrimmed)
 	switch m := p.m; {
-	case trimmed && p.before != nil: // this shard has trimmed nothing that it needs for a reload
+	case trimmed && p.before != nil: // this shard never trims batches that it needs for a reload
 		return fmt.Errorf("%w: %w", err, journal.ErrConflict)
 	case trimmed:
 		return fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: "+
@@ -154,12 +152,12 @@ func (p *Prepared) replay(ctx context.Context) error {
 
 // readOn applies the batches behind a position.
 //
-// A reload stops at the first batch of a newer epoch that it did not begin: while the
-// outcome of an append was unknown, another writer has claimed the journal. Its handle is
-// a fresh one, which would append behind whatever there is.
+// A reload stops at the first batch of a newer epoch that it did not begin: while the outcome of an append was unknown,
+// another writer has claimed the journal. The reload has a new handle, which would append behind the batches of any
+// writer.
 //
-// Without that stop, a reload would take the other writer's batches for its own and append behind
-// them. Two servers would then hand out the same chunks.
+// Without that stop, a reload would append behind the other writer's batches, and two servers would hand out the same
+// chunks.
 func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	m := p.m
 	return p.journal.Read(ctx, after, func(position journal.Position, batch []byte) error {
@@ -187,8 +185,8 @@ func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	})
 }
 
-// CatchUp reads what another writer has appended since Prepare, so that Claim has the least
-// to do. journal.ErrTrimmed: that was too long ago, and the shard has to be prepared again.
+// CatchUp reads what another writer has appended since Prepare, so that Claim has the least to do. journal.ErrTrimmed:
+// Prepare was too long ago, and has to be called again.
 func (p *Prepared) CatchUp(ctx context.Context) error {
 	before := p.m.AppliedAt
 	if err := p.readOn(ctx, before); err != nil || p.m.AppliedAt == before {
@@ -197,13 +195,13 @@ func (p *Prepared) CatchUp(ctx context.Context) error {
 	return p.checkBlobs(ctx)
 }
 
-// checkBlobs makes sure that the bytes are there that inserts name.
+// checkBlobs makes sure that the blobs that inserts name are there.
 func (p *Prepared) checkBlobs(ctx context.Context) error {
 	return p.blobs.Check(ctx, p.m, p.parts.snapshots.Newest().Kept)
 }
 
-// recall takes from the history what must outlive a submission: its id is not drawn again,
-// even if the clock was set back.
+// recall takes from the history the state that must outlive a submission, such as its id: no id is drawn again, even if
+// the clock was set back.
 func (p *Prepared) recall(ctx context.Context) error {
 	rows := p.options.Store
 	newest, err := rows.History.ListEnded(ctx, 0, submissions.EndStates(), 1)
@@ -216,9 +214,9 @@ func (p *Prepared) recall(ctx context.Context) error {
 	return deadletters.Recall(ctx, rows, p.parts.letters)
 }
 
-// endedIDs answers whether the history holds a submission, for the inserts of a replay.
-// They come in nearly growing order, so it reads all ids from a little before the first
-// one at once: a query each would take longer than all the rest.
+// endedIDs answers whether the history holds a submission, for the inserts of a replay. Their ids come in nearly
+// growing order, so it reads all ids from a little before the first one at once: a query for each would take longer
+// than the rest of the replay.
 type endedIDs struct {
 	store *store.Store
 	from  queue.SubmissionID // ids from here on are in the set; 0: nothing is read yet
@@ -240,9 +238,8 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	return held, nil
 }
 
-// pastRows reads the history for the ops of a replay that came before a row of it was
-// written: a kill cut a checkpoint off behind that row. Ops about one submission come near
-// each other, so what was read last is kept.
+// pastRows reads the history for ops of a replay that are older than a row of the history: a kill cut a checkpoint off
+// behind that row. Ops about one submission come near each other, so the last rows read are kept.
 type pastRows struct {
 	store *store.Store
 	bySeq map[uint32]*machine.Past // nil: the history does not hold it
@@ -267,14 +264,13 @@ func (p *pastRows) find(ctx context.Context, seq uint32) (*machine.Past, error) 
 	return p.bySeq[seq], err
 }
 
-// This file is the reload after a commit of unknown outcome: what is durable is read
-// again, and what is in memory only is carried over, as a failed commit makes none of it
-// less true. Consumers go on with what they hold, and limits go on counting it.
+// This file is the reload after a commit of unknown outcome. It reads the durable state again, and carries over the
+// state that is only in memory, which a failed commit does not change. Consumers keep their chunks, and limits go on
+// counting them.
 
-// reload replaces the state by what the journal says, and carries over what it does not
-// hold. It is a start in all but that, and has to claim the journal likewise. It runs in
-// the writer, so nothing is appended meanwhile, and without the mutexes: reloading has
-// calls that change anything refused, and others see the state as it was. A stop ends it.
+// reload replaces the state by that of the journal, and carries over the state that is only in memory. Otherwise it is
+// like a start, and has to claim the journal too. It runs in the writer, so nothing is appended meanwhile, and without
+// the mutexes: `reloading` refuses calls that change anything, and others see the state as it was. A stop ends it.
 func (s *Shard) reload(cause error) {
 	resume, err := s.checkpoints.pause(s.alive)
 	defer resume()
@@ -287,10 +283,10 @@ func (s *Shard) reload(cause error) {
 	s.mu.held(func() { s.reloaded(next, cause, err) })
 }
 
-// reloaded ends a reload that came so far. The mutex is held.
+// reloaded ends a reload, successful or not. The mutex is held.
 //
-// Waiters are sent round again before the state is replaced, as they stand on views of the old
-// backlog. Served from those, they would get chunks that no one counts.
+// Waiters have to ask again before the state is replaced, as they wait on views of the old backlog. From these they
+// would get chunks that no one counts.
 func (s *Shard) reloaded(next *Prepared, cause, err error) {
 	s.waiters.Again(func(*machine.Request) bool { return true }) // the views that they wait on go with the old state
 	if err == nil {
@@ -325,7 +321,7 @@ func (s *Shard) remake(ctx context.Context) (*Prepared, error) {
 	return next, nil
 }
 
-// reloadAgain makes a reload again, unless that is not needed any more, or of no use.
+// reloadAgain tries a failed reload again, unless that is no longer needed, or of no use.
 func (s *Shard) reloadAgain() {
 	var cause error
 	reloads := false
@@ -352,8 +348,8 @@ func (s *Shard) refused(cause error) (reloads bool) {
 	return reloads
 }
 
-// depose ends all writing, for good: another writer has the journal. Whatever is in memory
-// may be behind what that one does. The mutex is held.
+// depose ends all writing, for good: another writer has the journal. Memory may be behind that writer's state. The
+// mutex is held.
 func (s *Shard) depose(cause error) {
 	if s.lost == nil {
 		s.lost = cause

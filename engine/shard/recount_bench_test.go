@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// What a reserve and a completion cost in memory, without the journal: while no recount is under way, and while one counts the totals, which
-// is when a submission's first change counts it.
+// The cost of a reserve and a completion in memory, without the journal: without a recount, and while one counts the
+// totals, when a submission's first change counts it.
 func BenchmarkReserveComplete(b *testing.B) {
 	b.Run("idle", func(b *testing.B) { reserveComplete(b, func(*recount.Part, int) {}) })
 	b.Run("totals", func(b *testing.B) {
@@ -74,8 +74,8 @@ func populate(b *testing.B, m *machine.Machine, n uint32) {
 	}
 }
 
-// What one slice of a recount costs, which is how long everybody else waits for it: over many submissions, and within one of which 10^6
-// chunks were tried and 10^5 are held.
+// The cost of one slice of a recount, which is how long all others wait for it: over many submissions, and within one
+// submission with 10^6 tried chunks, 10^5 of them held.
 func BenchmarkRecountSlice(b *testing.B) {
 	slices := func(b *testing.B, m *machine.Machine) {
 		recounts := quietRecount(m)

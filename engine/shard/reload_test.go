@@ -15,7 +15,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// lossyLog is a journal whose appends end unknown while there are some left to lose. They are written all the same, or not.
+// lossyLog is a journal whose next appends, as many as `lose` says, have an unknown outcome. They are written all the
+// same, or not.
 type lossyLog struct {
 	journal.Journal
 	lose   *atomic.Int32
@@ -34,8 +35,9 @@ func (l *lossyLog) Append(ctx context.Context, expect journal.Position, batch []
 	return 0, journal.ErrUnknown
 }
 
-// A reload lasts until its journal is there, and no one waits for it with a mutex held: what changes anything is refused at once, what
-// reads goes on, the files are not looked for, and a stop ends it. Consumers hold what they held, and what they said of it is there.
+// A reload lasts until its journal opens, and holds no mutex meanwhile: calls that change anything are refused at once,
+// reads go on, Lose does not look for the files, and a stop ends the reload. Consumers keep their chunks, and their
+// reports about them.
 func TestReloadHoldsNoOneUp(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), context.Background()
@@ -122,7 +124,7 @@ func TestReloadHoldsNoOneUp(t *testing.T) {
 	}
 }
 
-// A claim of unknown outcome may be in the journal. The shard that made it takes it for its own, and takes no other for it.
+// A claim of unknown outcome may be in the journal. The shard that made it recognises it as its own, and no other one.
 func TestReloadAfterAnUnknownClaim(t *testing.T) {
 	t.Parallel()
 	for name, writes := range map[string]bool{"written": true, "lost": false} {

@@ -10,9 +10,9 @@ package shard
 //
 // Nothing is written: a reservation is memory, and a crash gives the chunk back without an attempt.
 //
-// A waiter may be handed chunks at the very moment at which it gives up. stopWaiting looks once
-// more, with the mutex held. If the caller is still there it gets them. If not, they go back, and
-// others that wait are served: a chunk must never be with no one.
+// A waiter may be handed chunks at the very moment at which it gives up. stopWaiting looks once more, with the mutex
+// held. If the caller is still there, it gets them. If not, they go back, and other waiters are served: no chunk may
+// stay reserved without a consumer.
 
 import (
 	"context"
@@ -58,8 +58,8 @@ func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Rese
 
 // stale is answers.ErrAgain if restrict would decide otherwise now. The mutex is held.
 //
-// restrict decides without the mutex that picks hold. If an order or a grace comes in between, the
-// picks would be wrong. ErrAgain begins again with the plan that was asked for.
+// restrict decides outside of the hold of the mutex that picks. If an order or a grace comes in between, the picks
+// would be wrong. ErrAgain begins again with the plan that was asked for.
 func (s *Shard) stale(q *machine.Request) error {
 	if (s.m.ValueLimits.Grace != nil) != q.Restrained || s.roster.OrderOf(q.Consumer) != queue.NoOrder {
 		return answers.ErrAgain
@@ -100,8 +100,7 @@ type picked struct {
 	waiter *waiters.Waiter   // nothing was had at all, and the caller waits
 }
 
-// pick takes the next slice of picks, in one hold of the mutex. With an error those that
-// were taken before are given back.
+// pick takes the next slice of picks, in one hold of the mutex. After an error earlier picks are given back.
 func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) (err error) {
 	moment, seed := q.LookAt(s.options.Now), s.options.Seed()
 	s.mu.held(func() {
@@ -130,7 +129,7 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 		return s.Views.Build(ctx, s.m.Backlog, unbuilt)
 	}
 	if s.alarm.advanceFrom(moment) && s.waiters.Len() > 0 {
-		s.waiters.Serve(now) // they came first
+		s.waiters.Serve(now) // the waiters came first
 	}
 	s.m.Seed(seed)
 	most := min(q.Max-len(*got), shell.SliceItems)
@@ -141,18 +140,18 @@ func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine
 	if p.all = n < most && !tired; p.all && len(*got) == 0 {
 		p.nothing(s, q, now)
 	}
-	if q.Max == 0 && len(*got) > 0 { // there is something, so no reason
+	if q.Max == 0 && len(*got) > 0 { // there is something, so there is no reason to give
 		s.m.Undo(*got)
 		*got, p.all, p.empty = (*got)[:0], true, new(machine.Reserved)
 	}
 	return nil
 }
 
-// nothing has the caller wait, or says why there is nothing. The mutex is held.
+// nothing makes the caller wait, or says why there is nothing. The mutex is held.
 func (p *picked) nothing(s *Shard, q *machine.Request, now queue.Time) {
 	switch {
 	case q.Turn != nil && !q.Turn.Why:
-		p.empty = new(machine.Reserved) // other shards may have something: why not is asked when none has
+		p.empty = new(machine.Reserved) // other shards may have something: the reason is asked for when none has
 	case q.Wait > 0:
 		p.waiter = s.waiters.Park(q)
 	default:
@@ -160,7 +159,7 @@ func (p *picked) nothing(s *Shard, q *machine.Request, now queue.Time) {
 	}
 }
 
-// pickScored is pick for a plan that has scored branches: all that can be had.
+// pickScored is pick for a plan that has scored branches: it takes all available chunks, up to q.Max, at once.
 func (s *Shard) pickScored(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) error {
 	q.Came, p.all = time.Time{}, true
 	err := s.Scoring.Pick(ctx, q, got)
@@ -183,8 +182,8 @@ func (s *Shard) await(ctx context.Context, q *machine.Request, w *waiters.Waiter
 	return answer, err
 }
 
-// waitFor waits until the waiter is served or its time is over. One whose request Rechecks is not handed
-// work but told to ask again; it does so from time to time, too.
+// waitFor waits until the waiter is served or its time is over. A waiter whose request Rechecks is not handed work, but
+// has to ask again; it also asks from time to time.
 func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Waiter,
 	dst []queue.Reservation) (machine.Reserved, error) {
 	var retry <-chan time.Time
@@ -205,15 +204,15 @@ func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Wait
 	case <-retry:
 	case <-q.Over.C:
 		if retry != nil {
-			q.Wait = 0 // once more, then say why
+			q.Wait = 0 // asks once more, for the reason
 		}
 	case <-ctx.Done():
 	}
 	return s.stopWaiting(ctx, w, dst)
 }
 
-// stopWaiting ends a wait. What was handed over at the last moment is delivered when the
-// caller is still there, and given back when it is not.
+// stopWaiting ends a wait. Chunks that were handed over at the last moment are delivered if the caller is still there,
+// and given back if not.
 func (s *Shard) stopWaiting(ctx context.Context, w *waiters.Waiter, dst []queue.Reservation) (machine.Reserved, error) {
 	var (
 		now    = s.now()
@@ -268,9 +267,9 @@ func (l *Listening) Stop() {
 	}
 }
 
-// Heads are what the branches of a plan give next in this shard, in their order; the zero Head:
-// nothing. The branches are neither fair nor scored. If there is nothing at all, the listening call
-// waits in this shard from then on; nil: no call does.
+// Heads are the next candidates of the branches of a plan in this shard, in their order; the zero Head: none. The
+// branches are neither fair nor scored. If there are no candidates at all, the listening call waits in this shard from
+// then on; nil: no call does.
 func (s *Shard) Heads(ctx context.Context, plan *strategy.Plan,
 	listening *Listening) (heads []backlog.Head, err error) {
 	err = overViews(ctx, s, plan, func(views []*backlog.View) (again bool) {
@@ -289,8 +288,8 @@ func nothingIn(heads []backlog.Head) bool {
 	return !slices.ContainsFunc(heads, func(h backlog.Head) bool { return h != backlog.Head{} })
 }
 
-// overViews calls fn with the views of a plan and the mutex held, as soon as they are built, until fn says that it is
-// not to be called again.
+// overViews calls fn with the views of a plan and the mutex held, as soon as they are built, again and again until fn
+// returns false.
 func overViews(ctx context.Context, s *Shard, plan *strategy.Plan, fn func([]*backlog.View) (again bool)) (err error) {
 	for again := true; err == nil && again; {
 		now := s.options.Now()

@@ -39,8 +39,8 @@ import (
 // resources are the features of a shard beside insert, reserve and complete. Each is a
 // type of its own, with the state that only it needs.
 //
-// Each of them reaches the shard through doors (shell.Shell) only, and `of` hands it anything
-// else that it needs. So what a feature can touch is what its constructor is given there.
+// Each of them reaches the shard only through doors (shell.Shell), and `of` gives it everything else that it needs. So
+// the arguments of its constructor there show everything that a feature can touch.
 type resources struct {
 	Answers      *answers.Answers
 	Acts         acts.Acts
@@ -66,13 +66,12 @@ type resources struct {
 	Worker       *worker.Worker
 }
 
-// of joins them with their shard. The order matters where one part is given another: Submissions and Scoring before
-// Inspect, DeadLetters before Bulks. Everything else is reached through a function that is called later, so it may be
-// set in any order.
-// Two things are shared on purpose. The book of troubles is one for all, and the lock `history` is held by every
-// reader of ended submissions while retention waits.
+// of joins the features with their shard. The order matters where one gets another as an argument: Submissions and
+// Scoring before Inspect, DeadLetters before Bulks. Everything else is reached through a function that is called later,
+// so it may be set in any order. Two things are shared on purpose. The book of troubles is one for all, and the lock
+// `history` is held by every reader of ended submissions while retention waits.
 func (r *resources) of(s *Shard) {
-	// One book for all that the worker does, as any of its kinds can make the shard degraded.
+	// One book for all kinds of the worker, as any of them can make the shard degraded.
 	book := trouble.New((*doors)(s).queue().Logger, s.options.Seed)
 	*r = resources{
 		Acts: acts.Acts{Shell: (*doors)(s)},
@@ -82,7 +81,7 @@ func (r *resources) of(s *Shard) {
 		Values:   values.Values{Shell: (*doors)(s)},
 	}
 	d := (*doors)(s)
-	// history keeps retention from deleting what a list of dead letters or a bulk operation is just reading.
+	// history keeps retention from deleting rows that a list of dead letters or a bulk operation is just reading.
 	// shell/order.go has its place among the locks.
 	history := new(locks.RWMutex[shell.InHistory])
 	if s.options.Audit.Put != nil {
@@ -146,9 +145,9 @@ func door[P any](s *Shard, part func() P) shell.Door[P] {
 	return shell.Door[P]{Shell: d, Queue: d.queue(), Part: part}
 }
 
-// inner are the parts of a shard that callers do not see, each a type of its own.
-// What callers see is in resources; these are the machinery of a commit: the writer appends batches, the
-// checkpointer moves them into the store, and contents keeps what is too large for memory.
+// inner are the parts of a shard that callers do not see, each a type of its own; resources has the others. They are
+// the machinery of a commit: the writer appends batches, the checkpointer moves the state into the store, and contents
+// keeps bytes that are too large for memory.
 type inner struct {
 	checkpoints checkpointer
 	keys        *keys.Keys
@@ -160,7 +159,7 @@ type inner struct {
 	writer      writer
 }
 
-// of joins it with its shard. Nothing runs yet: the functions that are passed here are called when the shard is
+// of joins inner with its shard. Nothing runs yet: the functions that are passed here are called after the shard has
 // started, and may use parts that are set further down.
 func (i *inner) of(s *Shard) {
 	i.disk = &disk.Disk{Full: s.full, Free: s.options.FreeBallast, Fatal: s.options.Fatal}
@@ -178,8 +177,7 @@ func (i *inner) of(s *Shard) {
 	}}
 	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed,
 		waiters.Rates{Advance: func() { s.alarm.advance() }, Arm: s.alarm.arm})
-	// The alarm wakes waiters at a moment at which a rate lets something through again: no call comes then that
-	// would.
+	// The alarm wakes waiters when a rate lets chunks through again: no call comes at that moment to do so.
 	s.alarm = alarm{machine: func() *machine.Machine { return s.m }, now: s.options.Now,
 		waiting: func() bool { return !s.closed && s.waiters.Len() > 0 },
 		ring: func() {

@@ -44,17 +44,17 @@ type Options struct {
 	Now       func() time.Time
 	Seed      func() uint64
 	Logger    *slog.Logger
-	Committed func(took time.Duration, ops, bytes int) // told of every commit
-	Fatal     func(error)                              // ends the process: what memory says can no longer be trusted
+	Committed func(took time.Duration, ops, bytes int) // called for every commit
+	Fatal     func(error)                              // ends the process: memory can no longer be trusted
 	// the disk is full: inserts are refused; shared with other shards; nil: one of its own
 	Full        *atomic.Bool
 	Owner       Owner
 	FreeBallast func() bool // makes room on a full disk; false when there is none left to free
-	// told of every hold of the mutex, while it is held; nil: holds are not measured
+	// called at the end of every hold of the mutex, while it is held; nil: holds are not measured
 	Held func(took time.Duration)
 
-	// Set is told what operators have set: at the start, and when the state is made again after
-	// a failed commit, all of it; then each change. It must not call the shard. nil: no one is.
+	// Set gets the settings of operators: all of them at the start, and when the state is made again after a failed
+	// commit; then each change. It must not call the shard. nil: no one does.
 	Set func(list []journal.Set, all bool)
 
 	Seconds Seconds
@@ -62,7 +62,7 @@ type Options struct {
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
 	Born queue.Time // when the shard was made: with ID it identifies its outbox for ever
-	// told when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
+	// called when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
 	Posted func()
 
 	Live *inserts.LiveLimit // how many submissions may be open, shared with other shards; nil: any number
@@ -102,8 +102,8 @@ type Owner struct {
 	// Own says that no other server can own the shard at this moment. It is asked under
 	// the mutex, and must not wait; nil: none ever can
 	Own func() bool
-	// how long an append may go on trying when the outcome of a try is unknown; no one in
-	// its batch hears anything meanwhile. Default a second
+	// how long an append may go on trying when the outcome of a try is unknown; the callers in its batch wait
+	// meanwhile. Default a second
 	Patience time.Duration
 }
 
@@ -125,7 +125,7 @@ type Seconds struct {
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
 //
-// What stands between a shard that serves and one that does not, in the order in which usable asks:
+// A shard does not serve in these states, in the order in which usable asks:
 //
 //	closed                     Close was called                                        unavailable
 //	lost, of ErrConflict       another writer has the journal (depose)                 moved, for good
@@ -147,15 +147,13 @@ type Shard struct {
 	m       *machine.Machine
 	parts   parts
 	alarm   alarm
-	live    int64 // submissions that LiveLimit was told to be open
+	live    int64 // the number of open submissions that LiveLimit counts for it
 	closed  bool
-	retired bool // inserts and changes are refused, reads are not: the queue is being deleted, or stays after all
-	// The state is being made again: until it is there, nothing is changed. The journal is
-	// closed, and being opened again.
+	retired bool // inserts and changes are refused, reads are not: the queue is being deleted
+	// The state is being made again: until then nothing may change. The journal is closed, and being opened again.
 	reloading bool
 	broken    error // a reload failed: nothing works until Heal succeeds
-	// its files are not where they were, or another writer has its journal: nothing is
-	// written any more, for good
+	// the files have gone, or another writer has the journal: nothing is written any more, for good
 	lost error
 
 	roster *roster.Roster
@@ -231,8 +229,8 @@ var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the 
 	"replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose " +
 	"say which one; what was there can still be read. Put the files back, then restart the server."}
 
-// errMoving refuses what a shard cannot answer while another server may have it: there is
-// no append that would find out.
+// errMoving refuses calls that a shard cannot answer while another server may have it: without an append it cannot find
+// out.
 var errMoving = &queue.Error{Code: queue.CodeMoving,
 	Message: "This server cannot say at this moment that the queue is still its own: it " +
 		"does not reach the database, or has been standing still. " +
@@ -246,10 +244,9 @@ func (s *Shard) owned() error {
 	return errMoving
 }
 
-// Lose ends all writing, for good, if gone still says why, and returns that: what would be
-// acknowledged from now on might go to a file that no one finds again. gone is not asked
-// while a reload has the journal closed, as opening it makes a new file of its log. Memory
-// and the files that are still open can be read until the server ends.
+// Lose ends all writing, for good, if gone still returns an error, and returns that: later writes might go to a file
+// that no one finds again. It does not call gone while a reload has the journal closed, as opening it makes a new log
+// file. Memory and the files that are still open can be read until the server ends.
 func (s *Shard) Lose(gone func() error) (cause error) {
 	s.mu.held(func() {
 		if s.reloading || s.broken != nil {
@@ -263,9 +260,9 @@ func (s *Shard) Lose(gone func() error) (cause error) {
 	return cause
 }
 
-// Retire has the shard take in nothing any more, waits for what it is about to write, and says how many
-// submissions are open then. Without it, a submission could be acknowledged by a queue that is found
-// empty and deleted. again has it serve again.
+// Retire makes the shard refuse inserts and changes, waits for those on their way to the disk, and says how many
+// submissions are open then. Without it, a queue could acknowledge a submission, be found empty, and be deleted. again
+// makes it serve again.
 func Retire(s *Shard) (open uint64, again func()) {
 	var last *commit.Commit
 	s.mu.held(func() { s.retired, last = true, s.writer.pending() })
@@ -290,16 +287,15 @@ func (s *Shard) usable() error {
 	return s.owned()
 }
 
-// now is the time given to commands. When the clock is set back, deadlines come later by
-// as much and ids go on growing.
+// now is the time for commands. If the clock is set back, deadlines come later by as much, and ids go on growing.
 func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
 
-// Close commits what is open, answers everybody who waits, writes what is held for the
-// next start, and closes the journal. The store stays open.
+// Close commits the open batch, answers all calls that wait, writes the reservations for the next start, and closes the
+// journal. The store stays open.
 //
-// The order matters. closed comes first, so that no call begins. The writer finishes before the
-// worker and the checkpoints, as both may wait for a commit. What is held is written last
-// (leaveHeld): everything after it would make it untrue.
+// The order matters. closed comes first, so that no call begins. The writer finishes before the worker and the
+// checkpoints, as both may wait for a commit. The reservations are written last (leaveHeld): any later change would
+// make them untrue.
 func (s *Shard) Close() error {
 	closed := false
 	s.mu.held(func() {
@@ -323,7 +319,7 @@ func (s *Shard) Close() error {
 	s.mu.held(s.leaveHeld)
 	var err error
 	if s.contents.Remote() && s.lost == nil {
-		// so that the next server needs no folder of snapshots for what this one has
+		// so that the next server does not need the folder of snapshots for this data
 		err = s.store.Memtable.Flush(context.Background())
 	}
 	return errors.Join(err, s.writer.journal.Close())
@@ -337,13 +333,12 @@ func (s *Shard) dismiss() {
 	s.alarm.silence()
 }
 
-// Heal makes a failed reload again, and, when writes fail, tries whether they do; the
-// engine calls it every second.
+// Heal tries a failed reload again, and, while writes fail, tries a write; the engine calls it every second.
 func (s *Shard) Heal() {
 	broken := false
 	s.mu.held(func() {
 		s.writer.impatient()
-		broken = s.broken != nil && s.writer.pending() == nil // else the writer comes to it
+		broken = s.broken != nil && s.writer.pending() == nil // else the writer does it
 	})
 	if broken {
 		s.writer.healed()
@@ -357,8 +352,7 @@ func (s *Shard) Tidy() {
 	s.Consumers.Tidy()
 }
 
-// probe tries a write to each file that the last ones failed to, so that the shard
-// recovers although no one calls it.
+// probe tries a write to each file to which the last writes failed, so that the shard recovers even without calls.
 func (s *Shard) probe() {
 	row := checkpoint.Aside{Kind: machine.AsideSeq}
 	s.mu.held(func() {
@@ -369,7 +363,7 @@ func (s *Shard) probe() {
 		row.Bytes = s.m.Asides.Of(machine.AsideSeq).Row(0)
 	})
 	if s.disk.Writes.Degraded() {
-		// noted, which is all
+		// Write notes the result, which is all that is needed
 		_ = s.disk.Write(func() error { return s.store.PutAside(context.Background(), []checkpoint.Aside{row}) })
 	}
 }

@@ -17,12 +17,11 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// With snapshots, the store is a cache: a copy of it is kept elsewhere, and the journal
-// has all that came after the copy. Three rules make that true. Every byte that a client
-// brings goes through the journal, or is in a blob that the journal names and that is kept
-// beside the copies until one of them has it. A snapshot counts from the op on that names
-// it, which is appended when the copy is durable, so a writer that was deposed cannot
-// publish one. And the journal is trimmed no further than the newest snapshot.
+// With snapshots, the store is a cache: a copy of it is kept elsewhere, and the journal has everything after the copy.
+// Three rules make that true. Every byte that a client brings goes through the journal, or is in a blob that the
+// journal names and that is kept beside the copies until one of them has it. A snapshot counts from the op on that
+// names it, which is appended when the copy is durable, so a writer that was deposed cannot publish one. And the
+// journal is trimmed no further than the newest snapshot.
 
 // Snapshots keeps copies of a shard's store where the loss of the store does not reach them.
 type Snapshots interface {
@@ -34,16 +33,16 @@ type Snapshots interface {
 	Keep(s journal.Snapshot) error
 }
 
-// snapshotBytes is how much the journal has behind the newest snapshot before there is another
-// one, if half the store is not more: what is copied stays in proportion to what is journaled.
+// snapshotBytes is how much the journal has behind the newest snapshot before the next one, or half the store if that
+// is more: so the copied bytes stay in proportion to the journaled ones.
 const snapshotBytes = 64 << 20
 
 // copies is the shard's knowledge of the copies of its store.
 type copies struct {
 	kept  bool          // snapshots are kept
 	bytes atomic.Int64  // journaled behind the newest snapshot
-	lacks atomic.Bool   // the store could not be made again: what is in no snapshot has been trimmed
-	rests atomic.Uint64 // the position of the journal behind which all is needed, with the snapshot there
+	lacks atomic.Bool   // the store could not be made again: the journal was trimmed, and no snapshot has those batches
+	rests atomic.Uint64 // the position of the snapshot: the journal behind it is needed
 }
 
 // snapshotter decides when a snapshot is made, and makes it beside the commits and the checkpoints.
@@ -56,7 +55,7 @@ type snapshotter struct {
 	shell.Shell
 	snapshotMeans
 	making sync.Mutex     // held while one is made
-	ended  sync.WaitGroup // a stop ends one that is being made: the next one removes the unfinished file
+	ended  sync.WaitGroup // for a stop, which ends a snapshot under way: the next snapshot removes the unfinished file
 }
 
 // snapshotMeans are the dependencies of snapshots beside the shard.
@@ -74,8 +73,8 @@ func (p *snapshotter) note(bytes int) {
 	}
 }
 
-// findCopies finds out, at a start, how much the journal has behind the newest snapshot,
-// and the blobs that it names there; nil: they are not known, as there is no snapshot.
+// findCopies finds out, at a start, how much the journal has behind the newest snapshot, and the blobs that it names
+// there; nil: there is no snapshot, so they are not known.
 func (p *Prepared) findCopies(ctx context.Context) (names map[string]bool, err error) {
 	newest := p.parts.snapshots.Newest()
 	if p.begun != nil {
@@ -110,9 +109,8 @@ func (p *Prepared) findCopies(ctx context.Context) (names map[string]bool, err e
 	return names, nil
 }
 
-// ofCopies is what a start says of snapshots before anything else happens: of a new queue
-// that its journal has everything, and of one that kept snapshots when it does not keep
-// them any more. nil: nothing.
+// ofCopies is the op about snapshots with which a start begins. For a new queue it says that the journal has
+// everything, and for a queue that no longer keeps snapshots, it says so. nil: there is nothing to say.
 func (p *Prepared) ofCopies() *journal.Snapshot {
 	switch {
 	case p.before != nil:
@@ -124,8 +122,8 @@ func (p *Prepared) ofCopies() *journal.Snapshot {
 	return nil
 }
 
-// needless is up to where the journal may be trimmed when the rows of the store are true
-// up to a position. The batch there stays, as a replay reads the epoch from it.
+// needless is the position up to which the journal may be trimmed when the rows of the store are true up to upTo. The
+// batch at upTo stays, as a replay reads the epoch from it.
 func (c *copies) needless(upTo journal.Position) journal.Position {
 	if c.kept {
 		upTo = min(upTo, journal.Position(c.rests.Load()))
@@ -133,14 +131,14 @@ func (c *copies) needless(upTo journal.Position) journal.Position {
 	return max(upTo, 1) - 1
 }
 
-// checkpointed begins a snapshot when one is due behind a checkpoint, unless one is being
-// made. It is called by who makes checkpoints: no other one trims the journal meanwhile.
+// checkpointed begins a snapshot when one is due behind a checkpoint, unless one is being made. The goroutine that
+// makes checkpoints calls it, so no other checkpoint trims the journal meanwhile.
 func (p *snapshotter) checkpointed(upTo journal.Position) {
 	if !p.kept || !p.due() || !p.making.TryLock() {
 		return
 	}
 	if p.lacks.Load() {
-		p.rests.Store(uint64(upTo)) // what comes behind this checkpoint is needed with the snapshot that is made now
+		p.rests.Store(uint64(upTo)) // the new snapshot needs the journal behind this checkpoint
 	}
 	p.ended.Go(func() {
 		defer p.making.Unlock()
@@ -184,11 +182,11 @@ func (p *snapshotter) make(ctx context.Context) error {
 	return p.options.Copies.Snapshots.Keep(made)
 }
 
-// errEnough ends the reading of a journal that has more than is wanted.
+// errEnough ends the reading of a journal at the last wanted batch.
 var errEnough = errors.New("shard: no more is wanted")
 
-// dropBlobs deletes the blobs of inserts behind one position and up to another: a snapshot
-// has their bytes. What a crash leaves of them the next start sweeps.
+// dropBlobs deletes the blobs of inserts behind one position and up to another: a snapshot has their bytes. The next
+// start sweeps the blobs that a crash left.
 func (p *snapshotter) dropBlobs(ctx context.Context, log journal.Journal, after, upTo journal.Position) (err error) {
 	o := p.options
 	names := contents.NamesIn(o.ID, func(key string) { err = errors.Join(err, o.Copies.Blobs.Delete(ctx, key)) })

@@ -1,11 +1,11 @@
 package shard
 
-// The last act of an orderly stop: what consumers hold is written to the journal, behind everything
-// else. The next start takes it up, and consumers notice nothing.
+// The last act of an orderly stop: the shard writes all reservations to the journal, behind everything else. The next
+// start restores them, and consumers notice nothing.
 //
-// The last op says that this is all. A stop that is killed in between leaves some reservations
-// without that op, and the next start then takes none of them: with some of them, limits would
-// count too little and seem to hold.
+// The last op says that the list is complete. A stop that is killed in between leaves some reservations without that
+// op, and the next start then restores none of them: with only some of them, limits would count too little and seem to
+// hold.
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 // heldBatch is the approximate number of bytes of reservations in one batch.
 const heldBatch = 8 << 20
 
-// leaveHeld is the last thing that is written to the journal of a shard that is closed in
-// order. Should it fail, the next start knows as much as after a kill.
+// leaveHeld writes the reservations as the last batches of an orderly stop. If it fails, the next start knows as much
+// as after a kill.
 func (s *Shard) leaveHeld() {
 	m := s.m
 	if s.broken != nil || s.lost != nil || s.retired || (m.Holds.Len() == 0 && m.Settings.RestartGrace == 0) {
@@ -43,7 +43,7 @@ func (s *Shard) leaveHeld() {
 			flush()
 		}
 	})
-	enc.Held(&journal.Held{}) // that is all
+	enc.Held(&journal.Held{}) // the list is complete
 	flush()
 	if err != nil {
 		s.options.Logger.Warn("what consumers hold could not be written: the next start offers it again, after the "+

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Moment is a state of a shard. While it lasts, all that was learned of the shard in this moment is true. The zero
-// Moment does not last.
+// Moment is a state of a shard. While it lasts, all facts about the shard from this moment stay true. The zero Moment
+// does not last.
 type Moment struct {
 	changes uint64
 	opens   int64 // when a rate may open a gate, in nanoseconds
@@ -38,8 +38,8 @@ func moment(s *Shard, now time.Time) Moment {
 	return Moment{s.mu.changes.Load(), opens, now.Add(-time.Second).UnixNano()}
 }
 
-// watched counts the shards whose Moments someone asked for. Each has numbers of its own, so a Moment of one is none of
-// another.
+// watched counts the shards whose Moments someone asked for. Each has numbers of its own, so a Moment of one never
+// equals a Moment of another.
 var watched atomic.Uint64
 
 // Asked is how many chunks are in flight or asked for in a shard, as it was known last.
@@ -48,7 +48,7 @@ type Asked struct {
 	at     Moment
 }
 
-// Chunks are those.
+// Chunks is how many chunks are in flight or asked for.
 func (a *Asked) Chunks(s *Shard, now time.Time) int {
 	if !a.at.Lasts(s, now.UnixNano()) {
 		s.mu.looked(func() { a.chunks, a.at = s.Percents.Asked(s.m), moment(s, now) })
@@ -56,26 +56,26 @@ func (a *Asked) Chunks(s *Shard, now time.Time) int {
 	return a.chunks
 }
 
-// Counted is what a shard tells the other shards of its queue.
+// Counted is a shard's report to the other shards of its queue.
 type Counted struct {
 	Own   []backlog.OwnCount // chunks in flight that changed since the last time
-	Fresh bool               // Own has all counts, and the shard knows nothing of the others
-	Grace queue.Time         // until then the shard may not know all that consumers hold; 0: it does
-	At    Moment             // when the shard told this; none while there is a Grace
+	Fresh bool               // Own has all counts, and the shard does not know those of the others
+	Grace queue.Time         // until then the shard may not know all reservations; 0: it does
+	At    Moment             // the moment of this report; none while there is a Grace
 
 	Taken []backlog.Takes  // reservations since the last time that rates count
 	Lost  bool             // there were more of them
 	Began []strategy.Limit // rates that the shard did not keep together with the others before
 }
 
-// Elsewhere is what a shard hears of the other shards of its queue.
+// Elsewhere is the report that a shard gets of the other shards of its queue.
 type Elsewhere struct {
 	InFlight []backlog.OwnCount // chunks that they have in flight, for each value that changed
-	All      bool               // InFlight has all values: what was known before counts no more
+	All      bool               // InFlight has all values, and replaces the earlier ones
 	Taken    []backlog.Takes    // their reservations since the last time
 }
 
-// Look is what the branches of a plan give next in a shard.
+// Look has the next candidates of the branches of a plan in a shard.
 type Look struct {
 	Plan  *strategy.Plan
 	Heads []backlog.Head
@@ -84,8 +84,8 @@ type Look struct {
 }
 
 // CountTogether has a shard count together with the other shards of its queue, which have the same id. The shard notes
-// what they have counted, serves calls that waited for less of it, and tells what it has counted. A look, if there is
-// one, shows the state after that. All is one hold of the mutex, as a rule.
+// their counts, serves calls that waited for lower counts, and reports its own. A look, if there is one, shows the
+// state after that. As a rule it takes one hold of the mutex.
 func CountTogether(ctx context.Context, s *Shard, id uint64, what backlog.Together, heard Elsewhere,
 	look *Look) (c Counted, err error) {
 	now, again := s.options.Now(), false
@@ -119,8 +119,8 @@ func (l *Look) once(ctx context.Context, s *Shard, now time.Time) (again bool, e
 	})
 }
 
-// hear notes what the other shards have counted. It comes before the rates look at the clock, as the others may have
-// taken something before a gate opens.
+// hear notes the counts of the other shards. It comes before the rates look at the clock, as the others may have taken
+// chunks before a gate opens.
 func hear(s *Shard, of *Elsewhere, now time.Time) {
 	v := &s.m.Backlog.Values
 	if of.All {
@@ -136,7 +136,7 @@ func hear(s *Shard, of *Elsewhere, now time.Time) {
 	}
 }
 
-// count tells what the shard has counted.
+// count reports the shard's own counts.
 func count(s *Shard, id uint64, what backlog.Together, now queue.Time) (c Counted, err error) {
 	v := &s.m.Backlog.Values
 	if c.Fresh, c.Began, err = v.CountTogether(id, what); err != nil {
@@ -153,7 +153,7 @@ func count(s *Shard, id uint64, what backlog.Together, now queue.Time) (c Counte
 	return c, nil
 }
 
-// Owed is what the values of a rate owe in a shard.
+// Owed lists how much the values of a rate owe in a shard.
 func Owed(s *Shard, rate strategy.Limit) (list []backlog.Owed, err error) {
 	err = (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
 		if s.alarm.advance() {
@@ -165,7 +165,8 @@ func Owed(s *Shard, rate strategy.Limit) (list []backlog.Owed, err error) {
 	return list, err
 }
 
-// Owes has the values of a rate owe at least this in a shard. With unknown, others may have used their burst just now.
+// Owes makes the values of a rate owe at least this much in a shard. unknown: other values may have just used their
+// burst.
 func Owes(s *Shard, rate strategy.Limit, list []backlog.Owed, unknown bool) error {
 	return (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
 		s.alarm.advance()

@@ -1,7 +1,7 @@
 package shard
 
-// How the life-cycle worker is doing, for `quern lifecycle` and /readyz. Everything here is
-// counters that are kept anyway: the question costs the same however much is due.
+// The state of the life-cycle worker, for `quern lifecycle` and /readyz. All of it comes from counters that are kept
+// anyway, so it costs the same however much is due.
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Work is how the life-cycle worker is doing.
+// Work is the state of the life-cycle worker.
 type Work struct {
 	Lag      time.Duration       // since when the oldest action is due that is not done yet; 0: nothing is overdue
-	Degraded bool                // its commits fail again and again: nothing new is taken in
-	Slices   uint64              // that came through, since the server's start
+	Degraded bool                // its commits fail again and again: inserts are refused
+	Slices   uint64              // that succeeded, since the server's start
 	Kinds    []api.LifecycleKind // by machine.Kind
 	Suspects Suspects
 	Parked   []api.ParkedAction // the oldest first
@@ -29,14 +29,14 @@ type Work struct {
 	Recount  recount.State
 }
 
-// Suspects are the chunks whose last try burnt a reservation, and how many of them may be
-// worked on beside other work.
+// Suspects are the chunks whose last try used up a whole reservation, and how many of them may be lent beside other
+// work.
 type Suspects struct {
 	api.Suspects
 	Ready uint64 // of the lent, those that no one holds
 }
 
-// API is it as JSON carries it.
+// API is the state as JSON.
 func (w *Work) API() api.Lifecycle {
 	return api.Lifecycle{
 		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices,
@@ -45,7 +45,7 @@ func (w *Work) API() api.Lifecycle {
 	}
 }
 
-// Work tells how the life-cycle worker is doing.
+// Work returns the state of the life-cycle worker.
 func (s *Shard) Work() (w Work) {
 	now := s.now()
 	s.mu.held(func() { w = s.work(now) })
@@ -84,7 +84,7 @@ func (s *Shard) work(now queue.Time) Work {
 		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent),
 		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
 	}, uint64(s.m.Suspects.Ready)}
-	// These kinds have no timers of their own; what they work on is counted where it is.
+	// These kinds have no timers of their own: their work is counted in other places.
 	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved,
 		uint64(s.parts.letters.Outbox.Len())
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()),
@@ -101,8 +101,8 @@ func (s *Shard) work(now queue.Time) Work {
 // disk during a checkpoint, must not take the server out of its load balancer.
 const lagMost = 30 * time.Second
 
-// takesIn says whether inserts can be served. The mutex is held. A shard that cannot write its timed work would
-// only collect work that it cannot take care of.
+// takesIn says whether inserts can be served. The mutex is held. A shard that cannot write its timed work would only
+// collect work that it cannot handle.
 func (s *Shard) takesIn() error {
 	switch err := s.usable(); {
 	case err != nil:
@@ -115,8 +115,8 @@ func (s *Shard) takesIn() error {
 	return nil
 }
 
-// handsOut says whether reserves can be served: also by a degraded shard, as long as what
-// was handed out comes back in time. The mutex is held.
+// handsOut says whether reserves can be served. A degraded shard serves them as long as its reservations come back in
+// time. The mutex is held.
 func (s *Shard) handsOut(now queue.Time) error {
 	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded ||
 		worker.Lag(s.m, now) < s.m.Settings.ReservationTimeout {
@@ -142,9 +142,9 @@ func (s *Shard) Health() error {
 	return nil
 }
 
-// CatchUp ticks until nothing is due any more and what followed from it is committed. What is due again because of a
-// commit, like a chunk that expired and needs no back-off, is done too. An empty Begin joins the batch that the tick
-// left open; waiting for it waits for what the tick encoded.
+// CatchUp ticks until nothing is due any more and all consequences are committed. It also does actions that become due
+// by a commit, such as offering an expired chunk without a back-off. An empty Begin joins the batch that the tick left
+// open, so waiting for it waits for the ops of the tick.
 func (s *Shard) CatchUp(ctx context.Context) error {
 	for {
 		s.Worker.Tick()

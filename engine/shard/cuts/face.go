@@ -83,8 +83,8 @@ func (c *Cut) Take(ctx context.Context) error {
 	return err
 }
 
-// After is the position behind which the journal of the cut begins. The rows of the store have everything before it.
-// The journal begins with the last checkpointed batch, as a replay needs it (see replay).
+// After is the position behind which the journal of the cut begins. The rows of the store have everything up to
+// Checkpointed. That batch is in the cut too, because a replay reads the epoch from it.
 func (s Span) After() journal.Position { return max(s.Checkpointed, 1) - 1 }
 
 // Batches calls fn for the batches of the journal, in order. fn may be slow: no commit waits for it.

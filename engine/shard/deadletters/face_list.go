@@ -3,8 +3,9 @@ package deadletters
 // Two sources have dead letters: open submissions in memory, and ended ones in memory or in the history. Both are
 // listed by submission, the newest first, and merged:
 //
-//	memory: 90 70 40 ... page of 200 ids each; ids below the shorter page's end wait history: 85 60 │ for the next
-//	round, because the other source may have more there merged: 90 85 70 60
+//	memory:   90  70  40 ...          page of 200 ids each; ids below the shorter page's end wait for the
+//	history:  85  60 │                next round, because the other source may have more of them there
+//	merged:   90  85  70  60
 
 import (
 	"cmp"

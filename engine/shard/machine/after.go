@@ -1,6 +1,6 @@
 package machine
 
-// Submissions that wait for others: none of their chunks is handed out before those have ended.
+// Submissions that wait for others: none of their chunks is handed out before the others have ended.
 //
 //	Claim     with the decision to insert, so that no end is missed from then on
 //	ended     a submission that others wait for has ended: they are due
@@ -11,8 +11,8 @@ package machine
 //	behind[P] ─► S1 S2 S3        P ends ─► over: P, completed, S1 S2 S3 ─► one op for each
 //	waits[S1] ─► P Q             S1 ends before ─► behind[P] counts one that is moot
 //
-// Which submissions one still waits for is a row of its own, as long as it is open. A start asks the history about
-// those that ended and whose ops it does not find.
+// An open submission has a row of its own with the submissions that it still waits for. A start asks the history about
+// those of them that ended and whose ops it does not find.
 
 import (
 	"encoding/binary"
@@ -25,12 +25,12 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// afters knows who waits for whom.
+// afters knows which submissions wait for which.
 type afters struct {
 	shard  submissions
 	asides *asides
 	Limit  int // of Count
-	Count  int // of submissions that someone waits for, for each who does
+	Count  int // waits: a submission that waits for two others counts twice
 	waits  map[uint32]*Waits
 	behind map[queue.SubmissionID]*behind
 	over   []over
@@ -56,10 +56,10 @@ type Waits struct {
 // behind are the submissions that wait for one.
 type behind struct {
 	seqs []uint32
-	moot int // of them, those that wait no longer
+	moot int // of them, how many wait no longer
 }
 
-// over is an end that some submissions have waited for, and that is not written for all of them.
+// over is an end that submissions waited for, and that is not yet written for all of them.
 type over struct {
 	id    queue.SubmissionID
 	state queue.SubmissionState // queue.Open: it is not known how it ended
@@ -69,7 +69,7 @@ type over struct {
 // Some says that the submission still waits for others.
 func (w *Waits) Some() bool { return w != nil && len(w.Left) > 0 }
 
-// Claim has an insert that was decided on wait. known says how those have ended that the history has.
+// Claim makes an insert wait from its decision on. known has the ends that are in the history.
 func (p *afters) Claim(op *journal.Insert, known Ends) (*Waits, error) {
 	if op.After == nil {
 		return nil, nil
@@ -119,7 +119,7 @@ func (p *afters) add(seq uint32, left []queue.SubmissionID) *Waits {
 	return w
 }
 
-// follow has a submission be told when another one ends.
+// follow notes that the submission seq waits for the end of another one.
 func (p *afters) follow(id queue.SubmissionID, seq uint32) {
 	b := p.behind[id]
 	if b == nil {
@@ -129,7 +129,7 @@ func (p *afters) follow(id queue.SubmissionID, seq uint32) {
 	b.seqs = append(b.seqs, seq)
 }
 
-// Forget has a submission wait no longer, as it ends or is not inserted.
+// Forget ends the waits of a submission that ends or is not inserted.
 func (p *afters) Forget(w *Waits) {
 	delete(p.waits, w.seq)
 	p.asides.Changed(AsideAfter, uint64(w.seq))
@@ -139,7 +139,7 @@ func (p *afters) Forget(w *Waits) {
 	w.Left = nil
 }
 
-// left counts that a submission no longer waits for this one. What is moot is swept when it is the most of a list.
+// left counts that a submission no longer waits for this one. Moot entries are removed once they are half of the list.
 func (p *afters) left(id queue.SubmissionID) {
 	p.Count--
 	b := p.behind[id]
@@ -192,7 +192,7 @@ func (p *afters) end(id queue.SubmissionID, state queue.SubmissionState) {
 	}
 }
 
-// step tells the submissions whose wait is over, at most `most`, and says how many it looked at.
+// step writes, for at most `most` submissions whose wait is over, what follows, and says how many it looked at.
 func (p *afters) step(m *Machine, now queue.Time, most int, parked map[Action]*Parking) (n int) {
 	var later []over
 	for n < most && len(p.over) > 0 {
@@ -235,8 +235,8 @@ func (p *afters) step(m *Machine, now queue.Time, most int, parked map[Action]*P
 	return n
 }
 
-// conclude writes what the end means for one that has waited for it, and says how many chunks of it died: about `most`
-// at most. The others follow in slices, whether or not another one ends meanwhile.
+// conclude writes the consequence of the end for one submission that waited for it, and says how many of its chunks
+// died: about `most` at most. The other chunks follow in slices, whether or not another submission ends meanwhile.
 func (o *over) conclude(m *Machine, r *Record, most int, now queue.Time) (died int) {
 	switch after := r.Details().After; {
 	case m.Tries.Overdue(r):
@@ -252,7 +252,7 @@ func (o *over) conclude(m *Machine, r *Record, most int, now queue.Time) (died i
 	return died
 }
 
-// unmet says that the end is not what the others wanted.
+// unmet is the sentence that says that the end is not the wanted one.
 func (o *over) unmet() string {
 	how := "is no longer known"
 	if o.state != queue.Open {
@@ -261,13 +261,13 @@ func (o *over) unmet() string {
 	return fmt.Sprintf("submission %s, which it waited for, %s", o.id, how)
 }
 
-// concluded is an end of which one submission is told.
+// concluded is the intent of an end that is written for one submission.
 type concluded struct{ over }
 
 // Applied is an intent's.
 func (c *concluded) Applied(m *Machine) { m.Stats.Acted(KindAfter, true) }
 
-// Undo has it told again.
+// Undo makes step write it again.
 func (c *concluded) Undo(m *Machine) { m.Afters.over = append(m.Afters.over, c.over) }
 
 // met applies that a submission no longer waits for another one.
@@ -296,7 +296,7 @@ func release(m *Machine, r *Record) {
 	}
 }
 
-// Unknown are the submissions that have ended, and about which only the history can tell how. It is asked at a start.
+// Unknown are the submissions that have ended, and whose end only the history has. A start asks it.
 func (p *afters) Unknown() (ids []queue.SubmissionID) {
 	for _, id := range slices.Sorted(maps.Keys(p.behind)) {
 		if p.shard.Record(id) == nil {
@@ -306,7 +306,7 @@ func (p *afters) Unknown() (ids []queue.SubmissionID) {
 	return ids
 }
 
-// Know notes what the history tells of one of them.
+// Know notes how one of them ended, from the history.
 func (p *afters) Know(id queue.SubmissionID, state queue.SubmissionState) {
 	if p.known == nil {
 		p.known = Ends{}
@@ -314,7 +314,7 @@ func (p *afters) Know(id queue.SubmissionID, state queue.SubmissionState) {
 	p.known[id] = state
 }
 
-// replayed joins what the rows and the replay left with the submissions that are open, before they are offered.
+// replayed joins the waits from rows and replay with the open submissions, before these are offered.
 func (p *afters) replayed() {
 	for _, seq := range slices.Sorted(maps.Keys(p.waits)) {
 		w := p.waits[seq]

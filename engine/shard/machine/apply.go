@@ -1,13 +1,13 @@
 package machine
 
-// What each op does. These methods are the only code that changes durable state, and they are
-// called in two situations: live, when a batch has been committed, and at a replay (m.Replay). Both
-// must end in the same state, or a restart would change what was acknowledged.
+// The effects of each op. These methods are the only code that changes durable state, and they are called in two
+// situations: live, when a batch has been committed, and at a replay (m.Replay). Both must end in the same state, or a
+// restart would change acknowledged work.
 //
-// So an op decides nothing. It has its outcome in its fields, uses m.Now for the time, and no
-// chance. It is total: what is in effect already is passed over, as a row of a checkpoint may be
-// younger than the op (target). What is only memory differs between the two: a replay finds no
-// reservations, and offers submissions at its end (Recovery.Replayed).
+// So an op decides nothing. It has its outcome in its fields, uses m.Now for the time, and no chance. It is total: it
+// passes over changes that are already in effect, as a row of a checkpoint may be younger than the op (target). State
+// that is only in memory differs between the two: a replay finds no reservations, and offers submissions at its end
+// (Recovery.Replayed).
 
 import (
 	"cmp"
@@ -25,8 +25,8 @@ import (
 // recovery. They are total: an op that is already in effect changes nothing.
 var _ journal.Applier = (*Machine)(nil)
 
-// ApplyEpoch starts a new life: tokens of earlier ones are told by their epoch.
-// The first op of a life. A token of an earlier epoch is of a reservation that only memory knew.
+// ApplyEpoch starts a new life: it is the first op of a life. A token of an earlier life has an earlier epoch, and
+// names a reservation that only memory had.
 func (m *Machine) ApplyEpoch(epoch uint32) error {
 	m.Epoch = max(m.Epoch, epoch)
 	for _, began := range m.Joined.Began {
@@ -122,9 +122,9 @@ func parks(m *Machine, r *Record) {
 
 // ApplyComplete finishes a chunk, whichever consumer holds it.
 //
-// The chunk may be in any state but dead: held under this token (the usual case), held by
-// no one (a late completion), or waiting (at a replay, where no one holds anything). A
-// consumer that held it under another token lost the race, and is told so by its next call.
+// The chunk may be in any state but dead: held under this token (the usual case), held by no one (a late completion),
+// or waiting (at a replay, where no one holds anything). A consumer that held it under another token lost the race, and
+// learns so from its next call.
 func (m *Machine) ApplyComplete(c journal.Completed) error {
 	output, err := m.brought.take(&c)
 	if err != nil {
@@ -165,7 +165,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	r.Outputs.note(&c)
 	m.Stats.Done++
 	m.Stats.Completed++
-	// A consumer whose answer was lost asks again with this token, and is told `already`.
+	// A consumer whose answer was lost asks again with this token, and gets `already`.
 	m.Tokens.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
 	m.Touch(r)
 	m.Finish(r)

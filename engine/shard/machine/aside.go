@@ -7,9 +7,9 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 )
 
-// This file checkpoints what is beside the submissions. Rows are written before the position
-// that they have to be true for, so they may be ahead of it. Most ops about them tell totals, so
-// that what is ahead is met again without an effect; other rows say up to where they are true.
+// This file checkpoints the state beside the submissions. Its rows are written before the position of the checkpoint,
+// so they may be ahead of it. Most ops about them carry totals, so a replay applies them again without effect; the
+// other rows say up to which position they are true.
 
 // The kinds of rows. They are numbers in files: never used again for something else.
 const (
@@ -21,7 +21,7 @@ const (
 	// key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
 	AsideSeq      uint8 = 6
 	AsideRecent   uint8 = 7  // by part: which tokens completed chunks lately
-	AsideSet      uint8 = 8  // by number: what an operator set
+	AsideSet      uint8 = 8  // by number: an operator's setting
 	AsideSnapshot uint8 = 9  // key 0: the newest copy of the store that is kept
 	AsideRules    uint8 = 10 // key 0: an operator's rules, and the last that have ended. A checkpoint writes it first
 	AsideSchedule uint8 = 11 // by number: a schedule
@@ -37,7 +37,7 @@ type Aside struct {
 	Key  uint64
 }
 
-// asides knows which rows beside the submissions changed, and who keeps them.
+// asides knows which rows beside the submissions changed, and the part that keeps each kind.
 type asides struct {
 	changed map[Aside]struct{} // since the last checkpoint
 	joined  *Joined
@@ -107,8 +107,8 @@ func (n *lastSeq) Load(_ uint64, row []byte) error {
 	return nil
 }
 
-// Numbered notes at a start that a seq was given out, if the row of the largest one does
-// not say so: what tells of it now may be gone at the next start.
+// Numbered notes at a start that a seq was given out, if the row of the largest one does not say so: the next start may
+// not find this number anywhere else.
 func (m *Machine) Numbered(seq uint32) {
 	if seq > m.NextSeq {
 		m.NextSeq = seq

@@ -10,7 +10,7 @@ import (
 // after the replay, before it hands out anything.
 func (p *recovery) Carry(old *Machine, now queue.Time) {
 	m := p.m
-	// inserts that write their content have drawn theirs
+	// inserts that are writing their content have drawn numbers already
 	m.NextSeq, m.LastID = max(m.NextSeq, old.NextSeq), max(m.LastID, old.LastID)
 	if g := old.ValueLimits.Grace; g != nil {
 		m.ValueLimits.Grace = newGrace(g.Began, g.Until)
@@ -30,13 +30,12 @@ func (p *recovery) Carry(old *Machine, now queue.Time) {
 	}
 }
 
-// Carry takes over who completed which chunks: the machine before knows more of that than
-// the rows, and the replay adds to it.
+// Carry takes over which token completed which chunk: the earlier machine knows more of them than the rows, and the
+// replay adds to it.
 func (p *tokens) Carry(old *Machine) { p.Recent = old.Tokens.Recent.clone() }
 
-// keep carries a reservation over, unless the journal turned out to end it, or it is only
-// the shadow of a completion that came late. What was on its way to the disk failed with
-// the commit: the reservation is held as before.
+// keep carries a reservation over, unless the journal ends it, or it only shields a late completion. If an op about it
+// was on its way to the disk, that failed with the commit: the reservation is held as before.
 func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 	m := p.m
 	h := *old.Holds.At(slot)
@@ -49,9 +48,10 @@ func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 		return
 	}
 	t, before := r.Tries[h.Index], was.Tries[h.Index]
-	// An extend may have taken up what its token gave back long ago. The machine before knows of that one.
+	// The token may have given the chunk back long ago, and an extend may have taken it up again. The earlier machine
+	// knows of that return.
 	if t.snoozedBy(&h) && !(before.snoozedBy(&h) && before.NotBefore == t.NotBefore) {
-		return // its consumer gave it back, and that was written
+		return // its consumer gave the chunk back, and that is in the journal
 	}
 	if t.count() != before.count() { // the end of this very try was written
 		if t != nil && (t.Reason == journal.Expired || t.Reason == journal.Lost) {
@@ -97,9 +97,9 @@ func (t *Try) count() uint16 {
 	return t.Attempts
 }
 
-// Uncounted forgets what a replay has counted until now. At a start that is what earlier lives did. At a reload it is
-// what the machine before has counted. That one knows nothing of a batch that landed although its commit failed, so
-// what such a batch did stays counted, and Carry adds it.
+// Uncounted forgets the counts of the replay until now: at a start those of earlier lives, at a reload those that the
+// earlier machine has, too. The earlier machine does not know a batch that is in the journal although its commit
+// failed, so the counts of such a batch stay, and Carry adds the others.
 func (p *recovery) Uncounted() {
 	m := p.m
 	m.Stats.Totals = Totals{}

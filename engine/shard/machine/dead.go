@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file counts the dead chunks of submissions, and opens a submission again that ended
-// with some. What can become of dead letters is the affair of their part.
+// This file counts the dead chunks of submissions, and reopens a submission that ended with some. The part deadletters
+// does the rest: redrive, delete and forward.
 
 // Died notes that a chunk of an open submission is dead, or (delta -1) no longer.
 func Died(m *Machine, r *Record, index uint32, delta int) {
@@ -35,10 +35,8 @@ func GiveUp(m *Machine, r *Record, index uint32) {
 	m.Counting.skips(r, index)
 }
 
-// Offer ends the waiting of a chunk before its time. At a replay what its row tells waits
-// only from the end of the replay on.
-// During a replay the timers do not exist yet. It only clears the time; the end of the replay then sorts every chunk
-// with a try into ready or waiting.
+// Offer ends the waiting of a chunk before its time. During a replay there are no timers yet, so it only clears the
+// time; the end of the replay then sorts every chunk with a try into ready or waiting.
 func Offer(m *Machine, r *Record, index uint32, t *Try) {
 	switch {
 	case t.Gone() || m.IsHeld(r, index):
@@ -51,9 +49,9 @@ func Offer(m *Machine, r *Record, index uint32, t *Try) {
 	}
 }
 
-// Reopen brings an ended submission back, from its history row, or what that would be.
-// The history row has all that an open record needs, so a redrive after a year costs one read. The row leaves the
-// history in the checkpoint that writes the open one (Reopened): until then both exist, and the open one counts.
+// Reopen brings an ended submission back, from its history row, written or not. The row has all that an open record
+// needs, so a redrive after a year costs one read. The row leaves the history in the checkpoint that writes the open
+// one (Reopened): until then both exist, and the open one counts.
 //
 //	history row ─ restored ─► Record ─► tries counted again ─► shown to views, its unique key held again
 func Reopen(m *Machine, row *checkpoint.Ended) (*Record, error) {
@@ -86,9 +84,9 @@ func Reopen(m *Machine, row *checkpoint.Ended) (*Record, error) {
 	return r, nil
 }
 
-// Reclose ends a submission that was opened only to change what is dead in it: it stays ended, as it was.
-// Ends are counted once: the counters go back by what m.end adds again. The time of the end stays, so that a deletion
-// of its last letter does not make a submission look younger than it is.
+// Reclose ends a submission that was opened only to change its dead letters: its end stays as it was. Ends are counted
+// once, so it first takes back the counts that m.end adds again. The time of the end stays, so that a deletion of its
+// last letter does not make a submission look younger than it is.
 func Reclose(m *Machine, r *Record, finished queue.Time) {
 	m.Stats.SubmissionEnd--
 	m.Stats.EndedAs[queue.CompletedWithDead]--

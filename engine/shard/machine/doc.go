@@ -6,7 +6,7 @@
 //	a command checks, draws ids, marks reservations as finishing, and encodes ops into the open Batch
 //	Apply... are the only functions that change durable state, live and at recovery alike
 //
-// A decision that is not on the disk yet is an Intent of the batch that holds its op
-// (intent.go): applied with it, or undone when its commit fails. What a machine needs of
-// the disk it is handed: rows (engine/checkpoint), and at a replay what the history knows.
+// A decision that is not on the disk yet is an Intent of the batch that holds its op (intent.go): applied with it, or
+// undone when its commit fails. The shard hands a machine all data from the disk: rows (engine/checkpoint), and at a
+// replay rows of the history.
 package machine

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not
-// removed when they become moot; the one who pops it looks whether it still holds.
+// Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not removed when they become
+// moot: the code that pops one checks whether it still holds.
 type Due struct {
 	At    queue.Time
 	Seq   uint32
@@ -29,8 +29,7 @@ func (d *Due) before(e *Due) bool {
 	return d.index < e.index
 }
 
-// holds says that an entry still stands for something: for a delay of a chunk, or for the
-// run_at of its submission.
+// holds says that an entry still counts: for a delay of a chunk, or for the run_at of its submission.
 func (d *Due) holds(kind Kind, r *Record) bool {
 	if kind == KindRunAt {
 		return r.Parked && !r.Details().Waits.Some()
@@ -84,12 +83,11 @@ func (h *dueHeap) pop() {
 	}
 }
 
-// The life-cycle worker runs the timed work. It first looks at what is due,
-// in memory, and then gives commands like any other caller: they are decided under the mutex, go
-// through the group commit, and are looked at again when they are applied. It works in slices of at
-// most tickMost actions, and waits for each to be on the disk before it makes the next, so that
-// callers are never held up for longer than one slice takes. What it believes about the next due
-// time does not matter: every pass looks again, and the engine has it pass many times a second.
+// The life-cycle worker runs the timed work. It first looks in memory for due actions, and then gives commands like any
+// other caller: they are decided under the mutex, go through the group commit, and are looked at again when they are
+// applied. It works in slices of at most tickMost actions, and waits for each to be on the disk before it makes the
+// next, so that callers are never held up for longer than one slice takes. A wrong idea of the next due time does no
+// harm: the engine starts a pass many times a second, and every pass looks again.
 
 // TickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
 const TickMost = 500

@@ -11,10 +11,10 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// This file ends submissions bit by bit. The end itself is the same work for one chunk and for 10^6:
-// the submission leaves the backlog with all its chunks as they are. What depends on how much of it
-// was held or tried follows in slices: its reservations leave their table, and what the history says
-// of its chunks is put together outside of the mutex, as nothing of it changes any more.
+// This file ends submissions in steps. The end itself is the same work for one chunk and for 10^6: the submission
+// leaves the backlog with all its chunks as they are. Work that grows with its reservations and tries follows in
+// slices: the reservations leave their table, and the history row is put together outside of the mutex, as the
+// submission no longer changes.
 
 // ending is how a submission ended, kept until its history row is written.
 type ending struct {
@@ -24,7 +24,7 @@ type ending struct {
 	replaced bool             // it was opened again, as another record
 	Meta     queue.Meta
 	reason   string
-	failed   *uint32 // the chunk that failed it; nil: none did, or it is not known of an old row
+	failed   *uint32 // the chunk that failed it; nil: none did, or an old row does not have it
 	spec     []byte  // the unchanging part
 
 	Left *backlog.Remains
@@ -53,7 +53,8 @@ func (r *Record) EndedRow() checkpoint.Ended {
 		Reopened: e.reopened, Spec: e.spec, Final: e.Final}
 }
 
-// What the two parts of the rows of most small submissions take, in bytes: they are allocated once.
+// The sizes, in bytes, of the two parts of a row that are enough for most small submissions: then each is allocated
+// once.
 const (
 	specRoom  = 48
 	finalRoom = 32
@@ -62,7 +63,7 @@ const (
 // orphans are ended submissions whose reservations are still in the table.
 type orphans struct{ List []*Record }
 
-// OrphanMost is how many reservations of a submission go in the moment of its end.
+// OrphanMost is how many reservations of a submission its end itself removes.
 const OrphanMost = 256
 
 // drop forgets the ended submissions at the end of the list that have no reservation left.
@@ -73,8 +74,8 @@ func (p *orphans) drop() {
 	}
 }
 
-// Shed removes at most `most` reservations of an ended submission, says how many, and
-// notes for the history what they were for.
+// Shed removes at most `most` reservations of an ended submission, says how many, and notes their chunks for the
+// history.
 func (m *Machine) Shed(r *Record, most int) int {
 	page := make([]uint32, 0, min(most, int(r.Holds.Len())))
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {

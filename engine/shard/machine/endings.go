@@ -5,8 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// endings keeps submissions that have ended until their history rows are written, and
-// knows who waits for an end.
+// endings keeps submissions that have ended until their history rows are written, and the calls that wait for an end.
 //
 //	open ─► EndSubmission: Ending, op in the batch
 //	          │ applied                     └ the commit fails: Undo, it is open as before
@@ -17,7 +16,7 @@ import (
 type endings struct {
 	ByID    map[queue.SubmissionID]*Record   // ended, history row not yet written
 	InOrder []*Record                        // the same, in the order of their end
-	Watch   map[queue.SubmissionID][]Watcher // told when the submission ends
+	Watch   map[queue.SubmissionID][]Watcher // calls that wait for the submission to end
 	Closing int                              // submissions whose end is on its way to the disk
 	Opened  int                              // records whose older row the history may still have
 	latest  queue.Time                       // the latest end of a submission
@@ -75,9 +74,9 @@ func (m *Machine) Finish(r *Record) {
 	m.end(r, state, "")
 }
 
-// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next
-// call. It costs the same however many chunks are held, wait or are dead: the reservations are swept
-// in slices, and what the history will say of the chunks is put together later, outside of the mutex.
+// end takes the submission out of the backlog. Consumers that still hold its chunks learn so from their next call. It
+// costs the same however many chunks are held, wait or are dead: the reservations are swept in slices, and the history
+// row is put together later, outside of the mutex.
 func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Counting.Changing(r)
 	m.Touch(r)
@@ -123,7 +122,8 @@ func (p *endings) came(id queue.SubmissionID, at queue.Time) {
 	p.latest = max(p.latest, at)
 }
 
-// expires has the submission end at its dead deadline. What makes dead letters of it by now goes on.
+// expires sets the timer of the submission's dead_deadline. If its chunks already become dead letters, in slices, that
+// goes on.
 func (m *Machine) expires(r *Record) {
 	if m.Tries.Overdue(r) {
 		m.Lifecycle.Schedule(KindDeadDeadline, Due{At: m.Now, Seq: r.Seq})
@@ -132,16 +132,16 @@ func (m *Machine) expires(r *Record) {
 	}
 }
 
-// free has retention look again at what ended at a time, or later.
+// free makes retention look again at submissions that ended at a time, or later.
 func (p *endings) free(ended queue.Time) {
 	if p.Freed == 0 || ended < p.Freed {
 		p.Freed = ended
 	}
 }
 
-// Current is the record that tells of a submission now; nil: the history does. One that ended
-// may have been opened again since the checkpoint began, as another record: its row has to be
-// written by this very checkpoint, which lets the journal forget all that came before.
+// Current is the record that a submission has now; nil: it is in the history only. A submission that ended may have
+// been opened again since the checkpoint began, as another record: this very checkpoint has to write its row, as it
+// trims the journal before it.
 func (m *Machine) Current(r *Record) *Record {
 	if r.Ended != nil && r.Ended.replaced {
 		return m.Record(r.ID)

@@ -1,8 +1,8 @@
 package machine
 
-// Fail, extend and release as the machine decides them: for each item, what its token is worth, and
-// what follows. Extends and releases change reservations, which are memory. Fails encode ops, and
-// mark the reservation as finishing until the op is on the disk.
+// Fail, extend and release as the machine decides them: for each item, the standing of its token, and the result.
+// Extends and releases change reservations, which are only in memory. Fails encode ops, and mark the reservation as
+// finishing until the op is on the disk.
 
 import (
 	"cmp"
@@ -87,7 +87,8 @@ func (p *tokens) Refused(items []queue.ExtendItem, dst []int) []int {
 	return dst
 }
 
-// extendable finds what a token holds (Holder), or may take up again (free, onShelf); else why not.
+// extendable finds the reservation of a token (Holder), or the chunk that it may take up again (free, onShelf), or the
+// refusal.
 func (p *tokens) extendable(t *queue.Token) (r *Record, slot uint32, s standing, refusal *queue.Result) {
 	m := p.m
 	r, slot, s = p.Resolve(t)
@@ -103,7 +104,7 @@ func (p *tokens) extendable(t *queue.Token) (r *Record, slot uint32, s standing,
 	return r, slot, s, refusal
 }
 
-// takeUp has a chunk be held again under a token from before a restart.
+// takeUp makes a reservation again for a token from before a restart.
 func (p *tokens) takeUp(r *Record, t *queue.Token, s standing, consumer string,
 	now queue.Time) (uint32, *queue.Result) {
 	m := p.m
@@ -123,8 +124,8 @@ func (p *tokens) takeUp(r *Record, t *queue.Token, s standing, consumer string,
 	}, consumer), nil
 }
 
-// extendStanding: what is finished or finishing cannot be extended. Holder is among them for a reservation that is
-// just expiring (Extends): its end is on the way to the disk.
+// extendStanding turns a standing into the refusal of an extend: a chunk that is finished or finishing cannot be
+// extended. Holder is among them for a reservation that is just expiring (Extends): its end is on the way to the disk.
 func extendStanding(s standing) standing {
 	switch s {
 	case already, busy, free, waiting, Holder:
@@ -133,8 +134,8 @@ func extendStanding(s standing) standing {
 	return s
 }
 
-// Releases gives chunks back unworked; no try is counted. One without a delay is not journaled, as
-// reservations are memory only.
+// Releases gives chunks back unworked; no try is counted. A release without a delay is not journaled, as reservations
+// are only in memory.
 func (m *Machine) Releases(items []queue.ReleaseItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {
 		t := &items[i].Token
@@ -173,8 +174,8 @@ func Clip(text string, most int) string {
 	return text
 }
 
-// Completes checks completions and marks their reservations Finishing in the open batch. What has to be
-// journaled is appended to list. Outcomes that only the history knows are left as "unknown submission".
+// Completes checks completions and marks their reservations Finishing in the open batch. It appends the completions
+// that have to be journaled to list. It answers "unknown submission" where only the history knows the outcome.
 func (m *Machine) Completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result,
 	list []journal.Completed) ([]queue.Result, []journal.Completed) {
 	for i := range items {

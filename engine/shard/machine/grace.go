@@ -8,20 +8,20 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// grace is the restart grace of a queue: after a start no one knows what consumers hold,
-// until they extend it. Meanwhile nothing is handed out that a limit counts, so that
-// limits hold in the world outside, too. What no limit counts goes on.
+// grace is the restart grace of a queue: after a start no one knows which chunks consumers hold, until they extend
+// them. Meanwhile no chunk is handed out that a limit counts, so that limits hold in the world outside, too. All other
+// chunks are handed out.
 type grace struct {
 	Began, Until queue.Time
-	// with an operator's limit: the backlog has them at 0 meanwhile
+	// values with an operator's limit: meanwhile it is 0 in the backlog
 	Values map[queue.ValueTarget]queue.ValueSettings
-	plans  map[*strategy.Plan]*strategy.Plan // without what their limits count
+	plans  map[*strategy.Plan]*strategy.Plan // each without the work that its limits count
 }
 
 // maxGracePlans bounds the plans that are kept.
 const maxGracePlans = 1000
 
-// valueLimits knows what is demanded of the values of meta keys.
+// valueLimits has the operators' settings for values of meta keys.
 type valueLimits struct {
 	backlog *backlog.Backlog
 	Grace   *grace // nil when it is over
@@ -40,7 +40,7 @@ func newGrace(began, until queue.Time) *grace {
 		plans: map[*strategy.Plan]*strategy.Plan{}}
 }
 
-// End is until when it runs, 0: it is over.
+// End is when it ends; 0: it is over.
 func (g *grace) End() queue.Time {
 	if g == nil {
 		return 0
@@ -48,7 +48,7 @@ func (g *grace) End() queue.Time {
 	return g.Until
 }
 
-// Plan is what of a plan may be followed.
+// Plan is the part of a plan that may be followed.
 func (g *grace) Plan(of *strategy.Plan) *strategy.Plan {
 	restrained := g.plans[of]
 	if restrained == nil {
@@ -69,7 +69,7 @@ func (p *valueLimits) Until() queue.Time {
 	return p.Grace.Until
 }
 
-// Set changes what is demanded of a value, or by default of all values of a key.
+// Set changes the settings of a value, or the default of all values of a key.
 func (p *valueLimits) Set(of queue.ValueTarget, settings queue.ValueSettings) {
 	if p.Grace != nil {
 		delete(p.Grace.Values, of)
@@ -103,7 +103,7 @@ func (p *valueLimits) Shorten(grace time.Duration) {
 	}
 }
 
-// Settings are what holds for a value: what Set set last for it, and else the default of its key.
+// Settings are those that hold for a value: its own, as Set set them last, or else the default of its key.
 func (p *valueLimits) Settings(entry queue.MetaEntry) queue.ValueSettings {
 	own, byDefault := p.backlog.Values.Own(entry), p.backlog.Values.Default(entry.Key)
 	if p.Grace != nil {

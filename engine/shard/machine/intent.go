@@ -7,14 +7,13 @@ import (
 	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
-// An intent is what the machine has decided and the disk does not have yet: a submission
-// that is about to end, a schedule that is about to change. What is decided next has to take
-// it into account, so a decision leaves a mark in memory, which has to go when its op is
-// applied, or when its commit fails. The batch that holds the op holds the intent too, and
-// sees to both: nothing else has to remember the mark, and each intent ends exactly once.
+// An intent is a decision of the machine that is not on the disk yet: a submission that is about to end, a schedule
+// that is about to change. Later decisions have to take it into account, so it leaves a mark in memory. The mark has to
+// go when the op is applied, or when its commit fails. The batch that holds the op holds the intent too, and does both:
+// no other code has to remember the mark, and each intent ends exactly once.
 type intent interface {
 	Applied(m *Machine) // the op is on the disk, and was applied a moment ago
-	Undo(m *Machine)    // the commit failed; what was decided after it is undone already
+	Undo(m *Machine)    // the commit failed; later decisions are already undone
 }
 
 // intents are those of one batch, in the order of their ops.
@@ -64,7 +63,7 @@ type Batch struct {
 	Intents intents
 	Marked  []marked // reservations that it finishes: intents that cost no more than their place in this list
 
-	Refused error // it is not to be appended: what it was encoded from is not to be trusted
+	Refused error // why it must not be appended: the state that it was encoded from is not to be trusted
 }
 
 type marked struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other:
-// one that fails stops no other.
+// Kind is one kind of action of the life-cycle worker. Kinds do not depend on each other: one that fails stops no
+// other.
 type Kind uint8
 
 // The kinds. To add one: a name here, entries in Lifecycle.Timers, and what is done about
@@ -46,14 +46,14 @@ func (k Kind) OfChunks() bool {
 	return k == KindExpiry || k == KindLost || k == KindRetry || k == KindForward
 }
 
-// Housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
+// Housekeeping says that no work waits for a kind: when it fails, the shard goes on serving.
 func (k Kind) Housekeeping() bool { return k == KindSweep || k == KindRule || k.Apart() }
 
 // Apart says that a kind makes its slices by itself, beside those of the others.
 func (k Kind) Apart() bool { return k == KindRetention || k == KindSchedule || k == KindForward }
 
-// Action is one thing that the life-cycle worker does: what a kind does about a submission
-// or a chunk of it.
+// Action is one thing that the life-cycle worker does: a kind, and the submission, chunk, rule or schedule that it is
+// about.
 type Action struct {
 	Kind       Kind
 	Submission queue.SubmissionID
@@ -68,10 +68,10 @@ func (a Action) About() bool { return a != Action{Kind: a.Kind} }
 // acts counts what became of actions, since the server's start.
 type acts struct{ Done, Stale uint64 }
 
-// lifecycle knows what waits for its time.
+// lifecycle has the actions that wait for their time.
 type lifecycle struct {
-	Timers [KindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
-	Acting Action             // what the life-cycle worker is at
+	Timers [KindCount]dueHeap // actions that wait for their time; some kinds keep theirs elsewhere
+	Acting Action             // the one that the life-cycle worker is doing
 }
 
 // Acted counts an action: as done, or as stale if its object had changed before.
@@ -83,9 +83,9 @@ func (c *Stats) Acted(k Kind, done bool) {
 	}
 }
 
-// Step does what is due of one kind, at most `most` actions, and says how many it looked
-// at: with `most`, there may be more. What needs the disk is encoded into the open batch,
-// and looked at again when that is applied. parked are not touched.
+// Step does the due actions of one kind, at most `most`, and says how many it looked at: with `most`, there may be
+// more. An action that needs the disk is encoded into the open batch, and looked at again when that is applied. Parked
+// ones are not touched.
 func (m *Machine) Step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*Parking) (n int) {
 	if step := m.Joined.Steps[kind]; step != nil {
 		return step(now, most, parked)
@@ -150,8 +150,8 @@ func (m *Machine) ActionOf(kind Kind, slot uint32) Action {
 	return a
 }
 
-// act does what a due entry stands for, if it still holds. It says of how many chunks, at most `most`, if that is more
-// than one action.
+// act does the action of a due entry, if it still holds. It returns how many chunks that took, at most `most`, if it is
+// more than one action.
 func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time, most int) int {
 	switch kind {
 	case KindRetry:
@@ -200,7 +200,7 @@ func (m *Machine) offerAgain(r *Record, d Due) bool {
 	return true
 }
 
-// Schedule has an action of a kind looked at when its time has come.
+// Schedule sets the timer of an action.
 func (p *lifecycle) Schedule(kind Kind, d Due) { p.Timers[kind].push(d) }
 
 // next takes the first entry of a kind whose time has come; false: there is none.
@@ -213,8 +213,8 @@ func (p *lifecycle) next(kind Kind, now queue.Time) (Due, bool) {
 	return d, true
 }
 
-// OldestDue is since when something of a kind is due; false when nothing is. For deadlines
-// it is up to when they were looked through, which is at most reserver.Resolution more.
+// OldestDue is since when an action of a kind is due; false when none is. For deadlines it is the moment up to which
+// they were looked through, which is at most reserver.Resolution more.
 func (m *Machine) OldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	switch kind {
 	case KindExpiry:

@@ -17,8 +17,8 @@ import (
 //	Apply...    ─► the only changes of durable state                 durable
 //	Undo        ─► marks and intents of a batch that failed          as if never decided
 //
-// Decisions are made against both: what is applied, and what is on its way. A decision that looked
-// at applied state alone would end a chunk twice, once in each of two batches.
+// Decisions look at both the applied state and the ops on their way. A decision that looked at applied state alone
+// would end a chunk twice, once in each of two batches.
 type Machine struct {
 	parts
 
@@ -54,7 +54,7 @@ type Machine struct {
 	Runs  Runs
 }
 
-// Stats are what the backlog and the reserver do not count themselves.
+// Stats are the counts that the backlog and the reserver do not keep themselves.
 type Stats struct {
 	Totals
 
@@ -137,7 +137,7 @@ func (m *Machine) Encode(now queue.Time) *journal.Encoder {
 	return &m.Batch.Enc
 }
 
-// Storage is what the machine tells the store, which it does not know: it does no I/O.
+// Storage is how the machine gives bytes to the store, which it does not know: it does no I/O.
 type Storage struct {
 	Contents func(c *journal.Contents)        // copies bytes that are durable in the journal
 	Output   func(o *journal.Output)          // the same
@@ -213,8 +213,8 @@ func (m *Machine) drop(r *Record, slot uint32) {
 	m.Holds.Remove(&r.Holds, slot)
 }
 
-// concluded removes the reservation of a chunk that someone held until now, whatever came
-// of it; the chunk stays taken.
+// concluded removes the reservation of a chunk that a consumer held until now, whatever its result; the chunk stays
+// taken.
 func (m *Machine) concluded(r *Record, slot uint32) {
 	if h := m.Holds.At(slot); h.Ledger != 0 {
 		m.Backlog.Ledgers.Ended(r.Sub, m.charges.of(slot, h), m.Now.Sub(h.Reserved))

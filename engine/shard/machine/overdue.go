@@ -8,30 +8,30 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// This file makes dead letters of what a submission has left when its dead_deadline passes, where the queue's
-// on_deadline says so, and when another submission that it waits for does not end as wanted, where its on_unmet does. A
-// dead letter takes memory, so a large submission is done in slices: from the first one on it is hidden, so that no one
-// begins what no one wants any more, and each slice follows when the one before is on the disk.
+// This file makes dead letters of the unfinished chunks of a submission: when its dead_deadline passes, if the queue's
+// on_deadline says so, and when another submission that it waits for does not end as wanted, if its on_unmet says so. A
+// dead letter takes memory, so a large submission is done in slices. From the first slice on it is hidden, so that no
+// one begins unwanted work, and each slice follows when the one before is on the disk.
 //
 //	it is time           ─► overdue: hidden ─► a slice: each chunk that is held, waits or is ready dies ─► applied
 //	                              ▲                                                                           │
 //	                              └── something is left: the next slice ◄─────────────────────────────────────┤
 //	                                                              nothing is left: completed_with_dead ◄──────┘
 //
-// A restart in between goes on: the dead letters of the first slice say what was decided (goesOn). So it is decided
-// once, whatever has changed meanwhile: a redrive of the other submission, a rule that covers this one, the setting.
+// A restart in between goes on: the dead letters of the first slice show the decision (goesOn). So it is made once,
+// whatever has changed meanwhile: a redrive of the other submission, a rule that covers this one, the setting.
 
-// overdue are the submissions of which chunks die now, by seq.
+// overdue are the submissions whose chunks become dead letters now, by seq.
 type overdue map[uint32]*lastSlices
 
-// lastSlices is how it goes with one of them.
+// lastSlices is the progress of one of them.
 type lastSlices struct {
 	at    uint32 // up to which index the ready ones were looked at
-	why   string // what the dead letters say; "": errorOverdue
-	begun bool   // the first slice is on the disk, so this is not taken back
+	why   string // the error of the dead letters; "": errorOverdue
+	begun bool   // the first slice is on the disk, so the decision is not taken back
 }
 
-// errorOverdue is what a dead letter says that its dead_deadline made.
+// errorOverdue is the error of a dead letter whose dead_deadline passed.
 const errorOverdue = "its dead_deadline passed"
 
 // overdueLooks is how many chunks a slice looks at in search of ready ones.
@@ -43,14 +43,14 @@ func (p *tries) Overdue(r *Record) bool {
 	return is
 }
 
-// Beginning says that this is decided, and not on the disk yet.
+// Beginning says that this is decided, and that the first slice is not on the disk yet.
 func (p *tries) Beginning(r *Record) bool {
 	of := p.overdue[r.Seq]
 	return of != nil && !of.begun
 }
 
-// goesOn has a start go on with a submission of which some chunks died in slices. Of one that waits for others none
-// dies in another way. Otherwise only a passed dead_deadline does this, and its dead letters say so.
+// goesOn makes a start go on with a submission some of whose chunks died in slices. If it waits for others, its chunks
+// die in no other way. Otherwise only a passed dead_deadline does this, and its dead letters say so.
 func (p *tries) goesOn(r *Record) {
 	d := r.Details()
 	waits := d.Waits.Some()
@@ -69,13 +69,13 @@ func (p *tries) goesOn(r *Record) {
 	}
 }
 
-// endOverdue encodes the death of up to `most` chunks of a submission, and says how many. why is what the dead letters
-// say; "": that its dead_deadline passed. A slice that is not the first says what that one did. Those of which
-// something is on its way to the disk are left to the next slice. There is one until the submission has ended.
+// endOverdue encodes the death of up to `most` chunks of a submission, and says how many. why is the error of the dead
+// letters; "": that its dead_deadline passed. Later slices use the error of the first one. Chunks with an op on its way
+// to the disk are left to the next slice. Slices follow until the submission has ended.
 func (p *tries) endOverdue(r *Record, why string, most int, now queue.Time) (n int) {
 	m := p.m
 	if r.Ending {
-		return 0 // if that fails, this is looked at again
+		return 0 // if its end fails, this is looked at again
 	}
 	of, hides := p.overdue[r.Seq], false
 	began := of == nil
@@ -95,7 +95,7 @@ func (p *tries) endOverdue(r *Record, why string, most int, now queue.Time) (n i
 	}
 	for looks := overdueLooks; looks > 0 && n < most && r.Sub.Available() > 0; looks-- {
 		if of.at == r.Chunks {
-			of.at = 0 // what came back since is before it
+			of.at = 0 // chunks that came back since have smaller indexes
 		}
 		if r.Sub.IsAvailable(of.at) {
 			p.dies(r, p.takeFree(r, of.at, free, journal.Overdue, of.why, now), now)
@@ -108,7 +108,7 @@ func (p *tries) endOverdue(r *Record, why string, most int, now queue.Time) (n i
 	return n
 }
 
-// endHeld is endOverdue for what consumers hold. What of it was decided already comes first.
+// endHeld is endOverdue for chunks that consumers hold. It leaves out those that already have a decision.
 func (p *tries) endHeld(r *Record, of *lastSlices, most int, now queue.Time) (n int) {
 	m := p.m
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {
@@ -121,7 +121,7 @@ func (p *tries) endHeld(r *Record, of *lastSlices, most int, now queue.Time) (n 
 	return n
 }
 
-// takeHeld takes a chunk from its holder for good. It returns the op that says so: no try is counted.
+// takeHeld takes a chunk from its holder for good. It returns the op: no try is counted.
 func (p *tries) takeHeld(r *Record, slot uint32, reason journal.ReturnReason, why string,
 	now queue.Time) journal.Returned {
 	m := p.m
@@ -172,7 +172,7 @@ func (p *tries) letter(r *Record, index uint32, why string, now queue.Time) {
 	}
 }
 
-// slice is one on its way to the disk.
+// slice is a slice on its way to the disk.
 type slice struct {
 	r     *Record
 	of    *lastSlices
@@ -184,7 +184,7 @@ func (x *slice) Applied(m *Machine) {
 	x.of.begun = true
 	if m.LiveSeq(x.r.Seq) == nil {
 		delete(m.Tries.overdue, x.r.Seq)
-		if x.of.why == "" { // otherwise its kind counted it
+		if x.of.why == "" { // otherwise KindAfter counted it
 			m.Stats.Acted(KindDeadDeadline, true)
 		}
 		return
@@ -192,8 +192,8 @@ func (x *slice) Applied(m *Machine) {
 	m.Lifecycle.Schedule(KindDeadDeadline, Due{At: m.Now, Seq: x.r.Seq})
 }
 
-// Undo has this looked at again. After a first slice nothing has happened, so the submission is shown again, and what
-// began it is done again: the deadline here, the end of another submission by concluded.
+// Undo makes the worker look at this again. If the first slice failed, nothing has happened: the submission is shown
+// again, and the cause is handled again, the deadline here, the end of another submission by concluded.
 func (x *slice) Undo(m *Machine) {
 	if x.began {
 		delete(m.Tries.overdue, x.r.Seq)
@@ -207,9 +207,9 @@ func (x *slice) Undo(m *Machine) {
 	m.expires(x.r)
 }
 
-// Reopened lets go of what has made dead letters of a submission, as a redrive opened it again: of a dead_deadline that
-// passed, and of the others that it waited for without success. A start must not find those waits again: it may replay
-// the insert, and not the end.
+// Reopened removes the causes of dead letters from a submission that a redrive opened again: a dead_deadline that
+// passed, and waits for others that did not end as wanted. A start must not find these waits again: it may replay the
+// insert, and not the end.
 func Reopened(r *Record, now queue.Time) {
 	d := *r.Details()
 	passed := d.DeadDeadline != 0 && d.DeadDeadline <= now

@@ -6,10 +6,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/consumers/roster"
 )
 
-// parts are the features of the machine. Each has its own state, and a file with its name says
-// what changes it; the machine itself has submissions, their chunks and reservations. Most parts
-// do not know the machine: they are handed what they need, or ask for it by a small interface.
-// Recovery, Tokens and Tries decide about submissions, so they have the machine.
+// parts are the features of the machine. Each has its own state, and the code that changes it is in a file with its
+// name; the machine itself has submissions, their chunks and reservations. Most parts do not know the machine: they get
+// the data that they need, or ask for it by a small interface. Recovery, Tokens and Tries decide about submissions, so
+// they have the machine.
 type parts struct {
 	Joined Joined
 
@@ -22,7 +22,7 @@ type parts struct {
 	Orphans     orphans
 	Quotas      quotas // of groups
 	Recovery    recovery
-	Roster      *roster.Roster // the shard's: who is attached, and who is away
+	Roster      *roster.Roster // the shard's: which consumers are attached, and which are away
 	Suspects    Suspects
 	Tokens      tokens
 	Tries       tries
@@ -31,38 +31,37 @@ type parts struct {
 	ValueLimits valueLimits
 }
 
-// Part is a feature in a package of its own, with its own state and its own ops. The
-// machine knows it by this interface only; the part knows the machine, and is told of what
-// happens by the events of Joined.
+// Part is a feature in a package of its own, with its own state and its own ops. The machine knows it by this interface
+// only; the part knows the machine, and hears of changes by the events of Joined.
 type Part interface {
 	// Apply changes the part by an op, if the op is one of its own.
 	Apply(op journal.PartOp) (mine bool, err error)
-	// Intended counts what the part's intents have left: nothing, while nothing is on its way to the disk.
+	// Intended counts the marks of the part's intents: there are none while no op is on its way to the disk.
 	Intended(count func(what string, n int))
 }
 
-// Step does what is due of a part's kind, at most `most` actions, but for those that are
-// parked, and says how many it looked at: with `most`, there may be more.
+// Step does the due actions of a part's kind, at most `most` and without the parked ones, and says how many it looked
+// at: with `most`, there may be more.
 type Step func(now queue.Time, most int, parked map[Action]*Parking) int
 
 // Rows are rows of a kind that a part keeps beside the submissions.
 type Rows interface {
-	// Row is what the row has to hold now; nil: nothing.
+	// Row returns the content that the row must have now; nil: no row.
 	Row(key uint64) []byte
 	// Load reads a row.
 	Load(key uint64, row []byte) error
 }
 
-// Joined are the parts in packages of their own, and what they are told of. The shard
-// fills it in when it makes a machine, in one place.
+// Joined are the parts in packages of their own, and the events that they hear of. The shard fills it in when it makes
+// a machine, in one place.
 type Joined struct {
 	Parts []Part
 	Rows  map[uint8]Rows // by kind
 	Steps map[Kind]Step  // of the life-cycle worker, by the kind of what they do
-	Rules Rules          // what the machine asks of an operator's rules
+	Rules Rules          // the machine's questions about operators' rules
 
 	Began     []func()                  // another life of the shard begins
-	Uncounted []func()                  // what was replayed until now was counted by the life before
+	Uncounted []func()                  // the life before counted the ops that were replayed until now
 	Replayed  []func()                  // a replay is through; nothing is offered yet
 	Offered   []func()                  // then: all is
 	Inserting []func(s *journal.Insert) // an insert is applied, at a replay perhaps once more
@@ -75,10 +74,10 @@ type Joined struct {
 	Ended   []func(r *Record)            // a submission has ended
 	Ruled   []func()                     // a rule was set or lifted
 	Retried []func(a Action) (mine bool) // an operator has an action tried again
-	Audited []func() error               // contradictions are looked for: those in what a part keeps
+	Audited []func() error               // finds contradictions in the state of a part
 }
 
-// of makes them for a machine.
+// of makes the parts for a machine.
 func (p *parts) of(m *Machine) {
 	*p = parts{
 		ActLog: actLog{encode: m.Encode},
@@ -125,8 +124,8 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 	return nil
 }
 
-// Intended counts what the intents of each part have left, for the audit: nothing, while
-// nothing is on its way to the disk.
+// Intended counts the marks of each part's intents, for the audit: there are none while no op is on its way to the
+// disk.
 func (p *parts) Intended(count func(what string, n int)) {
 	count("scopes of quotas with inserts on their way", len(p.Quotas.pending))
 	for _, part := range p.Joined.Parts {

@@ -15,7 +15,8 @@ type openBytes struct {
 	of   map[scope]uint64
 }
 
-// watch is called before a quota of bytes of the key holds. It is not ended: who set a quota once may do so again.
+// watch is called before a quota of bytes of the key holds. The counting never ends, because an operator may set the
+// quota again.
 func (p *openBytes) watch(backlog *backlog.Backlog, key queue.MetaKey) {
 	if p.keys[key] {
 		return

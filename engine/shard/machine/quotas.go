@@ -1,16 +1,15 @@
 package machine
 
-// Quotas: the most that may be open of the queue, of a group, or of a value of a meta key. Each of
-// them is a scope. An insert is decided before it is applied, so an exact quota counts both what
-// is applied and what is on its way:
+// Quotas: the most that may be open of the queue, of a group, or of a value of a meta key. Each of them is a scope. An
+// insert is decided before it is applied, so an exact quota counts both applied inserts and those on their way:
 //
-//	Room    what the scope has, applied or on its way, and what is to be inserted: within the quota?
+//	Room    is the work of the scope, applied and on its way, within the quota together with the new insert?
 //	Claim   with the decision: the insert is on its way, and counts
 //	applied with its op, the backlog counts it instead
 //	Forget  its commit failed, or it is not made
 //
-// What waits is not handed out: it is available (the backlog counts that by value for what it
-// shows), or its submission is hidden until its run_at (parked counts those by scope).
+// A waiting chunk is one that is not handed out: it is available (the backlog counts these by value, for submissions
+// that it shows), or its submission is hidden until its run_at (`parked` counts these by scope).
 
 import (
 	"fmt"
@@ -49,10 +48,10 @@ type quotas struct {
 	parked  map[scope]uint64 // chunks of hidden submissions
 	bytes   openBytes
 	gone    map[string]uint8 // groups that moved to another shard, with its number
-	leaving map[string]uint8 // groups of which it is just decided whether they do
+	leaving map[string]uint8 // groups that may move: this is being decided
 }
 
-// Went has a group be in another shard; 0: it is in this one.
+// Went notes that a group is in another shard; 0: it is in this one.
 func (p *quotas) Went(group string, to uint8) {
 	if to == 0 {
 		delete(p.gone, group)
@@ -65,8 +64,8 @@ func (p *quotas) Went(group string, to uint8) {
 	p.gone[group] = to
 }
 
-// Leaves has the shard open nothing of a group from now on, until it is decided whether the group goes.
-// false: something is open, or a rate still counts what was.
+// Leaves stops the shard from opening submissions of a group, until it is decided whether the group moves. false: some
+// are open, or a rate still counts earlier ones.
 func (p *quotas) Leaves(group string, to uint8, now queue.Time) bool {
 	if p.Use(group).Submissions > 0 || p.rated(group, now) {
 		return false
@@ -78,7 +77,7 @@ func (p *quotas) Leaves(group string, to uint8, now queue.Time) bool {
 	return true
 }
 
-// Left says that a group that leaves can go: nothing of it was opened by what was decided before.
+// Left says that a group that leaves can move: earlier decisions have opened none of its submissions.
 func (p *quotas) Left(group string) bool {
 	return p.leaving[group] > 0 && p.Use(group).Submissions == 0
 }
@@ -98,7 +97,7 @@ func (p *quotas) rated(group string, now queue.Time) bool {
 	return false
 }
 
-// Elsewhere refuses to open something of a group that another shard has, or is about to get.
+// Elsewhere refuses submissions of a group that another shard has, or is about to get.
 func (p *quotas) Elsewhere(group string) error {
 	if len(p.gone)+len(p.leaving) == 0 || group == "" {
 		return nil
@@ -123,9 +122,9 @@ func (p *quotas) Set(group string, quota queue.Quota) {
 // Remove forgets a group that someone created.
 func (p *quotas) Remove(group string) { delete(p.of, group) }
 
-// Watch is called before a quota of the queue (without a key) or of values of a key holds. From then on
-// inserts on their way count for it, and those before are applied when it holds. It is not ended: who set a
-// quota once may do so again.
+// Watch is called before a quota of the queue (without a key) or of values of a key holds. From then on inserts on
+// their way count for it, and earlier ones are applied when it holds. The counting never ends, because an operator may
+// set the quota again.
 func (p *quotas) Watch(key queue.MetaKey, quota queue.Quota) {
 	p.watched = p.watched || quota != queue.Quota{}
 	if quota.Bytes > 0 {
@@ -237,7 +236,7 @@ func scopeName(of scope) string {
 	return fmt.Sprintf("The value %s of %q", of.Value.Quoted(), of.Key)
 }
 
-// OnItsWay is what an insert brings to the scopes for which it counts, until it is applied.
+// OnItsWay is the work that an insert adds to the scopes for which it counts, until it is applied.
 type OnItsWay struct {
 	meta   queue.Meta
 	chunks uint64
@@ -257,7 +256,7 @@ func (w *OnItsWay) scopes(do func(scope)) {
 	}
 }
 
-// Claim counts an insert that was decided on; nil: no quota can be meant.
+// Claim counts an insert from its decision on; nil: no quota can count it.
 func (p *quotas) Claim(op *journal.Insert) *OnItsWay {
 	w := &OnItsWay{meta: op.Meta, chunks: uint64(op.Chunks), bytes: uint64(op.Bytes), all: p.watched}
 	if !w.all && op.Meta.GroupOf() == "" {
@@ -287,10 +286,10 @@ func (p *quotas) Forget(w *OnItsWay) {
 	})
 }
 
-// Applied and Undo: the backlog counts the insert from now on, or no one does.
+// Applied is intent's: from now on the backlog counts the insert.
 func (w *OnItsWay) Applied(m *Machine) { m.Quotas.Forget(w) }
 
-// Undo is intent's.
+// Undo is intent's: nothing counts the insert.
 func (w *OnItsWay) Undo(m *Machine) { m.Quotas.Forget(w) }
 
 // park counts chunks of a hidden submission, or, below 0, no longer.

@@ -1,8 +1,7 @@
 package machine
 
-// What callers read of submissions: filters, pages and chunks. Reads look at a bounded number of
-// submissions or chunks in one hold of the mutex, so a list never delays a reserve by more than a
-// slice.
+// Reads of submissions for callers: filters, pages and chunks. They look at a bounded number of submissions or chunks
+// in one hold of the mutex, so a list never delays a reserve by more than a slice.
 
 import (
 	"cmp"
@@ -141,7 +140,7 @@ func EndedChunk(r *Record, sub *backlog.Submission, index uint32) queue.Chunk {
 	return c
 }
 
-// OfSpec is matches for what does not change of a submission.
+// OfSpec is Matches for the unchanging part of a submission.
 func (f *Filter) OfSpec(spec *journal.Insert) bool {
 	return cmp.Or(f.Schedule, spec.Schedule) == spec.Schedule && f.ofMeta(spec.Meta)
 }
@@ -184,9 +183,8 @@ func HeldChunk(m *Machine, r *Record, h *reserver.Hold, now queue.Time) queue.He
 	}
 }
 
-// Questions about strategies change nothing and must not slow down those who work: each is
-// answered in holds of the mutex of bounded length, between which everybody else has a
-// turn. So an answer about much is about several moments.
+// Questions about strategies change nothing and must not slow down other calls: each is answered in short holds of the
+// mutex, between which all others have a turn. So a long answer covers several moments.
 
 // LookMost is how much one hold of the mutex looks at for a question: submissions, times the
 // blocks or branches that each is held against, tenants, and chunks picked or given back.
@@ -195,7 +193,7 @@ const LookMost = 1000
 // Looks are how much one hold of the mutex has looked at.
 type Looks int
 
-// TopMost is how many values and tenants are named, mostValues how many values of one block are told apart.
+// TopMost is how many values and tenants are named, mostValues how many values of one block are counted apart.
 const (
 	TopMost    = 10
 	MostValues = 10_000

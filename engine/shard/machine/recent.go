@@ -8,10 +8,9 @@ import (
 )
 
 // recent remembers which token completed a chunk, for the consumer that asks again because
-// it never got the answer. It is a direct-mapped table: a later completion may push an
-// earlier one out, after which the answer is the careful one, "lost". A checkpoint stores
-// it in parts, and replaying the journal fills in what came since, so it also serves
-// across restarts. What place computes is therefore part of the files' format.
+// it never got the answer. It is a direct-mapped table: a later completion may push an earlier one out, after which the
+// answer is the careful one, "lost". A checkpoint stores it in parts, and a replay of the journal fills in later
+// completions, so it also serves across restarts. The result of place is therefore part of the files' format.
 type recent struct {
 	Entries []uint64          // fingerprints of tokens, each where its chunk's hash says
 	changed [RecentParts]bool // since they were stored
@@ -25,7 +24,7 @@ const (
 	recentVersion = 1
 )
 
-// Fibonacci hashing (Knuth, TAOCP 3, 6.4), twice as ids of one shard differ in few bits
+// Fibonacci hashing (Knuth, TAOCP 3, 6.4), twice, as ids of one shard differ in few bits
 const golden = 0x9E3779B97F4A7C15
 
 func scatter(n uint64) uint64 {
@@ -49,11 +48,11 @@ func (r *recent) put(id queue.ChunkID, epoch uint32, sequence uint64) {
 	r.changed[at/recentPart] = true
 }
 
-// clone is a table of its own.
+// clone is a copy of the table.
 func (r *recent) clone() recent {
 	c := recent{Entries: slices.Clone(r.Entries)}
 	for part := range c.changed {
-		c.changed[part] = c.Entries != nil // a checkpoint that was at it may have failed
+		c.changed[part] = c.Entries != nil // a checkpoint that was writing it may have failed
 	}
 	return c
 }

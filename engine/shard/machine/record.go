@@ -15,11 +15,10 @@ import (
 
 // Record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
 //
-// Its size counts, as 10^6 of them are kept, and so does the order of its fields: a pick
-// and a completion wait for memory more than for anything else. It is three cache lines of
-// 64 bytes (TestRecordLayout).
+// Its size matters, as 10^6 of them are kept, and so does the order of its fields: picks and completions spend most of
+// their time waiting for memory. It is three cache lines of 64 bytes (TestRecordLayout).
 type Record struct {
-	// What completions read, and all else.
+	// Fields that completions read, and all other calls.
 	Sub       *backlog.Submission // nil once ended
 	Tries     map[uint32]*Try
 	more      *details
@@ -37,7 +36,7 @@ type Record struct {
 	Stored    bool // has its row
 	Reshaped  bool // its spec changed since
 
-	// What a reservation tells besides.
+	// Fields that a reservation carries besides.
 	ID       queue.SubmissionID
 	Prefix   string
 	Known    queue.Meta // the submission's, once someone reserved from it
@@ -45,7 +44,7 @@ type Record struct {
 	Dead     uint32 // not those given up
 	Begun    Begun  // when its first reservation was made
 
-	// What most submissions never need.
+	// Fields that most submissions never need.
 	Ended        *ending
 	Deads        *indexset.Set // of an open one: its dead chunks
 	Delays       *indexset.Set // its chunks that wait for a retry
@@ -59,7 +58,7 @@ type Record struct {
 	Skips        uint32 // chunks given up
 	Checkpointed bool   // has its history row, or is about to get it
 	Reopened     bool   // the history may still have it
-	met          bool   // what Try.met is when a recount has met it, and while there is none
+	met          bool   // the value of Try.met for tries that the recount has met, and without a recount
 }
 
 // details are the fields that few submissions have.
@@ -127,14 +126,13 @@ func (t *Try) Gone() bool {
 	return t.Reason == journal.Dead || t.Reason == journal.Skipped || t.Reason == journal.Forwarded
 }
 
-// over says that the reservation ended without a word on the work: that may still come, and counts.
+// over says that the reservation ended without a result. The consumer may still send one, and it counts.
 func (t *Try) over() bool {
 	return t.Reason == journal.Expired || t.Reason == journal.Lost || t.Reason == journal.Snoozed
 }
 
-// delayed says that the chunk waits for a time that has come at `at`. An entry of the
-// timers for an earlier one stands for nothing: the chunk was offered meanwhile, and
-// failed again, or was told to wait longer.
+// delayed says that the chunk waits, and that its time has come at `at`. A timer entry for an earlier time is moot: the
+// chunk was offered meanwhile and failed again, or its wait was made longer.
 func (t *Try) delayed(at queue.Time) bool {
 	return t.Waiting && t.Suspect != Shelved && t.NotBefore <= at
 }
@@ -152,7 +150,7 @@ func (t *Try) ended(a queue.Attempt) {
 
 var noDetails = details{Operations: 1}
 
-// Details are what few submissions have: all zero, if this one has none of it. They must not be changed.
+// Details are the fields that few submissions have; all zero if this one has none. They must not be changed.
 func (r *Record) Details() *details {
 	if r.more == nil {
 		return &noDetails
@@ -166,7 +164,7 @@ func NewRecord(s *journal.Insert) *Record {
 	return &r
 }
 
-// RecordOf is NewRecord for one that is looked at and forgotten: it need not be on the heap.
+// RecordOf is NewRecord for a record that is looked at and forgotten: it need not be on the heap.
 func RecordOf(s *journal.Insert) Record {
 	r := Record{
 		ID: s.ID, Seq: s.Seq, Chunks: s.Chunks, Inline: s.Inline, Attached: s.Attachment,
@@ -248,7 +246,7 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 	return s
 }
 
-// ruling is what all rules say of the submission; of one that is not in the backlog nothing.
+// ruling is the effect of all rules on the submission; Unruled if it is not in the backlog.
 func (r *Record) ruling() queue.Ruling {
 	if r.Sub == nil {
 		return queue.Unruled
@@ -283,9 +281,8 @@ func (t *Try) Died() queue.Time {
 	return 0
 }
 
-// Begun is when the first chunk of a submission was reserved: this many steps after its
-// insert, the first one being 1. It is in memory only, as reservations are: of a
-// submission that was read from the disk it is not known.
+// Begun is when the first chunk of a submission was reserved: this many steps after its insert, the first one being 1.
+// It is only in memory, as reservations are: for a submission that was read from the disk it is not known.
 type Begun uint32
 
 const (

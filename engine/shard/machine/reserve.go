@@ -1,8 +1,8 @@
 package machine
 
-// How the machine hands out chunks: views in the order of the plan's branches, from each as long as
-// it has something. The result is picks. What an answer needs beyond them (contents, signed tokens)
-// is gathered outside of the mutex, because it may read the disk.
+// How the machine hands out chunks: it follows the views in the order of the plan's branches, each until it is empty.
+// The result is picks. The rest of an answer (contents, signed tokens) is gathered outside of the mutex, because that
+// may read the disk.
 //
 // Taking a chunk and counting it are one step under the mutex (Backlog.Take, then Hold). That is
 // why a hard limit is exact, whatever the number of callers.
@@ -24,7 +24,7 @@ type Request struct {
 	Plan     *strategy.Plan
 	Max      int
 	Consumer string
-	Context  queue.Meta    // what the consumer says of itself to scorers
+	Context  queue.Meta    // for scorers: data that the consumer sends about itself
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
@@ -32,7 +32,7 @@ type Request struct {
 
 	Answered int   // bytes that the answer has already, from other shards of the queue
 	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
-	Asks     bool  // it waits for a sign of work, and is handed none: then it asks all shards of its queue
+	Asks     bool  // it waits for a sign of work, and gets no chunks: it then asks all shards of its queue
 
 	Restrained bool        // Plan is without what limits count, because of the restart grace
 	Numbered   bool        // Plan has numbers in place of percentages
@@ -51,22 +51,23 @@ func (q *Request) LookAt(present func() time.Time) time.Time {
 	return came
 }
 
-// Rechecks says that a call that waits is not handed work, but told to ask again, and asks from time to time: scores
-// change with the time alone, and a percentage of the chunks in flight is another number after every reservation.
+// Rechecks says that a waiting call is not handed work: it gets a sign to ask again, and also asks from time to time.
+// Scores change with the time alone, and a percentage of the chunks in flight is another number after every
+// reservation.
 func (q *Request) Rechecks() bool { return q.Numbered || Scores(q.Plan) }
 
 // Turn is how far a shard may be taken from before the turn passes to another shard of its queue.
 // The plan has one branch then. At most one of Bound, Weight and Tenant is set.
 type Turn struct {
-	Bound  *backlog.Head       // of an ordered branch: what comes first in the other shards
-	Weight uint64              // of a Random one: what the shard was weighed with
+	Bound  *backlog.Head       // of an ordered branch: the first candidate of the other shards
+	Weight uint64              // of a Random one: the shard's weight in the draw
 	Tenant *backlog.TenantTurn // of a Fair one
-	Why    bool                // nothing is taken: only the reason is asked for why there is nothing
+	Why    bool                // the call takes nothing: it only asks why there is nothing
 }
 
-// Reserved is its answer. Waited is how long the call waited for work. The other fields
-// are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
-// queue.AllLimited: as many as were asked for of the values that are in the way.
+// Reserved is the answer of a reserve. Waited is how long the call waited for work. The other fields are set when
+// Reservations is empty: RetryAfter 0 means "no idea", and Limited, for queue.AllLimited, names as many saturated
+// values as the request asked for.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
@@ -160,19 +161,19 @@ func (m *Machine) Reserve(q *Request, views []*backlog.View, most int, now queue
 	n := m.Follow(q, views, most, now, picks)
 	if n == 0 && len(*picks) == 0 && q.Turn == nil && m.Suspects.Borrow(q, most, now) {
 		n = m.Follow(q, views, most, now, picks)
-		m.Suspects.Lend(now, TickMost) // what was borrowed without success goes back
+		m.Suspects.Lend(now, TickMost) // borrowed suspects that no one took go back
 	}
 	return n
 }
 
-// Follow picks chunks by the branches of the plan, one after another, until there are most
-// of them. It says how many it picked.
+// Follow picks chunks by the branches of the plan, one after another, until there are `most`. It says how many it
+// picked.
 func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
 	timeout := m.Timeout(q)
 	n := 0
 	for _, view := range views {
 		if m.Backlog.Tired() {
-			break // what it gives is not known yet, and so not whose turn comes after it
+			break // its chunks are not known yet, and so it is not known whose turn comes next
 		}
 		for tries := most - n; tries > 0; tries-- {
 			sub, index, ok := takeOf(m, q, view)
@@ -211,9 +212,8 @@ func takeOf(m *Machine, q *Request, view *backlog.View) (sub *backlog.Submission
 	return m.Backlog.Take(view, m.Rnd)
 }
 
-// Heads are what the views of a plan give next, in the order of its branches; the zero Head: nothing.
-// tired says that it gave up, as ReserveBriefly does, and is to be asked again.
-// They are appended to dst.
+// Heads are the next candidates of the views of a plan, in the order of its branches; the zero Head: none. They are
+// appended to dst. tired says that it gave up, as ReserveBriefly does, and is to be asked again.
 func Heads(m *Machine, views []*backlog.View, dst []backlog.Head) (heads []backlog.Head, tired bool) {
 	m.Backlog.Allow(ShelveMost)
 	for _, view := range views {
@@ -225,15 +225,14 @@ func Heads(m *Machine, views []*backlog.View, dst []backlog.Head) (heads []backl
 	return dst, tired
 }
 
-// ShelveMost is how many submissions that something holds back one hold of the mutex moves aside.
+// ShelveMost is how many held-back submissions one hold of the mutex moves aside.
 const ShelveMost = 500
 
-// ReserveBriefly is reserve, but it gives up when it meets too much on its way that rules
-// or limits hold back; tired says so: the caller is to give way to others and go on.
+// ReserveBriefly is Reserve, but it gives up when it meets too many submissions that rules or limits hold back. Then
+// tired is true: the caller lets others have the mutex, and goes on.
 //
-// Without that bound, a reserve behind a million paused submissions would hold the mutex for as
-// long as it takes to move them all aside. The next slice goes on where this one stopped, since
-// what was moved stays moved.
+// Without that bound, a reserve behind a million paused submissions would hold the mutex until all of them are moved
+// aside. The next slice goes on where this one stopped, since moved submissions stay moved.
 func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time,
 	picks *[]Pick) (n int, tired bool) {
 	m.Backlog.Allow(ShelveMost)
@@ -277,7 +276,8 @@ func (r *Record) Attempt(index uint32) uint16 {
 	return 1
 }
 
-// ready is since when a chunk waits for its next attempt: the end of its back-off, or of the attempt before.
+// ready is the time from which on a chunk waits for its next attempt: the end of its back-off, or of the attempt
+// before.
 func (t *Try) ready() queue.Time {
 	if n := len(t.Past); n > 0 {
 		return max(t.NotBefore, t.Past[n-1].Ended)
@@ -285,7 +285,7 @@ func (t *Try) ready() queue.Time {
 	return t.NotBefore
 }
 
-// Undo gives picks back that no one will get.
+// Undo gives back picks that no consumer will get.
 func (m *Machine) Undo(picks []Pick) {
 	for i := range picks {
 		if r, slot, s := m.Tokens.OfPick(&picks[i]); s == Holder {
@@ -294,7 +294,7 @@ func (m *Machine) Undo(picks []Pick) {
 	}
 }
 
-// Unhold gives back a chunk that no one worked on: the one that was charged for it is refunded.
+// Unhold gives back a chunk that no one worked on: its tenant gets the charge back.
 func (m *Machine) Unhold(r *Record, slot uint32) {
 	h := m.Holds.At(slot)
 	index, charge := h.Index, m.charges.of(slot, h)

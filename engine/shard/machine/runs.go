@@ -22,8 +22,8 @@ type Runs struct {
 	n    uint64
 }
 
-// timed notes how long the reservation was held by a consumer that now reports the result. A replay notes nothing: what
-// is measured begins with the server.
+// timed notes how long the consumer that now reports the result held the reservation. A replay notes nothing:
+// measurements begin with the server.
 func (m *Machine) timed(r *Record, slot uint32) {
 	h := m.Holds.At(slot)
 	if !h.Counted || m.Replay {
@@ -37,8 +37,8 @@ func (m *Machine) timed(r *Record, slot uint32) {
 	x.n++
 }
 
-// Measure measures what was noted. It is called before the mutex is given up, so that no one reads numbers that lack
-// something.
+// Measure measures the noted reservations. It is called before the mutex is given up, so that readers find complete
+// numbers.
 func (x *Runs) Measure(now queue.Time) {
 	if x.n > 0 {
 		x.Ever.Observe(x.took.Seconds(), x.n)

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// A replay measures no run, and leaves none behind for the first commit after it: what is measured begins with the
-// server, whatever the journal tells of the lives before.
+// A replay measures no run, and leaves none behind for the first commit after it: measurements begin with the server,
+// whatever the journal has of earlier lives.
 func TestReplayMeasuresNoRun(t *testing.T) {
 	t.Parallel()
 	m := New(0, reserver.Key{}, queue.DefaultSettings(), 1)

@@ -15,31 +15,29 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// A snapshot is the changing part of a submission as its store row holds it, true up to
-// the position it carries:
+// A snapshot is the changing part of a submission, as in its store row, true up to the position it carries:
 //
 //	version 1 | flags | position | done | dead | chunk that failed it | outputs | number of tries | tries ... |
 //
 // cursors and exceptions (backlog)
 //
-// docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as
-// available: reservations end with the process, and what waits is told by its try.
-// The version is in every row, not in the file: rows of several versions may stand beside each other while a newer
-// server writes them again one by one.
+// docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end
+// with the process, and a waiting chunk's try says that it waits. The version is in every row, not in the file: rows of
+// several versions may stand beside each other while a newer server writes them again one by one.
 const SnapshotVersion = 1
 
-// The flags: some chunk has an output, and it is told how many; each try is followed by
-// its past; it failed, and the chunk that failed it is told.
+// The flags: some chunk has an output, and the row says how many; each try is followed by its past; the submission
+// failed, and the row has the chunk that failed it.
 const (
 	snapshotOutputs = 1 << iota
 	snapshotPast
 	snapshotFailed
 )
 
-// Snapshot appends that of an open submission.
+// Snapshot appends the snapshot of an open submission.
 //
-// What is held is written as available, because reservations end with the process. A row that told
-// of them would make a restart wait for consumers that may be gone; those that are there extend.
+// Held chunks are written as available, because reservations end with the process. A row with reservations would make a
+// restart wait for consumers that may be gone; the others extend.
 func (m *Machine) Snapshot(dst []byte, r *Record) []byte {
 	var held []uint32
 	if r.Holds.Len() > 0 {
@@ -52,7 +50,7 @@ func (m *Machine) Snapshot(dst []byte, r *Record) []byte {
 	return r.appendSnapshot(dst, held, r.Sub)
 }
 
-// cursors are the chunks of a submission, wherever they are.
+// cursors say which chunks of a submission are taken, in the backlog or after its end.
 type cursors interface {
 	AppendSnapshot(dst []byte, out []uint32) []byte
 }
@@ -69,8 +67,8 @@ func (r *Record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
 	return sub.AppendSnapshot(r.AppendTries(dst, r.Outputs), out)
 }
 
-// AppendTries appends what comes before the chunks. Only ops that are applied change it,
-// so of an open submission the lock of who applies is enough.
+// AppendTries appends the part of the row before the cursors. Only applied ops change it, so for an open submission the
+// lock `applying` is enough.
 func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 	flags := byte(0)
 	if outputs.Some() {
@@ -98,7 +96,7 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 		dst = binary.AppendUvarint(dst, uint64(outputs.Sum))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.Tries)))
-	if len(r.Tries) == 0 { // as of most: to sort nothing allocates all the same
+	if len(r.Tries) == 0 { // as for most rows: sorting allocates even without tries
 		return dst
 	}
 	for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
@@ -198,8 +196,8 @@ func SnapshotPosition(state []byte) (journal.Position, error) {
 	return position, nil
 }
 
-// restore reads a snapshot into r and returns the rest, which is the backlog's.
-// Counts that follow from the tries (skips, forwards) are not in the row. What is stored twice can disagree.
+// restore reads a snapshot into r and returns the rest, which is for the backlog. Counts that follow from the tries
+// (skips, forwards) are not in the row: data that is stored twice can disagree.
 func (r *Record) restore(b []byte) ([]byte, error) {
 	if len(b) < 2 || b[0] != SnapshotVersion {
 		return nil, ErrSnapshot
@@ -327,14 +325,13 @@ func (m *Machine) IsHeld(r *Record, index uint32) bool {
 // This file takes the row of an open submission with very many exceptions without holding
 // the mutex for long.
 //
-// What a row tells is which chunks are over, and the tries of those that are not or that ended badly.
-// Only ops that are applied change that. So while applying is held the row is what it is, at one
-// position, whatever else goes on under the mutex: reserves, releases and retries only move chunks
-// between those that are available, held and waiting, and all of these are written as available. The
-// cursors and the lists of what is put back and taken ahead are copied in one hold, as they lie;
-// which of the taken chunks are held or wait is found out slice by slice, and a chunk that ceases to
-// be either before it was met is noted when it does (loosened.note). More than that are of no harm:
-// whatever is available, held or waits at any time meanwhile was one of these at the copy, too.
+// A row says which chunks are over, and has the tries of chunks that are not over or ended badly. Only applied ops
+// change that. So while applying is held, the row stays the same, at one position, whatever else goes on under the
+// mutex: reserves, releases and retries only move chunks between available, held and waiting, and all three are written
+// as available. The cursors and the lists of chunks put back and taken ahead are copied in one hold. The held and
+// waiting chunks among the taken ones are then collected slice by slice; a chunk that stops being held or waiting
+// before the walk met it is noted then (loosened.note). A chunk noted needlessly does no harm: a chunk that is
+// available, held or waiting at any time meanwhile was so at the copy, too.
 
 // Size is about how many entries the row of an open submission has.
 func (r *Record) Size() int { return 1 + len(r.Tries) + int(r.Holds.Len()) + r.Sub.Exceptions() }

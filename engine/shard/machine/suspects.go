@@ -9,16 +9,15 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file keeps chunks whose last try burnt a whole reservation from crowding out fresh
-// work. A chunk that expired is a suspect until it is finished. When its back-off is over it
-// is not offered at once but shelved, and lent out from the shelf as long as no more than a
-// share of the live consumer slots is lent: the others are for fresh work. With nothing else
-// ready, all are lent. A lent suspect is offered at its natural place, so no strategy needs to
-// know. Measured in a discrete-event model of 100 consumers: a share of 0.3 is the smallest
-// that costs no submission its finish, and a burst leaves 70 % of the slots to fresh work.
+// This file keeps chunks whose last try burnt a whole reservation from crowding out fresh work. A chunk that expired is
+// a suspect until it is finished. When its back-off is over, it is not offered at once but shelved. From the shelf it
+// is lent as long as the lent suspects are no more than a share of the live consumer slots: the other slots are for
+// fresh work. With nothing else ready, all are lent. A lent suspect is offered at its natural place, so no strategy
+// needs to know. Measured in a discrete-event model of 100 consumers: a share of 0.3 is the smallest that costs no
+// submission its finish, and a burst leaves 70 % of the slots to fresh work.
 
-// suspicion is where a chunk stands with that. It is memory only. After a restart, how its last try ended says again
-// whether a chunk is a suspect.
+// suspicion says whether a chunk is a suspect, and shelved or lent. It is only in memory. After a restart, the end of
+// the last try says again whether a chunk is a suspect.
 type suspicion uint8
 
 const (
@@ -56,7 +55,7 @@ type lender interface {
 const (
 	// patience is how long a lent suspect that no one takes keeps others from being lent.
 	patience = 5 * time.Second
-	// LendMost bounds how many suspects one input lends besides what it is about.
+	// LendMost bounds how many suspects one input lends in passing.
 	LendMost = 32
 	// borrowLooked is how many shelved suspects a reserve that found nothing else looks at.
 	borrowLooked = 256
@@ -128,7 +127,7 @@ func (p *Suspects) lends(r *Record, t *Try, now queue.Time) {
 	p.Lent++
 }
 
-// acquit notes that a try of a chunk is over, whatever came of it.
+// acquit notes that a try of a chunk is over, whatever its result.
 func (p *Suspects) acquit(r *Record, t *Try) {
 	if t.Suspect == Lent {
 		p.counting.Changing(r)
@@ -167,7 +166,7 @@ func (p *Suspects) acquitAll(r *Record) {
 	r.Shelved, r.Lent, r.Ready = 0, 0, 0
 }
 
-// chunk is what an entry of the shelf still stands for; nil: for nothing.
+// chunk is the chunk of an entry of the shelf; nil: the entry is moot.
 func (p *Suspects) chunk(d Due) (r *Record, t *Try) {
 	if r = p.shard.LiveSeq(d.Seq); r == nil {
 		return nil, nil
@@ -180,8 +179,8 @@ func (p *Suspects) chunk(d Due) (r *Record, t *Try) {
 	return r, t
 }
 
-// Lend puts suspects out, or back on the shelf, as the queue's settings and what else
-// there is demand; it does at most `most` things and says how many.
+// Lend puts suspects out, or back on the shelf, depending on the queue's settings and the other work; it moves at most
+// `most` and says how many.
 func (p *Suspects) Lend(now queue.Time, most int) (n int) {
 	if p.Shelved == 0 && p.Ready == 0 {
 		p.shelf, p.out = p.shelf[:0], p.out[:0]
@@ -206,14 +205,14 @@ func (p *Suspects) Lend(now queue.Time, most int) (n int) {
 	return n
 }
 
-// before says whether something is ready that was so when a suspect came due.
+// before says whether a chunk is ready that was already ready when a suspect came due.
 func (p *Suspects) before(d Due) bool {
 	oldest, there := p.backlog.OldestAvailable()
 	return there && oldest.Time() <= d.At
 }
 
-// recall puts lent suspects that no one took back on the shelf: what is over the quota, as when
-// they were lent while there was nothing else, and, one for another, those that were out for long.
+// recall puts lent suspects that no one took back on the shelf: those beyond the quota, which were lent while there was
+// no other work, and those that were out for long, each in exchange for a shelved one.
 func (p *Suspects) recall(now queue.Time, quota, most int) (n int) {
 	for ; n < most && p.Lent > quota && p.Ready > 0 && len(p.out) > 0; n++ {
 		last := len(p.out) - 1
@@ -239,7 +238,7 @@ func (p *Suspects) recall(now queue.Time, quota, most int) (n int) {
 	return n
 }
 
-// isOut says whether an entry of the lent that no one holds still stands for one.
+// isOut says whether an entry of `out` still is a lent suspect that no one holds.
 func (p *Suspects) isOut(d Due) bool {
 	r := p.shard.LiveSeq(d.Seq)
 	if r == nil {
@@ -273,8 +272,8 @@ func (p *Suspects) tidyOut() {
 	p.out = keep
 }
 
-// Borrow lends suspects to a reserve that found nothing else: those that its strategy
-// matches, as it takes nothing from fresh work. It says whether there are any.
+// Borrow lends suspects to a reserve that found nothing else: those that its strategy matches, as this takes no slot
+// from fresh work. It says whether there are any.
 func (p *Suspects) Borrow(q *Request, most int, now queue.Time) bool {
 	if p.Shelved == 0 {
 		return false

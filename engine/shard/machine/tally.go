@@ -6,24 +6,22 @@ import (
 	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
-// A recount (engine/shard/recount) counts the tries of a submission again while they
-// change. What happens to one that it has met must not be missed, so whatever changes what
-// a try counts as notes it in the tally too.
+// A recount (engine/shard/recount) counts the tries of a submission again while they change. It must not miss a change
+// of a try that it has met, so code that changes a try's counts notes the change in the tally too.
 
-// Tally is what the tries of one submission come to.
+// Tally is the sum over the tries of one submission.
 type Tally struct{ Waiting, Dead, Skips, Shelved, Lent, Ready uint32 }
 
-// Counting counts what tries stand for: in their submission, in the shard, and in the
-// recount that is at their submission.
+// Counting counts tries by their state: in their submission, in the shard, and in the recount of their submission.
 type Counting struct {
 	Of      *Record // the submission whose tries a recount is counting; nil: none
 	Sum     Tally   // of the tries that were met
-	off     Tally   // takes what is not counted
+	off     Tally   // takes changes that the recount does not count
 	stats   *Stats
 	backlog *backlog.Backlog
 }
 
-// Begin counts the tries of a submission: none of them was met, and all that come from now on are.
+// Begin begins to count the tries of a submission: none of them is met yet, and new tries count as met.
 func (c *Counting) Begin(r *Record) {
 	r.met = !r.met
 	c.Of, c.Sum = r, Tally{}
@@ -36,8 +34,8 @@ func (c *Counting) Meets(t *Try) bool {
 	return first
 }
 
-// tallied is where a change of what a try counts as is noted as well: nowhere, unless a
-// recount has met the try.
+// tallied is the tally in which a change of a try is noted too: Sum if a recount has met the try, and otherwise `off`,
+// which no one reads.
 func (c *Counting) tallied(r *Record, t *Try) *Tally {
 	if c.Of == r && t != nil && t.met == r.met {
 		return &c.Sum
@@ -45,8 +43,8 @@ func (c *Counting) tallied(r *Record, t *Try) *Tally {
 	return &c.off
 }
 
-// Changing has to be called before anything changes that a submission contributes to
-// totals. The backlog does so for its own part.
+// Changing has to be called before any change of a submission's contribution to totals. The backlog does so for its own
+// part.
 func (c *Counting) Changing(r *Record) {
 	if r.Sub != nil {
 		c.backlog.Recount.Changing(r.Sub)
@@ -77,12 +75,12 @@ func (c *Counting) skips(r *Record, index uint32) {
 	c.stats.Skipped++
 }
 
-// charges are what fair views charged for reservations, as far as Hold.Ledger does not say it.
+// charges are the charges of fair views for reservations, where Hold.Ledger alone does not say them.
 type charges struct {
 	list reserver.Pages[backlog.Charge] // by slot; may be shorter
 }
 
-// of is what was charged for a reservation.
+// of is the charge for a reservation.
 func (x *charges) of(slot uint32, h *reserver.Hold) (c backlog.Charge) {
 	if int(slot) < x.list.Len() {
 		c = *x.list.At(slot)
@@ -91,7 +89,7 @@ func (x *charges) of(slot uint32, h *reserver.Hold) (c backlog.Charge) {
 	return c
 }
 
-// note keeps it. Nearly always the ledger says it all, and nothing is kept.
+// note keeps a charge. Nearly always the ledger is enough, and nothing is kept.
 func (x *charges) note(slot uint32, c backlog.Charge) {
 	c.Ledger = 0
 	if int(slot) >= x.list.Len() && c == (backlog.Charge{}) {

@@ -1,14 +1,14 @@
 package machine
 
-// What a failed attempt leads to.
+// The consequences of a failed attempt.
 //
 //	fail, deadline, lost consumer ─► Count: one more ─► spent, or fatal? ── no ──► Return: offered after its back-off
 //	                                                       │ yes
 //	                                                       ▼ exhausted: on_exhausted, and max_failed_chunks
 //	                                       dead letter  │  skipped  │  the submission fails
 //
-// The decision is made when the attempt ends, with the settings of that moment, and stands in the
-// op. A later change of settings changes no history.
+// The decision is made when the attempt ends, with the settings of that moment, and is in the op. A later change of
+// settings does not change it.
 //
 // A submission's failure budget counts chunks that are dying, too: those whose op is on its way to
 // the disk. Without them, a batch of many failures would exceed the budget before the first of them
@@ -28,8 +28,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
-// tries is the part of the machine that counts tries of chunks, and decides what one that
-// failed leads to: another one, or the end of the chunk, and perhaps of its submission.
+// tries is the part of the machine that counts tries of chunks, and decides what follows a failed one: another try, or
+// the end of the chunk, and perhaps of its submission.
 type tries struct {
 	m *Machine
 	// the chunk that the last Return ended: if it fails its submission, the End follows at once
@@ -38,9 +38,9 @@ type tries struct {
 	overdue overdue
 }
 
-// late is a failure that is told when no one holds the chunk any more. A try that was not
-// counted yet is: its consumer worked through a restart, or was told to give the chunk back.
-// To one that was, by its deadline or with its consumer, what the consumer says is added.
+// late handles a failure that a consumer reports when no one holds the chunk any more. If the try was not counted yet,
+// because the consumer worked through a restart or the chunk was given or taken back, it is counted now. If it was
+// counted, by its deadline or with its lost consumer, the consumer's report is added to it.
 func (p *tries) late(r *Record, s standing, item *queue.FailItem, now queue.Time) queue.Result {
 	m := p.m
 	t, last := &item.Token, r.Tries[item.Token.Index]
@@ -50,9 +50,9 @@ func (p *tries) late(r *Record, s standing, item *queue.FailItem, now queue.Time
 		same = false // the token's try was not counted
 	case last == nil || !same && last.before(t):
 	case !same || last.Reason == journal.Redriven:
-		return Answer(Lost) // another try came after it
+		return Answer(Lost) // a later try has ended
 	case last.Reason == journal.Failed && !item.Fatal:
-		return queue.Result{} // sent before
+		return queue.Result{} // a repeated report
 	}
 	slot, ok := m.Tokens.claim(r, t, s, now)
 	if !ok {
@@ -78,8 +78,8 @@ func (t *Try) before(token *queue.Token) bool {
 	return t.epoch < token.Epoch || t.epoch == token.Epoch && t.sequence < token.Sequence
 }
 
-// revised encodes what a consumer says of a try that is counted already. It counts no other one: the
-// chunk ends if it says so, otherwise it is offered when the consumer wishes, or when it was to be.
+// revised encodes a consumer's report on a try that is counted already. It counts no other try. The chunk ends if the
+// report is fatal. Otherwise it is offered at the time that the consumer asks for, or at the time already set.
 func (p *tries) revised(r *Record, item *queue.FailItem, last *Try, now queue.Time) {
 	op := journal.Returned{
 		Seq: r.Seq, Index: item.Token.Index, Reason: journal.Failed, Epoch: last.epoch, Sequence: last.sequence,
@@ -98,7 +98,7 @@ func (p *tries) revised(r *Record, item *queue.FailItem, last *Try, now queue.Ti
 	p.m.Encode(now).Return(op)
 }
 
-// failed decides what a failed try leads to and encodes it.
+// failed decides what follows a failed try, and encodes it.
 func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	m := p.m
 	op := p.Count(r, item.Token.Index, journal.Failed, now)
@@ -116,8 +116,8 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	m.Encode(now).Return(op)
 }
 
-// GiveUp encodes that chunks that wait for another try get none, as if the one before had been
-// their last, and says how many; of a dry run, it would be. No one can reserve them until then.
+// GiveUp encodes that chunks that wait for another try get none, as if their last try had used up the limit, and says
+// how many; in a dry run, how many it would be. No one can reserve them until then.
 func (p *tries) GiveUp(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) (n int) {
 	m := p.m
 	r := m.Live(id)
@@ -133,7 +133,7 @@ func (p *tries) GiveUp(id queue.SubmissionID, indexes []uint32, dry bool, now qu
 			continue
 		}
 		token := queue.Token{Submission: id, Index: index, Epoch: t.epoch, Sequence: t.sequence}
-		slot, _ := m.Tokens.claim(r, &token, waiting, now) // it is bounded for chunks that are free only
+		slot, _ := m.Tokens.claim(r, &token, waiting, now) // only claims of free chunks are bounded
 		m.Batch.Mark(slot, t.sequence)
 		p.exhausted(r, journal.Returned{
 			Seq: r.Seq, Index: index, Epoch: t.epoch, Sequence: t.sequence, Attempts: t.Attempts,
@@ -143,12 +143,12 @@ func (p *tries) GiveUp(id queue.SubmissionID, indexes []uint32, dry bool, now qu
 	return n
 }
 
-// errorCancelled is what the history of a chunk says that was cancelled.
+// errorCancelled is the error of a cancelled chunk.
 const errorCancelled = "the chunk was cancelled"
 
-// CancelChunk encodes that a chunk of an open submission is given up: no try is counted, and its consumer
-// loses it. What is done, dead or skipped stays as it is. tryAgain says that something about the chunk is on
-// its way to the disk: what becomes of it is known when that is there.
+// CancelChunk encodes that a chunk of an open submission is given up: no try is counted, and its consumer loses it. A
+// chunk that is done, dead or skipped stays as it is. tryAgain says that an op about the chunk is on its way to the
+// disk: its state is known once that is there.
 func (p *tries) CancelChunk(r *Record, index uint32, now queue.Time) (cancelled, tryAgain bool) {
 	m := p.m
 	var op journal.Returned
@@ -171,7 +171,7 @@ func (p *tries) CancelChunk(r *Record, index uint32, now queue.Time) (cancelled,
 	return true, false
 }
 
-// snooze encodes that a consumer gives a chunk back until then. What is known of its tries stays.
+// snooze encodes that a consumer gives a chunk back for a while. The counts and the error of its tries stay.
 func (p *tries) snooze(r *Record, t *queue.Token, until, now queue.Time) {
 	op := journal.Returned{
 		Seq: r.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence, Reason: journal.Snoozed, NotBefore: until,
@@ -182,7 +182,7 @@ func (p *tries) snooze(r *Record, t *queue.Token, until, now queue.Time) {
 	p.m.Encode(now).Return(op)
 }
 
-// unworked files a chunk that its holder gave back for a while: the one that was charged for it is refunded.
+// unworked files a chunk that its holder gave back for a while: its tenant gets the charge back.
 func (p *tries) unworked(r *Record, slot uint32, op journal.Returned) {
 	m := p.m
 	charge := m.charges.of(slot, m.Holds.At(slot))
@@ -213,8 +213,8 @@ func heldFor(h *reserver.Hold, now queue.Time) uint32 {
 	return uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
 }
 
-// over encodes that a reservation ended without its consumer, for the reason Expired or Lost.
-// Until that is committed its consumer may still come first, unless it was the last try.
+// over encodes that a reservation ended without its consumer, for the reason Expired or Lost. Until the commit its
+// consumer may still come first, unless it was the last try.
 func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, why string, now queue.Time) {
 	m := p.m
 	op := p.Count(r, h.Index, reason, now)
@@ -228,8 +228,8 @@ func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, w
 	if reason == journal.Expired {
 		tries = int(op.Expiries)
 	}
-	// A process that a supervisor started again goes on at once. One that its chunk kills
-	// again is slowed down like any other.
+	// The chunk of a process that a supervisor restarted is offered at once. If it kills the process again, it gets a
+	// back-off like any other.
 	if why != ErrorSucceeded || tries > 1 {
 		op.NotBefore = backoff(&m.Settings.ExpiryBackoff, tries, now, m.Rnd)
 	}
@@ -247,7 +247,7 @@ func (p *tries) expire(slot uint32, now queue.Time) {
 	m.Batch.Mark(slot, h.Sequence)
 	m.Stats.Expired++
 	if r.Ending {
-		return // what is being written decides; should it fail, the deadline is watched again
+		return // the end of the submission is being written; if that fails, the deadline is watched again
 	}
 	p.over(r, h, journal.Expired, "the reservation's deadline passed", now)
 }
@@ -255,7 +255,7 @@ func (p *tries) expire(slot uint32, now queue.Time) {
 // Lose encodes that the consumer of a reservation was lost: a try is counted, but not an expiry.
 func (p *tries) Lose(slot uint32, now queue.Time) { p.lose(slot, errorLost, now) }
 
-// Succeed encodes that it was lost, as another process came under its name.
+// Succeed encodes that the consumer was lost, because another process attached under its name.
 func (p *tries) Succeed(slot uint32, now queue.Time) { p.lose(slot, ErrorSucceeded, now) }
 
 func (p *tries) lose(slot uint32, why string, now queue.Time) {
@@ -263,20 +263,20 @@ func (p *tries) lose(slot uint32, why string, now queue.Time) {
 	h := m.Holds.At(slot)
 	r := m.LiveSeq(h.Seq)
 	if r.Ending {
-		return // one before it ends the submission
+		return // an earlier chunk ends the submission
 	}
 	h.State = reserver.Expiring
 	m.Batch.Mark(slot, h.Sequence)
 	p.over(r, h, journal.Lost, why, now)
 }
 
-// errorLost is what the history of a chunk says of a try whose consumer was lost.
+// errorLost is the error of a try whose consumer was lost.
 const errorLost = "the consumer was lost: its connection ended and did not come back"
 
-// ErrorSucceeded is what it says where a new process took over the consumer's name.
+// ErrorSucceeded is the error where a new process took over the consumer's name.
 const ErrorSucceeded = "the consumer was lost: another process attached under its name"
 
-// spent says whether that was a chunk's last try. A limit of 0 is none.
+// spent says whether the try was the chunk's last one. A limit of 0 is none.
 func spent(op *journal.Returned, attempts uint16, expiries uint8) bool {
 	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 &&
 		op.Expiries >= expiries
@@ -298,8 +298,7 @@ func (d *details) longest(s *queue.Settings) time.Duration {
 	return s.MaxReservation
 }
 
-// exhausted ends a chunk that has no try left, and with it the submission unless its
-// policy keeps the damage to the chunk.
+// exhausted ends a chunk that has no try left, and with it the submission, unless the policy ends only the chunk.
 func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	m := p.m
 	op.Reason, op.NotBefore = journal.Dead, 0
@@ -323,8 +322,8 @@ func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 }
 
-// Dies notes that a chunk is about to end for good while its submission goes on: it counts
-// against its budget from now on.
+// Dies notes that a chunk is about to end for good while its submission goes on: from now on it counts against the
+// submission's failure budget.
 func (b *Batch) Dies(r *Record) {
 	r.Dying++
 	b.Intend((*dying)(r))
@@ -373,7 +372,7 @@ func (p *delays) begin(r *Record, index uint32, t *Try) {
 	}
 }
 
-// Note notes that a taken chunk waits, for all but the sum of the shard.
+// Note notes that a taken chunk waits, everywhere but in the sum of the shard.
 func (p *delays) Note(r *Record, index uint32, t *Try) {
 	p.counting.Changing(r)
 	t.Waiting = true

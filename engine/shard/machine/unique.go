@@ -1,18 +1,18 @@
 package machine
 
-// Unique keys: at most one submission holds a key, and an insert with the key of another one is
-// answered with that one, or takes its place.
+// Unique keys: at most one submission holds a key. An insert with a held key is answered with the holder, or takes its
+// place.
 //
 //	Claim   with the decision to insert: from then on others find the key held
 //	applied with the op of the insert, live and at a replay
 //	free    a key that is held while open goes with the end of its submission,
 //	        one that is held for a time when that is over
 //
-// Which keys open submissions hold follows from the submissions, so nothing is written of it. A key
-// that is held for a time outlives its submission, so it has a row.
+// The keys of open submissions follow from the submissions, so they have no rows. A key that is held for a time
+// outlives its submission, so it has a row.
 //
-// A redrive opens a submission again whose key another one may have taken meanwhile. Both hold it
-// then: the younger one answers, and the key is free when both have ended.
+// A redrive opens a submission again whose key another one may have taken meanwhile. Then both hold it: an insert is
+// answered with the younger one, and the key is free when both have ended.
 
 import (
 	"encoding/binary"
@@ -28,7 +28,7 @@ import (
 type uniques struct {
 	asides   *asides
 	Limit    int                       // keys that may be held for a time
-	youngest map[queue.KeyHash]*Unique // who holds a key
+	youngest map[queue.KeyHash]*Unique // the holder of a key
 	windows  map[uint32]*Unique        // those that are held for a time, by seq
 	over     dueHeap                   // of these, when their time is over
 	held     int
@@ -66,7 +66,7 @@ func (p *uniques) Len(now queue.Time) int {
 	return p.held
 }
 
-// Room refuses a key that is to be held for a time when as many are as may be.
+// Room refuses another key that is to be held for a time when there are already Limit.
 func (p *uniques) Room(n *queue.NewSubmission, now queue.Time) error {
 	if n.Unique == nil || n.Unique.For == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (p *uniques) Room(n *queue.NewSubmission, now queue.Time) error {
 			"or use several queues.", p.Limit)}
 }
 
-// Claim has an insert that was decided on hold its key; nil: it has none.
+// Claim makes an insert hold its key from its decision on; nil: it has none.
 func (p *uniques) Claim(op *journal.Insert) *Unique {
 	if op.Unique == nil {
 		return nil
@@ -147,7 +147,7 @@ func (p *uniques) drop(u *Unique) {
 	}
 }
 
-// of finds what a submission holds; nil: it holds nothing.
+// of finds the entry of a submission that holds a key; nil: it does not.
 func (p *uniques) of(unique *queue.Unique, id queue.SubmissionID) *Unique {
 	u := p.youngest[unique.Hash()]
 	for u != nil && u.ID != id {
@@ -178,7 +178,7 @@ func (u *Unique) Publish(m *Machine) {
 	m.Batch.Intend(u)
 }
 
-// Applied and Undo: with the commit of its insert a key is held for good, or is free again.
+// Applied makes the hold final: the insert is on the disk.
 func (u *Unique) Applied(*Machine) { u.Commit, u.Published = nil, nil }
 
 // Undo frees the key: the insert failed.
@@ -194,8 +194,8 @@ func (p *uniques) expire(now queue.Time) {
 	}
 }
 
-// inserted notes that an insert is applied. Its key was free then, so nothing older holds it for a time.
-// At a replay, keys that are held while open follow from what is open in the end.
+// inserted notes that an insert is applied. Its key was free then, so nothing older holds it for a time. At a replay,
+// keys of open submissions follow from the submissions that are open at its end.
 func (p *uniques) inserted(op *journal.Insert, replay bool) {
 	if op.Unique == nil {
 		return
@@ -218,7 +218,7 @@ func (p *uniques) inserted(op *journal.Insert, replay bool) {
 	p.asides.Changed(AsideUnique, uint64(op.Seq))
 }
 
-// opened has a submission hold its key that is open again, or was when the shard closed.
+// opened makes a submission hold its key that is open again, or was open when the shard closed.
 func (p *uniques) opened(r *Record) {
 	if u := r.Details().Unique; u != nil && u.For == 0 {
 		p.put(&Unique{hash: u.Hash(), ID: r.ID, seq: r.Seq})
@@ -262,8 +262,8 @@ func (p *uniques) Load(seq uint64, row []byte) error {
 // uniqueRowVersion is the first byte of a row.
 const uniqueRowVersion = 1
 
-// Replaceable finds the submission that another one with the same key may replace: one that is open, and of
-// which nothing is reserved or finished; nil: it has to stay.
+// Replaceable finds the submission that another one with the same key may replace: it is open, and none of its chunks
+// is reserved or finished; nil: it has to stay.
 func (u *Unique) Replaceable(m *Machine) *Record {
 	r := m.Live(u.ID)
 	if r == nil || r.Ending || r.Holds.Len() > 0 || r.Done+r.Dead+r.Skips+r.Dying > 0 {
@@ -272,14 +272,15 @@ func (u *Unique) Replaceable(m *Machine) *Record {
 	return r
 }
 
-// Ends says that a submission, which holds a key while it is open, has one chunk left: with that it ends.
+// Ends says that a submission, which holds a key while it is open, has one unfinished chunk left, and so ends with
+// that.
 func (u *Unique) Ends(m *Machine) bool {
 	r := m.Live(u.ID)
 	return u.until == 0 && r != nil && !r.Ending && r.Done+r.Dead+r.Skips+1 == r.Chunks
 }
 
-// Replace ends a submission in favour of another one, whose insert follows in the same batch. Nothing of it is
-// handed out from now on: who replaces it was told that it never began.
+// Replace ends a submission in favour of another one, whose insert follows in the same batch. From now on none of its
+// chunks is handed out: the caller of the insert is promised that it never began.
 func Replace(m *Machine, r *Record, by queue.SubmissionID, now queue.Time) {
 	m.Uniques.Replaced++
 	reason := fmt.Sprintf("replaced by submission %s, which has the same unique key", by)
@@ -301,7 +302,7 @@ func park(m *Machine, r *Record) {
 	countParked(m, r, int(r.Sub.Available()))
 }
 
-// unpark shows it again.
+// unpark shows a hidden submission again.
 func unpark(m *Machine, r *Record) {
 	m.Counting.Changing(r)
 	r.Parked = false
@@ -309,7 +310,7 @@ func unpark(m *Machine, r *Record) {
 	m.show(r)
 }
 
-// parked is a submission that no client gets because it is about to be replaced.
+// parked is a submission that is hidden because it is about to be replaced.
 type parked Record
 
 // Applied is intent's: it has ended.

@@ -5,10 +5,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file compares what a recount found with what is kept, and corrects that. What a
-// submission keeps of its own is corrected at once: it was counted from the chunks
-// themselves. A total is corrected when two rounds in a row find the same difference: the
-// round between has looked at all that the total is made of.
+// This file compares the results of a recount with the counters, and corrects these. A submission's own counters are
+// corrected at once: they were counted from the chunks themselves. A total is corrected when two rounds in a row find
+// the same difference: meanwhile a round has looked at everything that the total counts.
 
 // suspicionOf names a total that differs.
 type suspicionOf struct {
@@ -24,8 +23,8 @@ type own struct {
 	set         func(n uint32) bool
 }
 
-// compareOwn compares and corrects what a submission keeps of its own. Done has no source of its own: it is what
-// remains of the chunks when all other states are counted.
+// compareOwn compares and corrects a submission's own counters. Done has no source of its own: it is the number of
+// chunks that remain when all other states are counted.
 func (p *Part) compareOwn() {
 	m := p.m
 	r, sum := m.Counting.Of, &m.Counting.Sum
@@ -50,7 +49,7 @@ func (p *Part) compareOwn() {
 	taken := uint64(available) + uint64(held) + uint64(sum.Waiting) + uint64(sum.Dead) + uint64(sum.Skips)
 	if held == counted && taken <= uint64(r.Chunks) {
 		list = append(list, own{OwnDone, r.Done, r.Chunks - uint32(taken), set(&r.Done)})
-	} else { // a late completion is on its way, of a chunk that may wait as well
+	} else { // a late completion is on its way, for a chunk that may also be counted as waiting
 		p.Skipped(SkipLate, 1)
 	}
 	for _, x := range list {
@@ -61,7 +60,7 @@ func (p *Part) compareOwn() {
 			p.Judged(x.counter, &Drift{Counter: x.counter, Submission: r.ID, Kept: uint64(x.kept),
 				Found: uint64(x.found), Corrected: corrected})
 			if x.counter == OwnDone && !r.Ending {
-				m.Finish(r) // it had been over, had the counter been right
+				m.Finish(r) // with the right counter it would have ended before
 			}
 		}
 	}
@@ -97,7 +96,7 @@ func (p *Part) endTotals() {
 	p.Compared(OfQueue, 1+2*int(queue.BlockedByRule+1))
 }
 
-// judgeValue is for a value whose totals differ.
+// judgeValue judges a value whose totals differ.
 func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 	kept := p.m.Backlog.Recount.Kept(entry)
 	each := func(counter Counter, book int, by, kept int64, add backlog.ValueSums) {
@@ -116,13 +115,13 @@ func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 	each(ValueSubmissions, 0, d.Submissions, kept.Submissions, backlog.ValueSums{Submissions: d.Submissions})
 }
 
-// mostSuspects bounds how many totals of one round are remembered to differ. Those beyond are found by a later one. A
-// fault that makes more totals wrong than that is found by any of them.
+// mostSuspects bounds how many differing totals of one round are remembered. A later round finds the others. A fault
+// that makes more totals wrong shows in any of them.
 const mostSuspects = 10_000
 
-// judge is for a total that is found to differ from what is kept by so much; correct adds that, nil: it cannot be.
-// One round alone may differ because something changed between the count of a submission and the look at the total;
-// the same difference twice is no chance.
+// judge judges a total that differs from its counter by so much; correct adds the difference, nil: it cannot be
+// corrected. One round alone may differ because something changed between the count of a submission and the look at the
+// total; the same difference twice is no coincidence.
 func (p *Part) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
 	switch {
 	case by == 0:

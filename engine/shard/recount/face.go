@@ -11,9 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// This file is when slices are made, and what is told of drifts.
+// This file decides when slices are made, and reports drifts.
 
-// DefaultEvery is how often everything that is kept as counters is recounted.
+// DefaultEvery is how often all counters are recounted.
 const DefaultEvery = time.Hour
 
 const (
@@ -23,8 +23,8 @@ const (
 	// passSlices bounds how many slices one pass of the worker makes: with 20 passes a
 	// second, 40,000 steps.
 	passSlices = 4
-	// First is how long after the start the first round begins, so that it is not in the
-	// way of what waits for the start.
+	// First is how long after the start the first round begins, so that it does not delay calls that wait for the
+	// start.
 	First = time.Minute
 	// loggedDrifts bounds how many drifts of one round are logged one by one.
 	loggedDrifts = 20
@@ -37,7 +37,7 @@ type Recounts struct {
 	every  time.Duration
 	opened queue.Time // the shard
 	began  queue.Time // the round under way, or the last one; 0: none yet
-	hurry  bool       // totals differed: the round that tells whether they do is made at once
+	hurry  bool       // totals differed: the next round, which decides about them, begins at once
 	logged int        // drifts of this round
 }
 
@@ -49,7 +49,7 @@ func Face(door shell.Door[*Part], every time.Duration) *Recounts {
 	return r
 }
 
-// RunDue makes the slices that are due: they are spread over the time of a round, as many as keep pace.
+// RunDue makes the slices that are due: they are spread evenly over the time of a round.
 func (r *Recounts) RunDue() {
 	for range passSlices {
 		due, broke := false, (*commit.Commit)(nil)
@@ -97,8 +97,8 @@ func (r *Recounts) Step(most int) (over bool, err error) {
 	return over, err
 }
 
-// slice makes a slice. One that panics is the last: what it may have left half changed goes with
-// the state, as the shard reloads; broke is the commit to wait for then. The mutex is held.
+// slice makes a slice. After a panic it is the last one: the shard reloads, because the state may be half changed;
+// broke is the commit to wait for then. The mutex is held.
 func (r *Recounts) slice(most int, now queue.Time) (over bool, broke *commit.Commit) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -128,7 +128,7 @@ func (r *Recounts) slice(most int, now queue.Time) (over bool, broke *commit.Com
 	return over, nil
 }
 
-// judged counts a drift and tells of it; nil is a total that differs for the first time. The mutex is held.
+// judged counts a drift and reports it; nil is a total that differs for the first time. The mutex is held.
 func (r *Recounts) judged(d *Drift, now queue.Time) {
 	if d == nil {
 		r.Suspected++
@@ -154,7 +154,7 @@ func (r *Recounts) judged(d *Drift, now queue.Time) {
 	}
 }
 
-// Far is how far recounts have come. The mutex is held.
+// Far is the progress of recounts. The mutex is held.
 func (r *Recounts) Far() State {
 	s := r.State
 	s.Progress = r.Part().Progress()

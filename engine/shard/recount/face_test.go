@@ -33,7 +33,8 @@ func (r *Recounts) round(t *testing.T) {
 	t.Fatal("the round does not end")
 }
 
-// A total that is wrong is a suspicion in the first round, and a drift that is corrected in the second; what is right is compared, and stays.
+// A wrong total is a suspicion in the first round, and a drift that is corrected in the second; right totals are
+// compared, and stay.
 func TestDriftIsCorrected(t *testing.T) {
 	t.Parallel()
 	s, r := recounting(t, 40, time.Hour)

@@ -5,8 +5,8 @@ package recount
 //	idle ─► submissions ─► totals ─► values ─► idle
 //	         each by itself  of the queue   of meta keys
 //
-// How can numbers be compared while they change? A submission: what changes of it during its own count is added to
-// the count as well (Counting). Totals: what changes behind the walk is added, what is ahead of it will be met
+// How can numbers be compared while they change? A change of a submission during its own count is added to the count as
+// well (Counting). For totals, changes behind the walk are added, and changes ahead of it are met later
 // (backlog.Recount). Record 22 has the proof.
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Part is the part that counts again.
+// Part is the part that recounts.
 type Part struct {
 	m        *machine.Machine
 	stage    stage
@@ -26,19 +26,19 @@ type Part struct {
 	tries    *reflect.MapIter
 	key      reflect.Value // of tries
 	kept     [queueCounters]Total
-	sums     [queueCounters]int64  // what was counted, less what is kept
+	sums     [queueCounters]int64  // the result of the count minus the counter
 	unknown  [queueCounters]bool   // cannot be counted this time
 	Suspects map[suspicionOf]int64 // differences of totals that the last round found
-	next     map[suspicionOf]int64 // that this one finds
+	next     map[suspicionOf]int64 // those that this round finds
 
-	Relist func(r *machine.Record) // told when how many dead chunks a submission has is corrected
-	// told of every drift, once it is corrected; nil: a total differs for the first time
+	Relist func(r *machine.Record) // called when the number of a submission's dead chunks is corrected
+	// called for every drift, once it is corrected; nil: a total differs for the first time
 	Judged   func(c Counter, found *Drift)
-	Compared func(s Scope, n int)     // told how much was compared
-	Skipped  func(reason Skip, n int) // told of what could not be
+	Compared func(s Scope, n int)     // called with the number of comparisons
+	Skipped  func(reason Skip, n int) // called for comparisons that could not be made
 }
 
-// stage is how far a round is.
+// stage is the stage of a round.
 type stage uint8
 
 const (
@@ -108,7 +108,7 @@ func (p *Part) Progress() float64 {
 	return 1
 }
 
-// submissions goes on with what each keeps of its own.
+// submissions goes on with the own counters of submissions.
 func (p *Part) submissions(most int) (steps int) {
 	m := p.m
 	for steps < most {
@@ -139,9 +139,8 @@ func (p *Part) submissions(most int) (steps int) {
 	return steps
 }
 
-// begin begins with a submission.
-// A range over a map cannot be left and entered again, which slices need. MapIter can, and may meet an entry that
-// was added meanwhile or not: Meets sorts that out.
+// begin begins with a submission. A range over a map cannot be left and entered again, which slices need. MapIter can.
+// It may or may not meet an entry that was added meanwhile: Meets sorts that out.
 func (p *Part) begin(r *machine.Record) {
 	p.m.Counting.Begin(r)
 	if p.tries = nil; len(r.Tries) > 0 {
@@ -151,8 +150,7 @@ func (p *Part) begin(r *machine.Record) {
 	p.m.Holds.BeginRecount(&r.Holds)
 }
 
-// try looks at the next try.
-// A try that came after the count began is counted by what put it there.
+// try looks at the next try. A try that came after the count began was counted by the code that added it.
 func (p *Part) try() {
 	if !p.tries.Next() {
 		p.tries = nil
@@ -183,7 +181,7 @@ func (p *Part) try() {
 	}
 }
 
-// State is how far the recounts of a shard have come. Totals count from the server's start.
+// State is the progress and the results of a shard's recounts. Totals count from the server's start.
 type State struct {
 	Every     queue.Time     // how often a round is made, and how long one takes at least, in milliseconds; 0: none is
 	Rounds    uint64         // that were finished

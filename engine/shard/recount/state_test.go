@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What a drift looks like in the answer.
+// Drifts appear in the answer under the names of their counters.
 func TestDriftsInAnswers(t *testing.T) {
 	t.Parallel()
 	of := func(scope, name string) Counter {

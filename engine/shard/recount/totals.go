@@ -6,25 +6,24 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Total is a total of the queue that is kept as a counter.
-// A total is checked as an equation. At the moment at which the recount of totals begins:
+// Total is a total of the queue that is kept as a counter. A recount checks an equation, for the moment at which it
+// begins with the totals:
 //
-//	kept  =  what the open submissions contribute  +  Sum()
+//	kept  =  contributions of the open submissions  +  Sum()
 //
 // The left side is copied then. The right side is added up later, submission by submission, but always as it was at
-// that moment (backlog.Recount). What is left at the end is the drift, and Add corrects the counter by it.
+// that moment (backlog.Recount). The difference at the end is the drift, and Add corrects the counter by it.
 type Total struct {
 	Kept func() uint64
 	Add  func(by int64) // corrects it; nil: it cannot be corrected
 
-	// What counts besides that which open submissions contribute, and of how many parts it
-	// is: it is counted in one go, or, of too many parts, not at all. Nil: nothing does.
+	// Sum is the count beside the contributions of open submissions, and Parts how many parts it has: Sum counts them
+	// in one go, or, if there are too many, not at all. Nil: there is none.
 	Parts func() int
 	Sum   func() uint64
 }
 
-// manyParts is how many parts of something that is counted in one go may have. They are counted under one hold of the
-// mutex, some nanoseconds each.
+// manyParts is how many parts Sum may count. It counts them in one hold of the mutex, some nanoseconds each.
 const manyParts = 500
 
 // Of is a total that is a number in memory.
@@ -32,13 +31,13 @@ func Of(n *uint64) Total {
 	return Total{Kept: func() uint64 { return *n }, Add: func(by int64) { *n += uint64(by) }}
 }
 
-// Counters are added to and never set: work goes on meanwhile, and a set would lose what changed since the moment of
-// the recount.
+// A correction is added to a counter, and never sets it: work goes on meanwhile, and a set would lose the changes since
+// the moment of the recount.
 func ofInt(n *int) Total {
 	return Total{Kept: func() uint64 { return uint64(*n) }, Add: func(by int64) { *n += int(by) }}
 }
 
-// keep notes which totals are counted again, but for those that the backlog keeps.
+// keep notes which totals are recounted, without those that the backlog keeps.
 func (p *Part) keep(others map[Counter]Total) {
 	m := p.m
 	c, s := &m.Stats, &m.Suspects
@@ -65,8 +64,8 @@ func (p *Part) keep(others map[Counter]Total) {
 	}
 }
 
-// BeginTotals notes what is kept in all, as it is now, and begins to count what submissions contribute. The sums
-// begin at minus what is kept: when all is added, what is left is the difference.
+// BeginTotals copies the counters as they are now, and begins to count the contributions of submissions. Each sum
+// begins at minus its counter: when everything is added, the sum is the difference.
 func (p *Part) BeginTotals() (steps int) {
 	p.sums, p.unknown = [queueCounters]int64{}, [queueCounters]bool{}
 	for i, total := range &p.kept {
@@ -88,9 +87,9 @@ func (p *Part) BeginTotals() (steps int) {
 	return steps + 1
 }
 
-// contribute adds what a submission contributes to the totals that the backlog does not keep.
-// It must name every counter that changes with a submission. One that is left out here shows as a drift of all that is
-// in it, in the first round of any test.
+// contribute adds a submission's contribution to the totals that the backlog does not keep. It must name every counter
+// that changes with a submission. A counter that is left out here shows as a drift of its whole value, in the first
+// round of any test.
 func (p *Part) contribute(sub *backlog.Submission) {
 	r := sub.Data.(*machine.Record)
 	add := func(counter Counter, n uint64) { p.sums[counter-firstOfQueue] += int64(n) }

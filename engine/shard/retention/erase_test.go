@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// One submission goes, whatever its age: of an open one what is open, of others their dead letters. Others stay.
+// One submission goes, whatever its age: an open one with its chunks, an ended one with its dead letters. Others stay.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)
@@ -36,7 +36,7 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// What another queue still needs stays, and goes once it has arrived there.
+// A forwarded chunk that another queue still needs stays, and goes once it has arrived there.
 func TestEraseWaitsForForwardedChunks(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)

@@ -81,7 +81,8 @@ func (x *script) retain(before queue.Time, most int, more bool, left int) {
 	}
 }
 
-// What finished before goes, the oldest first and so many at a time; what finished later stays, and so does what has dead letters.
+// Submissions that finished before the time go, the oldest first and so many at a time. Those that finished later, or
+// have dead letters, stay.
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/trouble"
 )
 
-// This file is what callers ask of rules, and how the worker ends those that are too large for one step.
+// This file has the calls about rules, and the worker's way to end rules that are too large for one step.
 
 // Rules are the rules of a shard, as its callers see them.
 type Rules struct {
@@ -25,12 +25,12 @@ func Face(door shell.Door[*Part], book *trouble.Book) *Rules {
 	return &Rules{Door: door, book: book}
 }
 
-// Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here.
-// There is one rule for each action and match: a second one takes its place and keeps its id and beginning, and if it
-// asks for the same nothing is written. created is false then. It is refused if its Until is not ahead, about a
-// submission that is not open, and beyond MaxRules. The lock ordering is held across all steps, so that drafts of two
-// rules cannot mix; calls that only read do not need it. allow is asked with the rule that is there, nil for none, and
-// may refuse; nil: it may be any.
+// Set sets a rule, durably: from its commit on no covered chunk is handed out. Set draws its ID and Since. There is one
+// rule for each action and match: a second one takes the place of the first, and keeps its id and beginning; if the two
+// are equal, nothing is written. created is false then. Set refuses a rule whose Until is not ahead, one about a
+// submission that is not open, and one beyond MaxRules. It holds the lock ordering across all steps, so that drafts of
+// two rules cannot mix; calls that only read do not need it. allow gets the existing rule, nil for none, and may refuse
+// the change; nil: every change is allowed.
 func (r *Rules) Set(rule queue.Rule, allow func(now *queue.Rule) error,
 	acts ...queue.Act) (set queue.Rule, created bool, err error) {
 	r.ordering.Lock()
@@ -65,7 +65,7 @@ func (r *Rules) Set(rule queue.Rule, allow func(now *queue.Rule) error,
 	found := false
 	r.Look(func(m *machine.Machine) {
 		set, found = r.Part().Find(rule.Action, rule.Match)
-		r.book.Unpark(m, action(rule.ID)) // another time may be what fixes it
+		r.book.Unpark(m, action(rule.ID)) // another time may fix it
 	})
 	if !found {
 		return rule, true, nil // lifted again meanwhile
@@ -77,8 +77,8 @@ func (r *Rules) Set(rule queue.Rule, allow func(now *queue.Rule) error,
 	return set, set.ID == rule.ID && !there, nil
 }
 
-// revoke takes back the reservations of what a rule covers, slice by slice. The rule is in force already, so nothing
-// that it covers is reserved again behind the walk.
+// revoke takes back the reservations of covered chunks, slice by slice. The rule is in force already, so no covered
+// chunk is reserved again behind the walk.
 func (r *Rules) revoke(id queue.RuleID) {
 	for from, more := uint32(0), true; more; more = from != 0 {
 		err := r.Locked(func(_ *machine.Machine, now queue.Time) error {
@@ -87,19 +87,19 @@ func (r *Rules) revoke(id queue.RuleID) {
 			return nil
 		})
 		if err != nil {
-			return // a reload has the tokens refused
+			return // after a reload the tokens are refused
 		}
 	}
 }
 
-// Lift ends a rule, durably; what it alone covered is handed out from then on, to those
-// who wait at once. was is false if it had ended before: that is no mistake. An id that
-// was never given is one. by is who asks, for Past.
+// Lift ends a rule, durably. Chunks that it alone covered are handed out from then on, at once to calls that wait. was
+// is false if the rule had ended before, which is no error; an id that was never given is one. `by` is the name of the
+// caller, for Past.
 func (r *Rules) Lift(id queue.RuleID, by string, acts ...queue.Act) (lifted queue.Rule, was bool, err error) {
 	return r.lift(id, 0, queue.RuleLifted, by, acts...)
 }
 
-// lift is Lift; with a time, of a rule that is over by then only: someone may have set it again.
+// lift is Lift. With a time, it ends the rule only if that is over by then: someone may have set it again.
 func (r *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string,
 	acts ...queue.Act) (lifted queue.Rule, was bool, err error) {
 	r.ordering.Lock()
@@ -179,9 +179,9 @@ func (r *Rules) endLarge() (more bool) {
 	return err == nil && was
 }
 
-// draft counts beforehand, slice by slice, what a value comes under if what rules say of
-// it becomes what fn says, so that the change itself is one step. It returns the machine
-// that has the draft, nil if there is none; reconcile has to follow.
+// draft prepares a change of a value's ruling to the one that fn returns: it counts the affected work beforehand, slice
+// by slice, so that the change itself is one step. It returns the machine that has the draft, nil if there is none;
+// reconcile has to follow.
 func (r *Rules) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Ruling) (in *machine.Machine) {
 	if match.Entry.Key == "" {
 		return nil
@@ -201,13 +201,13 @@ func (r *Rules) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Rul
 	return in
 }
 
-// reconcile ends a draft, whether or not it came to anything.
+// reconcile ends a draft, whether or not the change was made.
 func (r *Rules) reconcile(in *machine.Machine) {
 	r.slices(in, func(from int) int { return in.Backlog.Rules.Reconcile(from, CountMost) })
 }
 
-// shelve puts what has a value, and is held back, behind shut gates, slice by slice, so
-// that no reserve has to: nothing depends on when it is done.
+// shelve puts held-back submissions with a value behind shut gates, slice by slice, so that no reserve has to. It does
+// not matter when this is done.
 func (r *Rules) shelve(match queue.RuleMatch) {
 	if match.Entry.Key == "" {
 		return
@@ -217,8 +217,8 @@ func (r *Rules) shelve(match queue.RuleMatch) {
 	r.slices(in, func(from int) int { return in.Backlog.Shelve(match.Entry, from, machine.ShelveMost) })
 }
 
-// slices calls fn in holds of the mutex, first with -1, then with what it returned, until
-// that is 0 or the machine is gone; nil is.
+// slices calls fn in holds of the mutex, first with -1, then with its last result, until that is 0 or the machine is
+// gone; a nil machine is gone.
 func (r *Rules) slices(in *machine.Machine, fn func(from int) (next int)) {
 	for from, more := -1, in != nil; more; more = from != 0 {
 		r.Look(func(m *machine.Machine) {
@@ -240,13 +240,13 @@ func (r *Rules) List() (list []queue.Rule) {
 // Len is how many rules there are.
 func (r *Rules) Len() int { return len(r.List()) }
 
-// Held lists the rules by ascending id, each with what it keeps.
+// Held lists the rules by ascending id, each with the work that it keeps.
 func (r *Rules) Held() (list []Held) {
 	r.Look(func(*machine.Machine) { list = r.Part().Held(r.Part().List()) })
 	return list
 }
 
-// Kept are some rules of the list, each with what it keeps.
+// Kept are some rules of the list, each with the work that it keeps.
 func (r *Rules) Kept(some []queue.Rule) (list []Held) {
 	r.Look(func(*machine.Machine) { list = r.Part().Held(some) })
 	return list

@@ -54,8 +54,8 @@ func (r *Rules) want(t *testing.T, s *shelltest.Shell, paused uint64, ids ...que
 	}
 }
 
-// A rule covers from its commit until it is lifted. What says the same writes nothing, what says something else keeps the rule's id and
-// beginning, and lifting it twice is no mistake.
+// A rule covers from its commit until it is lifted. An equal rule writes nothing, a different one keeps the rule's id
+// and beginning, and lifting it twice is no error.
 func TestLifeOfARule(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 4)
@@ -86,7 +86,7 @@ func TestLifeOfARule(t *testing.T) {
 	}
 }
 
-// A rule that cannot be is refused, and changes nothing.
+// An invalid rule is refused, and changes nothing.
 func TestRulesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 1)
@@ -162,8 +162,8 @@ func TestRuleEndsWithItsSubmission(t *testing.T) {
 	}
 }
 
-// A rule whose time is over, and that covers too much for a step of the worker, is ended by itself. When that fails again and again it is
-// parked; another time that an operator gives it has it tried again.
+// A rule whose time is over, and that covers too much for a step of the worker, is ended by itself. When that fails
+// again and again, it is parked. When an operator gives it another time, it is tried again.
 func TestLargeRuleEnds(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, CountMost+1)
@@ -229,7 +229,7 @@ func TestSuspectedLiftIsAlone(t *testing.T) {
 	}
 }
 
-// A rule that revokes takes back the reservations of what it covers, and others' stay; those who wait are served.
+// A rule that revokes takes back the reservations of covered chunks; others stay, and calls that wait are served.
 func TestRuleRevokes(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 2)
@@ -255,8 +255,8 @@ func TestRuleRevokes(t *testing.T) {
 	}
 }
 
-// What a row tells of is not done again by a replay: a submission that ended, was opened again and has a new rule keeps it. What came
-// behind the row is.
+// A replay passes over ops that the row already has: a submission that ended, was opened again and has a new rule keeps
+// it. Ops behind the row are done.
 func TestReplayOntoAYoungerRow(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Part knows which rules there are, whom they cover, and which of those that ended are remembered.
+// Part knows the rules, the submissions that they cover, and the last rules that ended.
 //
 // `spared` exists because a pause must not cost a customer the work: a dead_deadline that passes
 // under a rule ends nothing. When a rule is lifted, `again` is set to the length of the list. The
@@ -21,13 +21,13 @@ type Part struct {
 	m *machine.Machine
 	*Set
 	drawn   queue.RuleID          // the last id that was drawn
-	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: by itself
-	// the one of which a change is on its way there: its time is not known until then; 0: none
+	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: their time is over
+	// the rule with a change on its way to the disk: its time is not known until then; 0: none
 	setting queue.RuleID
-	// up to which they were true when they were loaded: what is older is not to be replayed
+	// the position of the row that was loaded: older ops are not replayed
 	stored journal.Position
 	past   Past    // that have ended
-	sliced *sliced // what a caller sets or lifts in slices; nil: none does
+	sliced *sliced // the rule that a caller sets or lifts in slices; nil: none
 
 	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they
 	// are to be looked at again: a rule was lifted.
@@ -90,7 +90,7 @@ func (p *Part) Audit() error {
 	return nil
 }
 
-// tell tells the backlog what rules say now of what they match.
+// tell gives the backlog the present ruling on a match.
 func (p *Part) tell(match queue.RuleMatch) {
 	m := p.m
 	if m.Replay {
@@ -114,8 +114,8 @@ func (p *Part) tell(match queue.RuleMatch) {
 	}
 }
 
-// Replayed ends a replay: before anything is offered the backlog knows all rules. Those
-// about submissions that ended are gone.
+// Replayed ends a replay: it gives all rules to the backlog before anything is offered, and drops rules about
+// submissions that ended.
 func (p *Part) Replayed() {
 	p.drawn = p.Last()
 	for _, r := range p.List() {
@@ -138,7 +138,7 @@ func (p *Part) Replayed() {
 func (p *Part) Ended(sub *machine.Record) {
 	m := p.m
 	if m.Replay && m.AppliedAt <= p.stored {
-		return // it may have been opened again since, and have new ones
+		return // it may have been opened again since, and have new rules
 	}
 	for action := range queue.RuleAction(queue.RuleActions) {
 		if r, is := p.Find(action, queue.RuleMatch{Submission: sub.ID}); is {
@@ -153,9 +153,8 @@ func (p *Part) Ended(sub *machine.Record) {
 // changed has the row written again.
 func (p *Part) changed() { p.m.Asides.Changed(machine.AsideRules, 0) }
 
-// Row is the row that the store keeps of rules. It says up to where it is true: a replay
-// of what came before would not be without effect, as a submission may have been opened
-// again since, and have new rules.
+// Row is the row that the store keeps of rules. It says up to which position it is true: a replay of earlier ops would
+// do harm, as a submission may have been opened again since, and have new rules.
 func (p *Part) Row(uint64) []byte {
 	row := journal.Rules{Position: p.m.AppliedAt, Last: p.Last(), Rules: p.List(), Ended: p.past.list}
 	p.Graces(p.m.Now, func(match queue.RuleMatch, until queue.Time) {
@@ -188,8 +187,7 @@ type Past struct {
 	list []queue.EndedRule // by their end
 }
 
-// Add notes the end of a rule. An id is never given again, so one that is known comes from
-// a replay, and changes nothing.
+// Add notes the end of a rule. An id is never given again, so a known one comes from a replay, and changes nothing.
 func (p *Past) Add(r queue.EndedRule) {
 	if slices.ContainsFunc(p.list, func(known queue.EndedRule) bool { return known.ID == r.ID }) {
 		return
@@ -198,7 +196,7 @@ func (p *Past) Add(r queue.EndedRule) {
 		return cmp.Or(cmp.Compare(known.Ended, r.Ended), cmp.Compare(known.ID, r.ID))
 	})
 	if at == 0 && len(p.list) >= queue.MaxEndedRules {
-		return // older than all that are kept
+		return // it ended before all that are kept
 	}
 	p.list = slices.Insert(p.list, at, r)
 	if over := len(p.list) - queue.MaxEndedRules; over > 0 {

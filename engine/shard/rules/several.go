@@ -2,13 +2,13 @@ package rules
 
 // Rules about several values: the submissions whose meta fulfils all conditions of the rule.
 //
-// The backlog knows no such rules. What they say is, for each submission that they cover, said of that submission
-// alone, as if it had a rule of its own (own). So setting or lifting one looks at all open submissions, in slices:
+// The backlog knows no such rules. For each submission that they cover it gets their ruling as if the submission had a
+// rule of its own (Own). So setting or lifting one looks at all open submissions, in slices:
 //
 //	set   look at all as if the rule held ─► commit ─► it holds. A submission may be held back a moment too early.
 //	lift  commit ─► it holds no more ─► look at all. A submission may be held back a moment too long.
 //
-// Nothing that a rule covers is handed out between its commit and the answer to a lift. There are few such rules
+// No covered chunk is handed out between the commit of a rule and the answer to a lift. There are few such rules
 // (queue.MaxSeveralRules), because each insert looks at all of them.
 
 import (
@@ -25,7 +25,7 @@ type several struct {
 	conditions queue.Conditions
 }
 
-// severalOf reads the conditions of a rule; nil: they cannot be read, which the decoder of the op excludes.
+// severalOf reads the conditions of a rule; nil: they cannot be read, which the decoder of the op rules out.
 func severalOf(rule *queue.Rule) *several {
 	conditions, err := queue.ParseConditions(rule.Match.Several)
 	if err != nil {
@@ -49,7 +49,8 @@ func (s *Set) removeSeveral(id queue.RuleID) {
 	s.several = slices.DeleteFunc(s.several, func(of *several) bool { return of.rule.ID == id })
 }
 
-// covering finds the first of them that covers such meta and counts, false if there is none.
+// covering finds the first rule about several values that covers this meta and for which `counts` is true; false if
+// there is none.
 func (s *Set) covering(meta queue.Meta, r *queue.Rule, counts func(*queue.Rule) bool) (is bool) {
 	for _, of := range s.several {
 		if counts(&of.rule) && of.conditions.Cover(meta) {
@@ -60,7 +61,7 @@ func (s *Set) covering(meta queue.Meta, r *queue.Rule, counts func(*queue.Rule) 
 	return false
 }
 
-// severalGrace is the latest grace of those that were lifted and covered such meta.
+// severalGrace is the latest grace of lifted rules about several values that covered this meta.
 func (s *Set) severalGrace(meta queue.Meta) (until queue.Time) {
 	for match, at := range s.graces {
 		if match.Several == "" || at <= until {
@@ -73,13 +74,13 @@ func (s *Set) severalGrace(meta queue.Meta) (until queue.Time) {
 	return until
 }
 
-// sliced is a rule about several values that is being set or lifted by a caller who looks at all submissions in slices.
+// sliced is a rule about several values that a caller is setting or lifting, by looking at all submissions in slices.
 type sliced struct {
 	match queue.RuleMatch
-	set   *several // that counts as if it held already; nil: it is lifted
+	set   *several // the rule, which counts as if it held already; nil: it is lifted
 }
 
-// Own is what the rules about a submission say of it, and those about several values.
+// Own is the ruling on a submission by the rules about it alone, and by those about several values.
 func (p *Part) Own(r *machine.Record) queue.Ruling {
 	if p.Len() == 0 && p.sliced == nil {
 		return queue.Unruled
@@ -101,8 +102,8 @@ func (p *Part) Own(r *machine.Record) queue.Ruling {
 	return is
 }
 
-// reown has the backlog know again what rules say of single submissions: of up to `most` of them, from a slot on. It
-// returns the slot to go on from; 0: that were all.
+// reown gives the backlog the rulings on single submissions again, for up to `most` slots from one on. It returns the
+// slot to go on from; 0: it has done all.
 func (p *Part) reown(from, most int) (next int) {
 	m := p.m
 	slots := int(m.Backlog.Slots())
@@ -121,8 +122,8 @@ func (p *Part) reownOne(r *machine.Record) {
 	p.m.Backlog.Rules.SetSubmission(r.Sub, p.Own(r))
 }
 
-// begin has the backlog go by a rule about several values before it is set, or go on by one that is to be lifted,
-// until finish. in is the machine that does; nil: the rule is not one of these.
+// begin makes the backlog follow a rule about several values already before it is set, or, if it is to be lifted, until
+// finish. in is the machine of that backlog; nil: the rule is not about several values.
 func (r *Rules) begin(match queue.RuleMatch, set *queue.Rule) (in *machine.Machine) {
 	if match.Several == "" {
 		return nil
@@ -144,7 +145,7 @@ func (r *Rules) begin(match queue.RuleMatch, set *queue.Rule) (in *machine.Machi
 	return in
 }
 
-// finish ends that. What no rule covers any more is handed out, slice by slice.
+// finish ends what begin began. Chunks that no rule covers any more are handed out, slice by slice.
 func (r *Rules) finish(in *machine.Machine) {
 	if in == nil {
 		return
@@ -161,10 +162,10 @@ func (r *Rules) finish(in *machine.Machine) {
 	})
 }
 
-// What questions about rules of several values look at: submissions in a hold of the mutex.
+// How many submissions questions about rules of several values look at in a hold of the mutex:
 const (
 	mostHolding = 1000      // to explain an empty reserve
-	mostKept    = 1_000_000 // to count what the rules of a list keep
+	mostKept    = 1_000_000 // to count the work that the rules of a list keep
 )
 
 // eachKept calls fn for the shown submissions with available chunks that rules about single submissions or
@@ -184,8 +185,8 @@ func (p *Part) eachKept(most int, fn func(r *machine.Record, available uint64) b
 	return slots <= most
 }
 
-// severalHold says that rules about several values keep something of the plan from being handed out, as far as
-// the first submissions tell: the answer only explains an empty reserve.
+// severalHold says that rules about several values hold back work of the plan, judged by the first submissions: the
+// answer only explains an empty reserve.
 func (p *Part) severalHold(plan *strategy.Plan) (is bool) {
 	if p.Several() > 0 {
 		p.eachKept(mostHolding, func(r *machine.Record, _ uint64) bool {

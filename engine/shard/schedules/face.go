@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/trouble"
 )
 
-// This file is what callers ask of schedules.
+// This file has the calls about schedules.
 
 // Schedules are the schedules of a shard, as its callers and its worker see them.
 type Schedules struct {
@@ -36,7 +36,7 @@ func (s *Schedules) List() (list []queue.ScheduleInfo) {
 	return list
 }
 
-// Get is one of them.
+// Get returns a schedule.
 func (s *Schedules) Get(name string) (info queue.ScheduleInfo, err error) {
 	s.Look(func(*machine.Machine) {
 		sch := s.Part().ByName[name]
@@ -55,16 +55,16 @@ func unknown(name string) error {
 		machine.Clip(name, queue.MaxScheduleNameBytes))}
 }
 
-// changing runs fn once no change of the schedule is on its way to the disk, and waits for the commit of what it
-// encodes. sch is nil when there is none of the name. fn is called with the mutex held. One change at a time for each
-// schedule: the next one has to be decided on what the last one left, and that is known when it is applied.
+// changing calls fn once no change of the schedule is on its way to the disk, and waits for the commit. sch is nil when
+// there is none of the name. fn is called with the mutex held. Changes of a schedule are made one at a time: each
+// builds on the result of the last one, which is known when that is applied.
 func (s *Schedules) changing(name string, guard Guard, fn func(p *Part, sch *Scheduled, now queue.Time) error) error {
 	for {
 		busy := false
 		err := shell.Change(s, func(_ *machine.Machine, now queue.Time) error {
 			sch := s.Part().ByName[name]
 			if busy = sch != nil && sch.Busy != nil; busy {
-				return nil // it is in what is waited for
+				return nil // the change is in a batch that Change waits for
 			}
 			if err := guard.Ask(sch); err != nil {
 				return err
@@ -72,11 +72,11 @@ func (s *Schedules) changing(name string, guard Guard, fn func(p *Part, sch *Sch
 			return fn(s.Part(), sch, now)
 		})
 		switch {
-		case busy: // whatever became of it
+		case busy: // whatever the result of that change
 		case err != nil:
 			return err
 		default:
-			s.Look(func(m *machine.Machine) { // what is parked may be fixed by it
+			s.Look(func(m *machine.Machine) { // the change may fix a parked action
 				s.book.Clear(action(name))
 				s.book.Unpark(m, action(name))
 			})
@@ -85,9 +85,8 @@ func (s *Schedules) changing(name string, guard Guard, fn func(p *Part, sch *Sch
 	}
 }
 
-// Put makes a schedule or defines it again, durably; the definition was checked. The same
-// definition as before changes nothing. As long as the rhythm is the same, it goes on
-// where it was; another one begins after now.
+// Put makes a schedule or defines it again, durably; the definition was checked. The same definition as before changes
+// nothing. With the same rhythm it goes on where it was; another rhythm begins after now.
 func (s *Schedules) Put(name string, def queue.Schedule, guard Guard,
 	acts ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
 	err = s.changing(name, guard, func(p *Part, sch *Scheduled, now queue.Time) error {
@@ -101,7 +100,7 @@ func (s *Schedules) Put(name string, def queue.Schedule, guard Guard,
 	return info, created, err
 }
 
-// Delete removes a schedule, durably. What it inserted stays.
+// Delete removes a schedule, durably. Its submissions stay.
 func (s *Schedules) Delete(name string, guard Guard, acts ...queue.Act) error {
 	return s.changing(name, guard, func(p *Part, sch *Scheduled, now queue.Time) error {
 		if sch == nil {
@@ -112,8 +111,8 @@ func (s *Schedules) Delete(name string, guard Guard, acts ...queue.Act) error {
 	})
 }
 
-// Switch pauses or resumes a schedule, durably. What it is already is no change. After a
-// pause the ticks that passed are missed ones.
+// Switch pauses or resumes a schedule, durably. If that is its state already, nothing changes. Ticks that passed during
+// a pause are missed ones.
 func (s *Schedules) Switch(name string, enabled bool, reason string, acts ...queue.Act) (queue.ScheduleInfo, error) {
 	err := s.changing(name, nil, func(p *Part, sch *Scheduled, now queue.Time) error {
 		if sch == nil {

@@ -12,21 +12,20 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file is the worker's kind of schedules. It takes the mutex several times, so it stands
-// beside the other kinds. What all schedules are due for goes into one commit, as long as that
-// comes through. After a failure they are taken one at a time, each in a batch of its own, until
-// nothing is due any more: so the one that is to blame shows by itself, and the others emit.
+// This file is the worker's kind of schedules. It takes the mutex several times, so it runs beside the other kinds. All
+// due schedules share one commit, as long as that succeeds. After a failure they are taken one at a time, each in a
+// batch of its own, until nothing is due any more: so the faulty one is found, and the others emit.
 
-// emitAgain is how long a schedule is left alone that a rule or a failed write keeps from emitting.
+// emitAgain is how long a schedule is left alone after a rule or a failed write kept it from emitting.
 const emitAgain = time.Second
 
-// Means are what a shard has for those who insert.
+// Means are the functions of a shard that inserting needs.
 type Means struct {
 	Full func() bool // inserts are refused for want of room on the disk
 	// Room waits until the bytes of a submission may join those that wait for a checkpoint.
 	Room func(n *queue.NewSubmission) error
-	// Pack makes the op that carries the bytes of as many submissions as `times` says, which have
-	// the same ones; nil: they have none. large: they are too many for an op, and have to be blobs.
+	// Pack makes the op that carries the bytes of `times` submissions with the same contents; nil: they have no bytes.
+	// large: there are too many for an op, and they have to be blobs.
 	Pack  func(n *queue.NewSubmission, times int) (op *journal.Contents, large bool)
 	Blobs Blobs
 	Trace func(schedule string) Span // begins the span of an emission; nil: no one traces
@@ -43,7 +42,7 @@ type Blobs interface {
 	Discard(inserts []*journal.Insert)
 }
 
-// Span is a piece of work that someone traces. End says how much was done, and what went wrong.
+// Span is a traced piece of work. End says how much was done, and the error.
 type Span interface {
 	Context() string // W3C traceparent, optionally followed by ";" and tracestate
 	End(n int, err error)
@@ -55,7 +54,7 @@ func (s *Schedules) RunDue() {
 	}
 }
 
-// emit is a slice of what schedules insert. more: there may be others that are late.
+// emit makes a slice of the due inserts. more: others may be due.
 func (s *Schedules) emit() (more bool) {
 	kind := &s.book.Kinds[machine.KindSchedule]
 	var looks []look
@@ -88,7 +87,7 @@ func (s *Schedules) emit() (more bool) {
 	s.Look(func(m *machine.Machine) {
 		switch {
 		case n == 0:
-			kind.Pass(now, 0) // nothing is due, so nothing is under suspicion
+			kind.Pass(now, 0) // nothing is due, so no schedule is under suspicion
 		case err != nil:
 			s.book.Fail(machine.KindSchedule, err, now)
 			if !errors.Is(err, journal.ErrFull) {
@@ -102,7 +101,7 @@ func (s *Schedules) emit() (more bool) {
 	return n > 0 && err == nil
 }
 
-// emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
+// emittedAlone waits for the inserts of one schedule, while the worker looks for the schedule that fails.
 func (s *Schedules) emittedAlone(l *look, waits commit.Set, now queue.Time) (ok bool) {
 	err := s.Wait(waits)
 	s.Look(func(m *machine.Machine) {
@@ -119,7 +118,7 @@ func (s *Schedules) emittedAlone(l *look, waits commit.Set, now queue.Time) (ok 
 	return err == nil
 }
 
-// room makes room for what a schedule inserts. false: there is none, and it waits.
+// room makes room for the bytes of a schedule's inserts. false: there is none, and the schedule waits.
 func (s *Schedules) room(l *look, now queue.Time) bool {
 	err := s.means.Room(&l.Rhythm.Def.Template)
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *Schedules) blame(name string, err error, now queue.Time) {
 	s.book.Blame(action(name), err, now)
 }
 
-// emission is what one schedule inserts in one commit.
+// emission is the inserts of one schedule in one commit.
 type emission struct {
 	*look
 	now     queue.Time
@@ -151,19 +150,18 @@ type emission struct {
 	ticks   []queue.Time
 	inserts []*journal.Insert
 	m       *machine.Machine  // that drew them
-	unique  []*machine.Unique // keys that they hold there
+	unique  []*machine.Unique // keys that the inserts hold in it
 	ousts   []*machine.Unique // whose places they take
 	carried *journal.Contents
 	done    func(n int, err error) // ends its span
 	encoded bool
 }
 
-// emitOne inserts what one schedule is due for, and says with which commit; nil: with
-// none. alone: nothing else is in it.
+// emitOne inserts the due submissions of one schedule, and returns their commit; nil: there is none. alone: nothing
+// else is in the commit.
 //
-// Which ticks are due, and the bytes of what is inserted, are worked out without the
-// mutex; then it is made sure that nothing happened to the schedule meanwhile, and the
-// inserts and the schedule's new state go into the journal in one batch: after a crash at
+// It works out the due ticks, and the bytes of the submissions, without the mutex. Then it checks that the schedule has
+// not changed meanwhile. The inserts and the schedule's new state go into the journal in one batch: after a crash at
 // any moment a tick was emitted once, or is still due.
 func (s *Schedules) emitOne(l *look, now queue.Time, alone bool) *commit.Commit {
 	plan, broke := l.plan()
@@ -227,7 +225,7 @@ func (s *Schedules) draw(m *machine.Machine, e *emission) (large bool) {
 	return large
 }
 
-// unites says whether a tick inserts its submission, whose unique key may be held. The mutex is held.
+// unites says whether a tick inserts its submission, whose unique key may already be held. The mutex is held.
 func (e *emission) unites(n *queue.NewSubmission) bool {
 	keys := &e.m.Uniques
 	held := keys.Find(n, e.now)
@@ -242,7 +240,7 @@ func (e *emission) unites(n *queue.NewSubmission) bool {
 	return true
 }
 
-// mayOust says that what its inserts replace has not begun meanwhile. The mutex is held.
+// mayOust says that the submissions that its inserts replace have not begun meanwhile. The mutex is held.
 func (e *emission) mayOust() bool {
 	return !slices.ContainsFunc(e.ousts, func(u *machine.Unique) bool { return u.Replaceable(e.m) == nil })
 }
@@ -255,8 +253,8 @@ func (e *emission) giveUp(*machine.Machine) {
 	}
 }
 
-// encodeBehind puts the bytes of what an emission inserts, then encodes it if nothing
-// happened to the schedule meanwhile.
+// encodeBehind stores the bytes of an emission's submissions, then encodes it if the schedule has not changed
+// meanwhile.
 func (s *Schedules) encodeBehind(e *emission) (c *commit.Commit, err error) {
 	defer func() {
 		if !e.encoded {

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/trouble"
 )
 
-// scheduling is a shell whose machine has schedules, and what those are given, which the test may change.
+// scheduling is a shell whose machine has schedules, and their Means, which the test may change.
 func scheduling(t *testing.T) (*shelltest.Shell, *Schedules) {
 	s := shelltest.New(t)
 	p := New(s.Machine)
@@ -32,7 +32,7 @@ func scheduling(t *testing.T) (*shelltest.Shell, *Schedules) {
 	})
 }
 
-// putsBlobs is told to put the bytes of inserts that have none, and fails when the test wants.
+// putsBlobs is Blobs for inserts without bytes, and fails when the test wants.
 type putsBlobs struct {
 	err       func() error
 	discarded int // inserts
@@ -75,7 +75,8 @@ func (s *Schedules) emitted(t *testing.T, name string, want uint64) {
 	}
 }
 
-// A schedule is made, emits, is changed, paused, resumed and deleted, each in a commit of its own; what changes nothing has none.
+// A schedule is made, emits, is changed, paused, resumed and deleted, each in a commit of its own; a call that changes
+// nothing makes no commit.
 func TestLifeOfASchedule(t *testing.T) {
 	t.Parallel()
 	s, x := scheduling(t)
@@ -114,7 +115,7 @@ func TestLifeOfASchedule(t *testing.T) {
 	}
 }
 
-// What cannot be is refused, and changes nothing.
+// An invalid call is refused, and changes nothing.
 func TestSchedulesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, x := scheduling(t)
@@ -194,8 +195,8 @@ func TestChangesComeInOrder(t *testing.T) {
 	}
 }
 
-// When one of several schedules cannot be written, each is tried alone, so that it is found and parked, and the others emit. What parked it
-// may be fixed by another definition.
+// When one of several schedules cannot be written, each is tried alone, so that it is found and parked, and the others
+// emit. Another definition may fix it.
 func TestScheduleThatFailsIsFound(t *testing.T) {
 	t.Parallel()
 	s, x := scheduling(t)
@@ -295,7 +296,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 	x.put(t, "good", every())
 	bad := x.Part().ByName["bad"]
 	fixed := bad.Rhythm
-	bad.Next = s.Clock - 3_600_000 // missed long ago: its spec is asked, which is not there
+	bad.Next = s.Clock - 3_600_000 // missed long ago: the worker asks its spec, which is missing
 	bad.Rhythm = &Rhythm{Def: fixed.Def}
 	x.Part().Aim(bad)
 	x.RunDue()
@@ -311,7 +312,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 	x.emitted(t, "bad", 1)
 }
 
-// Nothing is emitted while a rule covers what would be, the disk is full, or the bytes find no room.
+// No tick is emitted while a rule covers its submission, the disk is full, or the bytes find no room.
 func TestSchedulesWait(t *testing.T) {
 	t.Parallel()
 	s, x := scheduling(t)
@@ -341,8 +342,9 @@ func TestSchedulesWait(t *testing.T) {
 	}
 }
 
-// A start makes the schedules of their rows, and does not do again what those tell of. When a kill came between the writes for a schedule
-// that was deleted and for one of its name that was made behind it, the younger one counts, and the row of the other goes.
+// A start makes the schedules from their rows, and does not replay older ops. A kill may come between the write that
+// deletes a schedule's row and the write of a later schedule of the same name: then the younger row counts, and the
+// other goes.
 func TestRowsOfSchedules(t *testing.T) {
 	t.Parallel()
 	s, x := scheduling(t)

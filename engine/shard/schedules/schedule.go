@@ -15,13 +15,11 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file keeps the schedules: what the journal and the store say of them, and when each
-// is to be looked at.
+// This file keeps the schedules: their state by the journal and the store, and when each is to be looked at.
 
-// Part is the part that knows when to insert what: the ticks that were emitted are in the journal,
-// with what they inserted.
-// earliest is a lower bound: a schedule that moved to a later time leaves it as it is, and the worker then
-// looks once for nothing. Keeping it exact would need a heap, for a thousand schedules at most.
+// Part is the part that knows the schedules and their next ticks: emitted ticks are in the journal, with their inserts.
+// earliest is a lower bound: a schedule that moves to a later time does not change it, and the worker then looks once
+// in excess. An exact value would need a heap, for a thousand schedules at most.
 type Part struct {
 	m        *machine.Machine
 	Totals   scheduleTotals
@@ -36,7 +34,7 @@ type Part struct {
 type Scheduled struct {
 	Name    string
 	number  uint64           // of its row; 0: it has none yet
-	stored  journal.Position // up to which its row was true when it was loaded: what is older is not to be replayed
+	stored  journal.Position // of its row when it was loaded: older ops are not replayed
 	Rhythm  *Rhythm
 	broken  error // why the rhythm has no spec
 	Text    string
@@ -46,7 +44,7 @@ type Scheduled struct {
 	Enabled bool
 	Reason  string
 	Next    queue.Time
-	Waiting queue.Time // a tick to be emitted besides: buffered, or that of run_on_create
+	Waiting queue.Time // another tick to be emitted: a buffered one, or that of run_on_create
 	Last    queue.Time
 	LastID  queue.SubmissionID
 	Counts  queue.ScheduleCounts
@@ -54,10 +52,10 @@ type Scheduled struct {
 	Busy    *commit.Commit // of the last batch with a change of it, while that is on its way to the disk
 	changes int            // how many there are
 	pausing bool           // among them the pause after a failure
-	stamp   uint64         // counts what happened to it, so that who looked without the mutex can tell
+	stamp   uint64         // counts its changes, so that code that looked without the mutex notices them
 	LookAt  queue.Time     // when there may be something to emit
-	AsOf    queue.Time     // the moment that a run of late ticks is judged by, while it is emitted in slices
-	Held    bool           // a rule kept it from emitting when it was looked at last
+	AsOf    queue.Time     // the moment by which a run of late ticks is judged, while it is emitted in slices
+	Held    bool           // a rule kept it from emitting when the worker last looked
 	recent  []queue.Emission
 }
 
@@ -69,7 +67,7 @@ func New(m *machine.Machine) *Part {
 	return &Part{m: m, ByName: map[string]*Scheduled{}, rows: map[uint64]*Scheduled{}, earliest: never}
 }
 
-// Apply changes a schedule. What its row already tells of changes nothing.
+// Apply changes a schedule, unless its row already has the op.
 func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	change, mine := op.(*journal.Schedule)
 	if mine {
@@ -78,8 +76,8 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return mine, err
 }
 
-// Rows are written at checkpoints, each with the position that it is true for. A replay begins before that, and
-// must not apply a tick to a row that has it already.
+// Checkpoints write the rows, each with its position. A replay begins earlier, and must not apply a tick to a row that
+// already has it.
 func (p *Part) apply(op *journal.Schedule) error {
 	m := p.m
 	sch := p.ByName[op.Name]
@@ -144,8 +142,9 @@ func (s *Scheduled) Read(text string) error {
 	return nil
 }
 
-// Aim says when a schedule is to be looked at next. It is called after every change of the schedule or of what it
-// waits for. Forgetting a call would let a tick wait until something else happens to the schedule.
+// Aim sets when a schedule is to be looked at next. It is called after every change of the schedule, and when the
+// submission, rule or retry that it waits for is over. Without the call, a tick would wait for another change of the
+// schedule.
 func (p *Part) Aim(sch *Scheduled) {
 	sch.LookAt = never
 	switch {
@@ -174,8 +173,8 @@ func (p *Part) Ended(r *machine.Record) {
 	}
 }
 
-// NextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is. One walk over all
-// schedules, of which there are a thousand at most: only statistics ask for it.
+// NextTick is when the first schedule that may emit is or was due; 0: there is none. It walks over all schedules, at
+// most a thousand: only statistics ask for it.
 func (p *Part) NextTick() (first queue.Time) {
 	for _, sch := range p.ByName {
 		if !sch.Made || !sch.Enabled || sch.Held || sch.broken != nil || sch.Next == 0 {
@@ -197,10 +196,9 @@ func (p *Part) Ruled() {
 	}
 }
 
-// Failing pauses the schedule of a submission that does not succeed, if its definition
-// says so. The caller has encoded why.
-// A submission that is older than the schedule belongs to a deleted one of the same name, and does not pause this
-// one.
+// Failing pauses the schedule of a submission that does not succeed, if its definition says so. The caller has encoded
+// the reason. A submission that is older than the schedule belongs to a deleted one of the same name, and does not
+// pause this one.
 func (p *Part) Failing(r *machine.Record, reason string, now queue.Time) {
 	name := r.Details().Schedule
 	if name == "" {
@@ -256,9 +254,9 @@ func (p *Part) Row(key uint64) []byte {
 	})
 }
 
-// Load reads a row. They come by number. Of two of one name the first is of a schedule that
-// was deleted before the other was made, when a kill came between the writes of the two.
-// The older of two rows is marked as changed, so that the next checkpoint deletes it.
+// Load reads a row. Rows come by number. Of two with one name, the first is of a schedule that was deleted before the
+// other was made: a kill came between the two writes. Load marks the older row as changed, so that the next checkpoint
+// deletes it.
 func (p *Part) Load(key uint64, row []byte) error {
 	r, err := journal.DecodeScheduleRow(row)
 	if err != nil {

@@ -25,7 +25,7 @@ func clock(text string) queue.Time {
 	return queue.At(at)
 }
 
-// What becomes of ticks, by policy: those to be emitted, those dropped, and the next.
+// Each policy decides which ticks are emitted, which are dropped, and which is next.
 func TestTickPlan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestTickPlan(t *testing.T) {
 	}
 }
 
-// The jitter of a tick is the same no matter who asks and whenever, spreads over its whole range, and differs between schedules.
+// The jitter of a tick is always the same, spreads over its whole range, and differs between schedules.
 func TestJitterIsStable(t *testing.T) {
 	t.Parallel()
 	def := queue.Schedule{Spec: "@hourly", Jitter: 10 * time.Minute}
@@ -100,7 +100,7 @@ func TestJitterIsStable(t *testing.T) {
 	if same > 20 {
 		t.Errorf("two schedules have the same delay in %d of 2000 ticks", same)
 	}
-	// What the hash gives is a promise: a restart with a newer program must not move a tick.
+	// The value of the hash must never change: a restart with a newer program must not move a tick.
 	if got, want := x.due(clock("2026-01-05 00:00:00")).Std().Format("15:04:05.000"), "00:05:38.806"; got != want {
 		t.Errorf("the tick of midnight is due at %s, want %s as ever", got, want)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// A scored branch is followed in three steps: under the mutex a window of candidates is copied
-// into columns, outside of it they are scored, and under it again each pick is checked and taken.
-// Whatever the scores are, a pick passes every filter and limit at the moment it is taken.
+// A scored branch is followed in three steps: under the mutex a window of candidates is copied into columns, outside of
+// it they are scored, and under it again each pick is checked and taken. Whatever the scores are, a pick passes every
+// filter and limit at the moment when it is taken.
 
 // Scoring picks chunks for strategies with scores: windows of candidates are scored
 // outside of the mutex. It outlives a reload.
@@ -42,12 +42,11 @@ func Face(door shell.Door[*Part], scorers strategy.Scorers, views Views, stale f
 	return s
 }
 
-// Dry finds the scorer of a plan's block for a question, or why there is none. What it is
-// asked does not count.
+// Dry finds the scorer of a plan's block for a question, or the reason why there is none. Its use is not counted.
 func (s *Scoring) Dry(scored *strategy.Scored) (strategy.Scorer, error) { return s.scorers.Dry(scored) }
 
-// Pick appends to got up to q.Max chunks by a plan that has scored branches; none: there
-// is nothing at the moment. After an error got is empty.
+// Pick appends up to q.Max chunks to got, by a plan that has scored branches; it may find none. After an error got is
+// empty.
 func (s *Scoring) Pick(ctx context.Context, q *machine.Request, got *[]machine.Pick) error {
 	err := s.pick(ctx, q, got)
 	if err == nil && len(*got) == 0 {
@@ -64,7 +63,7 @@ func (s *Scoring) Pick(ctx context.Context, q *machine.Request, got *[]machine.P
 	return err
 }
 
-// borrow follows the branches once more with suspects lent to them, as they gave nothing else.
+// borrow follows the branches once more, with suspects lent to them, because they gave no other chunks.
 func (s *Scoring) borrow(ctx context.Context, q *machine.Request, got *[]machine.Pick) error {
 	lent := false
 	_ = s.Locked(func(m *machine.Machine, now queue.Time) error { // a shard that cannot work lends nothing
@@ -76,7 +75,7 @@ func (s *Scoring) borrow(ctx context.Context, q *machine.Request, got *[]machine
 	}
 	err := s.pick(ctx, q, got)
 	now := s.Now()
-	// what was borrowed without success goes back
+	// borrowed suspects that were not taken go back
 	s.Look(func(m *machine.Machine) { m.Suspects.Lend(now, machine.TickMost) })
 	return err
 }
@@ -104,8 +103,8 @@ func (s *Scoring) pick(ctx context.Context, q *machine.Request, got *[]machine.P
 	return nil
 }
 
-// pickPlain takes what a branch without scores gives. In slices, as a window is taken: `tired` says that the slice
-// ended before the branch did.
+// pickPlain takes the chunks that a branch without scores gives, in slices: `tired` says that the slice ended before
+// the branch did.
 func (s *Scoring) pickPlain(ctx context.Context, q *machine.Request, br *strategy.Branch, got *[]machine.Pick) error {
 	for ctx.Err() == nil {
 		over := false
@@ -127,8 +126,8 @@ func (s *Scoring) pickPlain(ctx context.Context, q *machine.Request, br *strateg
 	return ctx.Err()
 }
 
-// viewsOf finds the views of branches, for a request; nil: for a question. ready is false
-// if one had to be built, of which a slice is done now. The mutex is held.
+// viewsOf finds the views of branches, for the request q; nil: for a question. ready is false if it had to build a
+// slice of one of them. The mutex is held.
 func (s *Scoring) viewsOf(ctx context.Context, m *machine.Machine, q *machine.Request,
 	branches []strategy.Branch) (views []*backlog.View, ready bool, err error) {
 	plan := strategy.Plan{Branches: branches}

@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// scorer scores with a Go function: what is done with scores does not depend on where they come from.
+// scorer scores with a Go function: the use of scores does not depend on their origin.
 type scorer struct {
 	absent, spread bool
 	most           int // rows; 0: as many as the block says
@@ -85,7 +85,7 @@ func (g *game) insert(chunks uint32, ranks ...int64) {
 	}
 }
 
-// pick is the ranks of what a strategy picks, or why it picks nothing.
+// pick is the ranks of the chunks that a strategy picks, or the error.
 func (g *game) pick(text string, most int) (ranks []int64, err error) {
 	g.T.Helper()
 	parsed, err := strategy.Parse(text)
@@ -153,8 +153,8 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// Without a scorer, or with one that fails, a branch gives what its inner order does, or what the next branch gives. A fault is none of the
-// caller's business, but the end of its context is: nothing stays picked.
+// Without a scorer, or with one that fails, a branch gives what its inner order does, or what the next branch gives.
+// The caller does not hear of a fault. If its context ends, nothing stays picked.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	fails := func(*strategy.Window, []float64) error { return errors.New("out of fuel") }
@@ -237,7 +237,7 @@ func TestSkippedDoNotStarveOthers(t *testing.T) {
 	}
 }
 
-// A sweep goes on also behind a stretch in which no submission is of the branch.
+// A sweep also passes a stretch without submissions of the branch.
 func TestSweepPassesWhatIsNotOfTheBranch(t *testing.T) {
 	t.Parallel()
 	g := open(t, byRank(func(rank int64) float64 {
@@ -293,7 +293,7 @@ func TestFrameStays(t *testing.T) {
 	}
 }
 
-// sampler remembers what it was notified of.
+// sampler remembers the scores of its notifications.
 type sampler struct {
 	scores []float64
 	taken  []uint32
@@ -303,7 +303,8 @@ func (s *sampler) Taken(scores []float64, taken []uint32) {
 	s.scores, s.taken = slices.Clone(scores), slices.Clone(taken)
 }
 
-// A scorer that asks for it, as of a canary, is notified of what was taken by its scores; the next window is not, without being asked for.
+// A scorer that asks for it, such as a canary, is notified of the chunks that were taken by its scores; without asking,
+// it is not notified of the next window.
 func TestSampler(t *testing.T) {
 	t.Parallel()
 	notified := &sampler{}
@@ -322,8 +323,8 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// Between the look at a window and the pick, things happen. Whatever happened, a pick passes all filters and limits, and nothing is taken
-// of a state that was replaced.
+// Whatever changes between the look at a window and the pick, a pick passes all filters and limits, and nothing is
+// taken from a replaced state.
 func TestWhatHappensWhileScoring(t *testing.T) {
 	t.Parallel()
 	limited := `MaxSimultaneous("company", 1, Plugin("p", OldestFirst))`
@@ -387,7 +388,7 @@ func (g *game) reload(ranks ...int64) {
 	g.insert(1, ranks...)
 }
 
-// A shard that cannot work picks nothing. A request that is stale gives back what it has.
+// A shard that cannot work picks nothing. A stale request gives its picks back.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	g := open(t, byRank(identity))

@@ -3,8 +3,8 @@ package scoring
 //	look (locked): copy a window ─► score (no lock, up to 15 ms) ─► take (locked, in slices) ─► next window
 //	                                                                  └ what changed meanwhile is checked again
 //
-// A scorer may be slow, so it never runs under the lock. What it scored may be gone when it is done: each take asks
-// the views again, and a candidate that is gone is passed over.
+// A scorer may be slow, so it never runs under the lock. A scored candidate may be gone by then: each take asks the
+// views again, and passes over it.
 
 import (
 	"context"
@@ -26,8 +26,7 @@ type following struct {
 	ready bool   // the window is there: no view has to be built first
 	sweep bool   // the window is a sweep
 	next  uint32 // where the next one goes on, if this one gives nothing
-	// the state was made again since the look: of the candidates, which are those of the
-	// old one, nothing may be taken
+	// the state was replaced since the look: nothing may be taken from the candidates, which are of the old one
 	gone       bool
 	more       bool // the window may have more
 	look, take func(*machine.Machine, queue.Time) error
@@ -50,10 +49,9 @@ func (s *Scoring) newFollowing() any {
 	return f
 }
 
-// pickByScore takes what a scored branch gives. When its windows gave nothing, a sweep looks for what is behind them.
-// fault says that there is no scorer, or that it failed.
-// Between look and take the state may have been loaded again. Candidates of the old one are of no use then (gone),
-// and the window is looked at once more.
+// pickByScore takes the chunks that a scored branch gives. If its windows gave none, a sweep looks at later candidates.
+// fault says that there is no scorer, or that it failed. Between look and take the state may have been loaded again:
+// then the old candidates are useless (gone), and it looks at the window once more.
 func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch,
 	got *[]machine.Pick) (fault bool, err error) {
 	scorer, ready := s.scorers.Scorer(br.Scored)
@@ -66,7 +64,7 @@ func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 		s.followings.Put(f)
 	}()
 	f.call = call{ctx, q, br, scorer, RowsOf(br, scorer), got}
-	f.Seen, f.Seed = nil, s.Queue.Seed() // one for all windows of the request: by it a canary is chosen
+	f.Seen, f.Seed = nil, s.Queue.Seed() // one for all windows of the request: it decides about a canary
 	before := len(*got)
 	f.gone = false
 	for window := 0; window <= MaxWindows; window = NextWindow(br, window, !f.gone && f.Rows < f.rows) {
@@ -120,7 +118,7 @@ func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
 	f.Views = append(f.Views[:0], views...)
 	if f.sweep {
 		f.Frame, f.next = part.Sweep(f.Kept, f.br, views, f.scorer.Reads(), f.rows, f.Seen)
-		if len(f.Frame.Rows) == 0 { // nothing of the branch stood there, so nothing is taken that would say so
+		if len(f.Frame.Rows) == 0 { // the branch has nothing there; a take would not note that
 			f.Kept.swept = f.next
 		}
 	} else {
@@ -175,7 +173,7 @@ type Work struct {
 	Unwanted uint64 // of them, those that the scorer left out
 }
 
-// Work is what scorers did, by kind of block.
+// Work is the work of scorers, by kind of block.
 func (s *Scoring) Work() (list [kinds]Work) {
 	for kind, block := range [kinds]string{pluginKind: "Plugin", scoreKind: "Score"} {
 		w := &s.work[kind]
@@ -184,7 +182,7 @@ func (s *Scoring) Work() (list [kinds]Work) {
 	return list
 }
 
-// count counts a window that was scored. NaN is how a scorer leaves a candidate out.
+// count counts a window that was scored. A scorer leaves a candidate out by the score NaN.
 func (s *Scoring) count(br *strategy.Branch, w *WindowScratch) {
 	unwanted := uint64(0)
 	for _, score := range w.Scores[:w.Rows] {

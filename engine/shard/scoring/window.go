@@ -18,13 +18,13 @@ const maxKept = 256
 type Kept struct {
 	Frame   *frame
 	changes []uint64 // of the views, when the frame was made
-	Emitted uint64   // chunks: every so manyth is the oldest candidate's
+	Emitted uint64   // chunks so far: one of every so many is the oldest candidate's
 	used    uint64
 	swept   uint32 // where the next sweep goes on (backlog.Backlog.Sweep)
 }
 
-// frame is a window of candidates in the inner order, with what does not change of them.
-// While nothing changes in the views of ordered branches, one frame serves many reserves.
+// frame is a window of candidates in the inner order, with their columns that do not change. While nothing changes in
+// the views of ordered branches, one frame serves many reserves.
 //
 //	rows (candidates, in the inner order)    columns that a scorer reads
 //	                                          still: id, total, meta     gathered once for the frame
@@ -37,7 +37,7 @@ type frame struct {
 	Rows   []*backlog.Submission
 	scorer strategy.Scorer
 	Most   int               // rows that were asked for
-	still  []strategy.Values // by column; empty of those that change
+	still  []strategy.Values // by column; empty for those that change
 	words  []string
 	wordOf map[string]uint32
 	limits []int64  // by column LimitOf: of the branch alone, -1 for none
@@ -77,7 +77,7 @@ type Part struct {
 	uses  uint64
 }
 
-// New is the part of a machine by which no one has scored yet.
+// New is the part of a machine without any windows yet.
 func New(m *machine.Machine) *Part {
 	return &Part{m: m, ByKey: map[string]*Kept{}}
 }
@@ -97,8 +97,7 @@ func (p *Part) Of(br *strategy.Branch) *Kept {
 	return x
 }
 
-// A scan of at most maxKept entries, only when a new branch comes: cheaper than an order that every reserve would
-// have to keep.
+// drop scans at most maxKept entries, and only when a new branch comes: an order would cost every reserve.
 func (p *Part) drop() {
 	oldest, at := uint64(math.MaxUint64), ""
 	for key, x := range p.ByKey {
@@ -109,8 +108,8 @@ func (p *Part) drop() {
 	delete(p.ByKey, at)
 }
 
-// Frame finds the next window of candidates: the last one, if it still holds. A window behind the first (seen) is
-// never kept: which candidates are in it depends on what this reserve found in the ones before.
+// Frame finds the next window of candidates: the last one, if it still holds. A window behind the first (seen) is never
+// kept: its candidates depend on those that this reserve found in the windows before.
 func (p *Part) Frame(x *Kept, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
 	seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
@@ -162,8 +161,8 @@ func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []str
 	return p.frameOf(list, br, reads, rows)
 }
 
-// Sweep is the window after the last one: when all candidates of those were skipped, it has others, and the next
-// reserve's has the ones after these. next is where that goes on.
+// Sweep is the window after the last one. If all candidates of the earlier windows were skipped, it has others, and the
+// sweep of the next reserve goes on from next.
 func (p *Part) Sweep(x *Kept, br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
 	seen map[*backlog.Submission]bool) (f *frame, next uint32) {
 	list, next := p.m.Backlog.Sweep(views, x.swept, rows, func(s *backlog.Submission) bool { return seen[s] },
@@ -171,7 +170,7 @@ func (p *Part) Sweep(x *Kept, br *strategy.Branch, views []*backlog.View, reads 
 	return p.frameOf(list, br, reads, rows), next
 }
 
-// frameOf gathers what does not change of candidates.
+// frameOf gathers the data of candidates that does not change.
 func (p *Part) frameOf(list []*backlog.Submission, br *strategy.Branch, reads []strategy.Column, rows int) *frame {
 	f := &frame{Rows: list, Most: rows, wordOf: map[string]uint32{}}
 	f.passed = make([]uint32, len(f.Rows))
@@ -188,8 +187,8 @@ func (p *Part) frameOf(list []*backlog.Submission, br *strategy.Branch, reads []
 	return f
 }
 
-// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit
-// it. Of several alternatives the largest limit counts: a candidate is let through by the one that allows most.
+// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit it.
+// Of several alternatives the largest limit counts, because a candidate passes if one of them lets it.
 func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 	most = 0
 	br.Leaves(func(leaf *strategy.Branch) bool {
@@ -284,13 +283,12 @@ func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Co
 		}
 	}
 	for row := range f.passed {
-		f.passed[row]++ // the one that is taken begins at 0 again
+		f.passed[row]++ // a candidate that is taken begins at 0 again
 	}
 }
 
-// movingCounts fills in a column of counts that change from one reserve to the next. Each
-// is a loop of its own: a window is some hundred rows, and this is what a reserve spends
-// most on outside of the scorer.
+// movingCounts fills in a column of counts that change from one reserve to the next. Each case is a loop of its own: a
+// window has some hundred rows, and outside of the scorer a reserve spends most of its time here.
 func (p *Part) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
 	switch c.Property {
 	case strategy.Available:
@@ -349,9 +347,8 @@ func (f *frame) births() []int64 {
 	return f.born
 }
 
-// chunkColumn is a moving column that is about the chunk which would be handed out next.
-// The record may have no submission in the backlog any more, when it ends while the window is gathered: then all of
-// its columns are 0, and the pick finds it gone.
+// chunkColumn is a moving column about the chunk that would be handed out next. A submission may end while the window
+// is gathered, and leave the backlog: then all of its columns are 0, and the pick finds it gone.
 func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
 	for row, sub := range f.Rows {
 		dst[row] = 0
@@ -372,9 +369,9 @@ func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint3
 	}
 }
 
-// contextColumn is a column of one row: what the reservation says of a key.
-// A text that no candidate has gets a number of its own, in a copy of the dictionary. The frame's dictionary is
-// shared by later reserves, and must not grow with each text that a client sends.
+// contextColumn is a column of one row: the value that the reserve call has for a key. A text that no candidate has
+// gets a number of its own, in a copy of the dictionary. The frame's dictionary is shared by later reserves, and must
+// not grow with each text that a client sends.
 func (w *WindowScratch) contextColumn(c strategy.Column, context queue.Meta) strategy.Values {
 	value, has := context.Find(c.Key)
 	if c.Property == strategy.ContextInt {

@@ -9,21 +9,19 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Settings are what operators set for a queue, as callers of its shard see them. What is
-// set now, Part.Report is told.
+// Settings are the calls about the settings of a queue. Part.Report gets the present settings.
 type Settings struct {
 	shell.Door[*Part]
-	durability func() error // has the journal sync as the queue's settings say
+	durability func() error // makes the journal sync as the queue's settings say
 }
 
-// Face is what callers ask. durability has the journal sync as the queue's settings say;
-// it takes the mutex.
+// Face has the calls about settings. durability makes the journal sync as the queue's settings say; it takes the mutex.
 func Face(door shell.Door[*Part], durability func() error) *Settings {
 	return &Settings{door, durability}
 }
 
-// Put sets something, durably: it holds from its commit on. before and after are what the
-// audit log says of it. The caller makes sure that no one else sets the same meanwhile.
+// Put changes a setting, durably: it holds from its commit on. before and after are for the audit log. The caller makes
+// sure that no one else changes the same setting meanwhile.
 func (s *Settings) Put(set *journal.Set, before, after any, acts ...queue.Act) error {
 	return s.put(set, before, after, acts, func(*machine.Machine) error { return nil })
 }

@@ -17,7 +17,8 @@ func setting(t *testing.T) (s *shelltest.Shell, face *Settings, synced *int) {
 	return s, Face(shelltest.Door(s, part), func() error { *synced++; return nil }), synced
 }
 
-// What is set holds from the answer on, each change under the next version, and the journal is told how to sync.
+// A setting holds from the answer on, each change under the next version, and reaches the journal if it is about
+// syncing.
 func TestPutHoldsFromItsAnswerOn(t *testing.T) {
 	t.Parallel()
 	s, face, synced := setting(t)
@@ -63,7 +64,7 @@ func TestFailedPutChangesNothing(t *testing.T) {
 	}
 }
 
-// An act is in the batch of what it tells of, or nowhere.
+// An act is in the batch of its change, or nowhere.
 func TestActIsInTheBatchOfItsChange(t *testing.T) {
 	t.Parallel()
 	s, face, _ := setting(t)

@@ -21,23 +21,23 @@ type Shell interface {
 	// Locked calls fn with the mutex held, and returns its error. While the shard cannot
 	// work it returns why, and fn is not called.
 	Locked(fn func(m *machine.Machine, now queue.Time) error) error
-	// Begin is Locked for what encodes ops. It returns the youngest commit that fn's ops,
-	// or anything that fn saw, may be in; nil: all of that is on the disk. The commit is
-	// on its way then; the caller waits for it, or passes it on to someone who does.
+	// Begin is Locked for a function that encodes ops. It returns the youngest commit that fn's ops, or anything that
+	// fn saw, may be in; nil: all of that is on the disk. The commit is then on its way; the caller waits for it, or
+	// passes it on to code that does.
 	Begin(fn func(m *machine.Machine, now queue.Time) error) (*commit.Commit, error)
 	// Wait returns when all of these commits are on the disk, or one has failed.
 	Wait(waits commit.Set) error
-	// Seal ends the open batch: what is encoded before it and what is encoded behind it do not
-	// share a commit. So what may fail by itself takes nothing else with it. The mutex is held.
+	// Seal ends the open batch: ops before and behind it do not share a commit. So an action that may fail by itself
+	// makes no other op fail. The mutex is held.
 	Seal()
-	// Wake hands what became available to reserves that wait for it. The mutex is held.
+	// Wake hands available chunks to reserves that wait for them. The mutex is held.
 	Wake(now queue.Time)
-	// Distrust has the shard reload from its journal: what a function that broke off may have
-	// left half changed goes with the state. The open batch is refused, and with it what
-	// others have in it. The mutex is held. The caller waits for the commit, which fails.
+	// Distrust makes the shard reload from its journal, after a function broke off and may have left the state half
+	// changed. The open batch is refused, with the ops of all callers. The mutex is held. The caller waits for the
+	// commit, which fails.
 	Distrust(cause error, now queue.Time) *commit.Commit
-	// Store is where checkpoint rows, contents and history are. It is not used with the
-	// mutex held, but for what is in its memory.
+	// Store is where checkpoint rows, contents and history are. With the mutex held, only data in its memory may be
+	// used.
 	Store() *store.Store
 	// Now is the time that commands get. It may be set back.
 	Now() queue.Time
@@ -53,7 +53,7 @@ func Change(s Shell, fn func(m *machine.Machine, now queue.Time) error) error {
 	return s.Wait(commit.Set{First: c})
 }
 
-// Queue is what a part says of its shard in answers and in the log.
+// Queue has the name of the shard's queue for answers and the log.
 type Queue struct {
 	Name   string
 	Logger *slog.Logger

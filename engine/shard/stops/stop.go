@@ -10,15 +10,15 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file is what makes a planned restart invisible to consumers: a shard that is closed in order
-// writes what is held at the end of its journal, and the next start takes it up again, each
-// reservation with the time that was left to it. The epoch that the start then writes ends it: should
-// that life be killed, what it handed out is known to no one, and the restart grace is there for it.
+// This file makes a planned restart invisible to consumers: a shard that is closed in order writes its reservations at
+// the end of its journal, and the next start restores each with the time that it had left. The epoch that the start
+// then writes makes the list invalid: if that life is killed, no one knows its reservations, and the restart grace
+// applies.
 
 // Part has the reservations of the last orderly stop, while the shard starts.
 type Part struct {
 	m       *machine.Machine
-	InOrder bool // the life before ended so, and held is all of it
+	InOrder bool // the life before ended in order, and held is complete
 	at      queue.Time
 	held    []*journal.Held
 }
@@ -39,10 +39,10 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return mine, nil
 }
 
-// Intended: it intends nothing.
+// Intended has nothing to count: the part has no intents.
 func (p *Part) Intended(func(what string, n int)) {}
 
-// Began forgets what the life before has left: what it held is held by the one that began, or lost.
+// Began forgets the reservations of the life before: the life that began has restored them, or they are lost.
 func (p *Part) Began() { *p = Part{m: p.m} }
 
 // Resume restores the reservations of the last stop. The shard calls it after the replay, before it
@@ -73,9 +73,8 @@ func (p *Part) Resume(now queue.Time) {
 	}
 }
 
-// EachHeld tells what each consumer holds, in ops that are good during the call only. What
-// was on its way to the disk is not any more: what of it came through holds nothing, and
-// the rest is held as before.
+// EachHeld gives `tell` the chunks that each consumer holds, in ops that are valid only during the call. No op is on
+// its way to the disk any more: chunks of committed ops are not held, and the others are held as before.
 func (p *Part) EachHeld(tell func(*journal.Held)) {
 	m := p.m
 	for from, more := 0, true; more; more = from != 0 {

@@ -37,7 +37,7 @@ func (x *stopping) insert(chunks uint32) queue.SubmissionID {
 	return x.Insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "p/"}})
 }
 
-// stop writes what is held as the last batch of the journal.
+// stop writes the reservations as the last batch of the journal.
 func (x *stopping) stop() {
 	var enc journal.Encoder
 	enc.Reset(x.Machine.Epoch, x.Clock)
@@ -46,7 +46,7 @@ func (x *stopping) stop() {
 	x.Commits = append(x.Commits, enc.Bytes())
 }
 
-// deadlines of what is held of a submission, by chunk.
+// deadlines are the times left to a submission's reservations, by chunk.
 func (x *stopping) deadlines(id queue.SubmissionID) map[uint32]time.Duration {
 	left := map[uint32]time.Duration{}
 	x.Machine.Holds.Each(&x.Machine.Live(id).Holds, func(_ uint32, h *reserver.Hold) bool {
@@ -56,8 +56,8 @@ func (x *stopping) deadlines(id queue.SubmissionID) map[uint32]time.Duration {
 	return left
 }
 
-// After a stop in order each consumer holds what it held, under the same tokens, with the time that was left. One that kept a stream is
-// missed from the start on.
+// After an orderly stop each consumer holds its chunks again, under the same tokens, with the time that was left. One
+// that kept a stream is missed from the start on.
 func TestHeldOverAStop(t *testing.T) {
 	t.Parallel()
 	x := start(t)
@@ -92,8 +92,8 @@ func TestHeldOverAStop(t *testing.T) {
 	}
 }
 
-// What is said to be held of a submission that is not there, or of a chunk that it has not, is passed over; a consumer without a stream is
-// not missed.
+// Reservations of unknown submissions, or of chunks beyond the end of one, are passed over; a consumer without a stream
+// is not missed.
 func TestNothingToHoldAgain(t *testing.T) {
 	t.Parallel()
 	x := start(t)
@@ -115,7 +115,8 @@ func TestNothingToHoldAgain(t *testing.T) {
 	}
 }
 
-// Ops are of bounded size, and together name every reservation once. One that only shields a late completion is no reservation.
+// Ops are of bounded size, and together name every reservation once. A hold that only shields a late completion is no
+// reservation.
 func TestManyHeld(t *testing.T) {
 	t.Parallel()
 	const held = 2*journal.MaxHeld + 5

@@ -18,16 +18,16 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Submissions are what has been inserted, open and ended, with their chunks and outputs.
-// Where a submission is, in the order in which it is looked for:
+// Submissions are the open and ended submissions, with their chunks and outputs. The places of a submission, in the
+// order in which calls look for it:
 //
 //	open     memory (machine.Record)
 //	ended    memory, until a checkpoint has written it (Endings)
 //	ended    the history in the store
 //	unknown  its retention is over, or its id was never given out
 //
-// It moves down that list, and back to the top by a redrive. A reader that finds nothing in memory looks into the
-// history afterwards, never the other way round: so it cannot miss one that moves meanwhile.
+// A submission moves down that list, and back to the top by a redrive. A reader first looks in memory, then in the
+// history, never the other way round: so it cannot miss a submission that moves meanwhile.
 type Submissions struct {
 	shell.Shell
 	queue   string
@@ -36,7 +36,7 @@ type Submissions struct {
 	counted counted
 }
 
-// Bytes reads what a submission brought.
+// Bytes reads the contents and the attachment of a submission.
 type Bytes interface {
 	Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error)
 	Attachment(ctx context.Context, r *machine.Record) ([]byte, error)
@@ -90,16 +90,15 @@ func (s *Submissions) Trace(id queue.SubmissionID) (trace string) {
 	return trace
 }
 
-// How many submissions one list looks at, about: in memory, and in the history, where they
-// are read and decoded.
+// About how many submissions one list looks at: in memory, and in the history, where they are read and decoded.
 const (
 	listLook  = 20 * machine.ListSlice
 	endedLook = 2 * queue.MaxListLimit
 )
 
-// List returns up to `limit` submissions with ids below `before` (0: from the newest),
-// newest first, and below which id to go on: 0 when there are no more. A list that would
-// have to look at too many ends before `limit`, perhaps with none.
+// List returns up to `limit` submissions with ids below `before` (0: from the newest), newest first, and the id below
+// which to go on: 0 when there are no more. A list that would have to look at too many submissions ends early, perhaps
+// with none.
 func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID,
 	limit int) (list []queue.Submission, next queue.SubmissionID, err error) {
 	before = cmp.Or(before, math.MaxInt64)
@@ -111,7 +110,7 @@ func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	if err != nil {
 		return nil, 0, err
 	}
-	next = max(next, to) // down to there both have told all
+	next = max(next, to) // down to this id both lists are complete
 	all := append(memory, history...)
 	all = slices.DeleteFunc(all, func(x queue.Submission) bool { return x.ID < next })
 	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -cmp.Compare(a.ID, b.ID) })
@@ -121,7 +120,7 @@ func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	for n < min(limit, len(all)) && (answer.Fits(queue.SubmissionBytes(&all[n])) || n == 0) {
 		n++
 	}
-	// What was cut off begins the next page: next is the last id that is in this one.
+	// The next page begins behind the last id of this one.
 	if n < len(all) {
 		all, next = all[:n], all[n-1].ID
 	}
@@ -131,8 +130,8 @@ func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	return all, next, nil
 }
 
-// It looks at a slice at a time and lets the lock go in between. A submission that is inserted meanwhile is newer
-// than those that are looked at, and on no later page.
+// It looks at a slice at a time, and gives up the mutex in between. A submission that is inserted meanwhile is newer
+// than the rest of the list, and on no later page.
 func (s *Submissions) listMemory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
 	limit int) (list []queue.Submission, to queue.SubmissionID) {
 	answer, full, over := access.Gather(ctx), false, false
@@ -161,8 +160,8 @@ func EndStates() []queue.SubmissionState {
 		queue.Expired}
 }
 
-// The filter is given to the store, which passes over pages without such a value: most of a long history is never
-// read for a rare one.
+// The store gets the filter, and passes over pages without its values: for a rare value most of a long history is never
+// read.
 func (s *Submissions) listHistory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
 	limit int) (list []queue.Submission, to queue.SubmissionID, err error) {
 	scan := store.EndedScan{Before: before, States: f.States, Meta: f.Meta, Limit: limit, Bytes: queue.MaxAnswerBytes,
@@ -192,8 +191,8 @@ func (s *Submissions) listHistory(ctx context.Context, f *machine.Filter, before
 	return list, to, nil
 }
 
-// remembers says that memory knows the submission, and so better than the history: it may
-// have been opened again since, and may have ended otherwise.
+// remembers says that the submission is in memory, which is newer than the history: it may have been opened again
+// since, and have another end.
 func (s *Submissions) remembers(id queue.SubmissionID) (is bool) {
 	s.Look(func(m *machine.Machine) { is = m.Record(id) != nil })
 	return is
@@ -292,19 +291,18 @@ func Drain(s shell.Shell, m *machine.Machine, r *machine.Record) {
 // MostWeighed is how many submissions Largest looks at: the newest. It takes some 100 ms.
 const MostWeighed = 1_000_000
 
-// weighed is a submission with how many of its chunks can be handed out, wait, or are in flight.
+// weighed is a submission and how many of its chunks can be handed out, wait, or are in flight.
 type weighed struct {
 	id   queue.SubmissionID
 	left uint64
 }
 
-// largest keeps the heaviest of what is added: twice as many at most, so that most of them are looked at once.
-// Sorting once per `most` additions makes the cost per submission logarithmic in most, and the memory independent of
-// the backlog.
+// largest keeps the heaviest submissions, at most twice `most` of them. Sorting once per `most` additions makes the
+// cost per submission logarithmic in most, and the memory independent of the backlog.
 type largest struct {
 	list  []weighed
 	most  int
-	least weighed // what is not above it is none of them
+	least weighed // lighter ones are not kept
 }
 
 // heavier orders the heaviest first. Of equal ones the newest comes first, so the order is total.
@@ -328,9 +326,9 @@ func (l *largest) cut() []weighed {
 	return l.list
 }
 
-// Largest returns up to limit open submissions, those with most chunks left first, of the newest MostWeighed. The
-// slices are of different moments, so a submission is read again for the answer: its numbers are then of one moment,
-// and may differ from those that it was chosen by.
+// Largest returns up to limit of the newest MostWeighed open submissions, those with most chunks left first. The slices
+// are of different moments, so the chosen submissions are read again for the answer: their numbers are of one moment,
+// and may differ from those of the choice.
 func (s *Submissions) Largest(ctx context.Context, f machine.Filter, limit int) (list []queue.Submission, err error) {
 	top := largest{most: limit}
 	visit := func(r *machine.Record) bool {

@@ -1,8 +1,7 @@
 package submissions
 
-// Outputs and states of a submission that may end while they are read. An open submission is read
-// from memory, an ended one from the history. It may end between two looks: outcome then goes over
-// from the one to the other, so a reader does not notice.
+// Outputs and states of a submission that may end while they are read. An open submission is read from memory, an ended
+// one from the history. If it ends between two looks, outcome goes over to the history, and its user does not notice.
 
 import (
 	"context"
@@ -16,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// outcome is where the chunks of one submission stand, also when it ends meanwhile.
+// outcome has the states of the chunks of one submission, also when it ends meanwhile.
 type outcome struct {
 	of    *Submissions
 	id    queue.SubmissionID
@@ -39,7 +38,7 @@ func (s *Submissions) outcome(ctx context.Context, id queue.SubmissionID) (*outc
 	return o, o.end(ctx)
 }
 
-// end goes over to what the history says.
+// end goes over to the history.
 func (o *outcome) end(ctx context.Context) error {
 	row, err := o.of.EndedRow(ctx, o.id)
 	if err != nil {
@@ -50,7 +49,7 @@ func (o *outcome) end(ctx context.Context) error {
 	return err
 }
 
-// record is what is known of it.
+// record is the record in use: the live one, or the one from the history.
 func (o *outcome) record() *machine.Record {
 	if o.live != nil {
 		return o.live
@@ -78,14 +77,14 @@ func (o *outcome) isDone(ctx context.Context, index uint32) (bool, error) {
 	return index < o.ended.Chunks && !o.sub.IsAvailable(index) && o.ended.Tries[index] == nil, nil
 }
 
-// outputs is how many chunks are done, and what was counted of their outputs.
+// outputs is how many chunks are done, and the count of their outputs.
 func (o *outcome) outputs() (done uint32, counted machine.OutputCount) {
 	o.of.Look(func(*machine.Machine) { done, counted = o.record().Done, o.record().Outputs })
 	return done, counted
 }
 
-// Outputs calls fn for every output of done chunks in index order. When the journal tells
-// of outputs that are not there, it says so at the end.
+// Outputs calls fn for every output of done chunks in index order. If outputs that the journal counted are missing, it
+// returns an error at the end.
 func (s *Submissions) Outputs(ctx context.Context, id queue.SubmissionID,
 	fn func(index uint32, output []byte) error) error {
 	o, err := s.outcome(ctx, id)
@@ -103,18 +102,18 @@ func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte)
 	return o.missed(ctx, missing.what)
 }
 
-// missingOutputs are outputs that the journal tells of, and that are not there.
+// missingOutputs are outputs that the journal counted, and that are missing.
 type missingOutputs struct {
 	what   string // names them; "": none is missing
 	number uint32
 	sum    uint32 // of their indexes, modulo 2^32
 }
 
-// read calls fn for every output of done chunks in index order, and says what is missing.
-// The counts are taken before and after. If they are equal, nothing was completed meanwhile, and any difference to
-// what was found is a loss. If not, only too few can be told.
+// read calls fn for every output of done chunks in index order, and returns the missing ones. It takes the counts
+// before and after. If they are equal, no chunk was completed meanwhile, and any difference from the outputs found is a
+// loss. If not, only a smaller number of outputs shows a loss.
 func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte) error) (m missingOutputs, err error) {
-	_, counted := o.outputs() // what is done meanwhile may have been passed already
+	_, counted := o.outputs() // the read may have passed chunks that are completed meanwhile
 	var found machine.OutputCount
 	err = o.of.Store().Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
 		done, err := o.isDone(ctx, index)
@@ -132,10 +131,9 @@ func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte)
 		counted.Sum - found.Sum}, nil
 }
 
-// missed is the error of what is missing. Before, it looks whether the submission is still
-// there: retention removes outputs first.
-// It holds the lock of the history, so that retention cannot take the submission away between the look and the
-// answer.
+// missed is the error about missing outputs. It first looks whether the submission is still there, because retention
+// removes outputs first. It holds the lock of the history, so that retention cannot remove the submission between the
+// look and the answer.
 func (o *outcome) missed(ctx context.Context, what string) error {
 	if what == "" {
 		return nil
@@ -151,8 +149,8 @@ func (o *outcome) missed(ctx context.Context, what string) error {
 		"committed: it is lost. Restore the data directory from a backup.", what), Err: err}
 }
 
-// addOutputs reads the outputs of the done chunks of a page, which ends before the one
-// that does not fit into an answer.
+// addOutputs reads the outputs of the done chunks of a page. The page ends before the first output that does not fit
+// into an answer.
 func (s *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk,
 	next uint32) ([]queue.Chunk, uint32, error) {
 	none := func(c queue.Chunk) bool { return c.State == queue.ChunkDone && c.Output == nil }
@@ -180,9 +178,9 @@ func (s *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq
 	return list, next, nil
 }
 
-// hasNone checks that it is right that a done chunk has no output. That is known at once
-// where no chunk of the submission has one, or all have. Else all of its outputs have to
-// be counted, once in the life of the shard: what this life wrote is there.
+// hasNone checks that a done chunk without an output never had one. If no chunk of the submission has one, or all have,
+// the answer is known at once. Else all outputs of the submission have to be counted. Once in the life of the shard is
+// enough, as this life loses no output that it wrote.
 func (s *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index uint32) error {
 	o, err := s.outcome(ctx, id)
 	if err != nil {
@@ -204,9 +202,8 @@ func (s *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index 
 	return err
 }
 
-// counted are submissions whose outputs were all found in this life.
-// It forgets all at countedMost. Which to keep is not worth knowing: to count once more costs one walk over the
-// outputs.
+// counted are submissions whose outputs were all found in this life. At countedMost it forgets all: choosing which to
+// keep is not worth it, as another count costs one walk over the outputs.
 type counted struct {
 	mu  sync.Mutex
 	ids map[queue.SubmissionID]struct{}

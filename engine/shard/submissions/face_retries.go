@@ -1,8 +1,8 @@
 package submissions
 
-// Chunks that failed and wait for their next attempt: what is failing right now, before anything is dead. There is
-// no index of them by error, because they come and go with every failure. So each question walks over submissions
-// that have waiting chunks, within the bounds below, and says how many it looked at.
+// Chunks that failed and wait for their next attempt: they show failures before any chunk is dead. There is no index of
+// them by error, because they come and go with every failure. So each question walks over submissions that have waiting
+// chunks, within the bounds below, and says how many it looked at.
 
 import (
 	"cmp"
@@ -16,11 +16,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What one question about failed tries looks at and keeps.
+// Bounds of one question about failed tries.
 const (
 	MostRetries = 100_000 // chunks that wait for their next try
 	MostKinds   = 1000    // kinds of errors; chunks of others are counted
-	mostTries   = 10      // numbers of tries that a kind tells apart; the last one is that and more
+	mostTries   = 10      // numbers of tries that a kind counts apart; the last one is for that many and more
 )
 
 // failing is a chunk that waits for its next try.
@@ -33,7 +33,7 @@ type failing struct {
 	next   queue.Time
 }
 
-// kinds counts them by error.
+// kinds counts failing chunks by error.
 type kinds struct {
 	of     map[string]*kind
 	others uint64
@@ -46,8 +46,8 @@ type kind struct {
 	next  queue.Time
 }
 
-// Example, submission and index are those of the first chunk that was met, which is one of the newest submission:
-// the one that an operator can still find in his logs.
+// Example, submission and index are of the first chunk that was met, which is of the newest submission: operators can
+// still find it in their logs.
 func (k *kinds) add(f *failing) {
 	fingerprint := queue.Fingerprint(f.err)
 	x := k.of[fingerprint]
@@ -64,13 +64,13 @@ func (k *kinds) add(f *failing) {
 	x.Count++
 	x.tries[min(f.tries, mostTries)]++
 	x.next = min(x.next, f.next)
-	if f.chunk.Submission != x.last { // those of a submission come one after the other
+	if f.chunk.Submission != x.last { // the chunks of a submission come one after the other
 		x.last = f.chunk.Submission
 		x.Submissions++
 	}
 }
 
-// list is the largest first.
+// list lists the kinds, the largest first.
 func (k *kinds) list() []api.RetryGroup {
 	items := make([]api.RetryGroup, 0, len(k.of))
 	for x := range maps.Values(k.of) {
@@ -88,9 +88,9 @@ func (k *kinds) list() []api.RetryGroup {
 	return items
 }
 
-// Failing groups the chunks that failed and wait for their next try by the kind of their last error,
-// the largest group first. It looks at this many of the newest submissions and chunks, in slices, and
-// says how many chunks these were.
+// Failing groups the chunks that failed and wait for their next try by the kind of their last error, the largest group
+// first. It looks at no more than MostWeighed of the newest submissions and MostRetries chunks, in slices, and says how
+// many chunks it looked at.
 func (s *Submissions) Failing(ctx context.Context, f machine.Filter) (out api.RetryGroups, err error) {
 	found := kinds{of: map[string]*kind{}}
 	_, err = s.eachFailing(ctx, &f, queue.ChunkID{}, func(x *failing) bool {
@@ -102,9 +102,9 @@ func (s *Submissions) Failing(ctx context.Context, f machine.Filter) (out api.Re
 	return out, err
 }
 
-// Retries lists up to limit of these chunks whose last error has a fingerprint ("": any), from one on
-// (zero: the first): those of the newest submission first, and of one submission by index. next is
-// where the next page begins, zero if there is none. A page may be short.
+// Retries lists up to limit failing chunks whose last error has the fingerprint ("": any), from a chunk on (zero: the
+// first): those of the newest submission first, and of one submission by index. next is where the next page begins,
+// zero if there is none. A page may be short.
 func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint string, from queue.ChunkID,
 	limit int) (list []api.Retry, next queue.ChunkID, err error) {
 	bytes := 0
@@ -125,10 +125,10 @@ func (s *Submissions) Retries(ctx context.Context, f machine.Filter, fingerprint
 	return list, next, err
 }
 
-// eachFailing visits the chunks that failed and wait for their next try, from one on, in slices, until
-// visit says no or it has looked at MostWeighed submissions or MostRetries chunks. It tells with which
-// chunk it would go on; zero: it has visited all.
-// Ids are collected under the lock, and each submission is looked up again later, as it may have ended in between.
+// eachFailing visits the chunks that failed and wait for their next try, from one on, in slices, until visit returns
+// false or it has looked at MostWeighed submissions or MostRetries chunks. next is the chunk to go on with; zero: it
+// has visited all. Ids are collected under the lock, and each submission is looked up again later, as it may have ended
+// in between.
 func (s *Submissions) eachFailing(ctx context.Context, f *machine.Filter, from queue.ChunkID,
 	visit func(*failing) bool) (next queue.ChunkID, err error) {
 	before := queue.SubmissionID(math.MaxInt64)
@@ -162,8 +162,8 @@ func (s *Submissions) eachFailing(ctx context.Context, f *machine.Filter, from q
 	return queue.ChunkID{}, nil
 }
 
-// failingOf visits the chunks of one submission, from one on, in slices. It tells at which it stopped; zero: at none.
-// A waiting chunk without attempts was snoozed or waits for its run_at: it did not fail.
+// failingOf visits the failing chunks of one submission, from one on, in slices. stopped is the chunk at which it
+// stopped; zero: it did not. A waiting chunk without attempts was snoozed or waits for its run_at: it did not fail.
 func (s *Submissions) failingOf(at queue.ChunkID, left *int, visit func(*failing) bool) (stopped queue.ChunkID) {
 	var list []failing
 	for from, more := uint64(at.Index), true; more; {

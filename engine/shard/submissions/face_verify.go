@@ -1,10 +1,9 @@
 package submissions
 
-// What `quern check` reads of one submission: everything that is kept of it, each thing once, as a client would get
-// it. Reading through the ordinary ways is the point: a way of its own could find a content that the server does
-// not.
+// `quern check` reads everything that is kept of one submission, each item once, through the same code as a client's
+// reads: other code could find a content that the server does not find.
 //
-//	attachment ─► contents, by 1,000 ─► outputs ─► compared with what the journal counted of them
+//	attachment ─► contents, by 1,000 ─► outputs ─► compared with the journal's count of outputs
 //	                    └ one of them fails: each by itself, so that the others are still checked
 
 import (
@@ -21,19 +20,19 @@ import (
 type Kept struct {
 	Contents, Attachments, Outputs uint64
 	Bytes                          uint64
-	Lost                           uint64 // that a repair has told of before
+	Lost                           uint64 // losses that a repair has noted before
 
-	known map[uint32][]store.Loss // what it told, by submission; nil: not read yet
+	known map[uint32][]store.Loss // the losses that it noted, by submission; nil: not read yet
 }
 
-// NoChunk stands for what is not about one chunk.
+// NoChunk stands for damage that is not about one chunk.
 const NoChunk = -1
 
 // Wrong is something of a submission that is damaged or missing.
 type Wrong struct {
 	Chunk  int64      // NoChunk: all of the submission, or none of its chunks
-	Chunks []uint32   // of lost outputs: those whose, as far as they can be told
-	Loss   store.Loss // how a repair notes it; its Kind is 0 for what it cannot
+	Chunks []uint32   // of lost outputs: their chunks, as far as these are known
+	Loss   store.Loss // the form in which a repair notes it; Kind 0: a repair cannot note it
 	What   string
 }
 
@@ -46,9 +45,9 @@ type verifying struct {
 	tell func(Wrong)
 }
 
-// Verify reads everything that is kept of a submission, and tells what is damaged or
-// missing, unless a repair has told of it. The error is one that kept it from looking.
-// An error of the submission itself is told like any other damage, and the check goes on with the next one.
+// Verify reads everything that is kept of a submission, and calls tell for all that is damaged or missing, unless a
+// repair has noted it. It returns an error if it could not look. An error of the submission itself is reported like any
+// other damage, and the check goes on with the next one.
 func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *Kept, tell func(Wrong)) error {
 	if err := kept.load(ctx, s.Store()); err != nil {
 		tell(Wrong{Chunk: NoChunk, What: err.Error()})
@@ -79,8 +78,8 @@ func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *K
 	return ctx.Err()
 }
 
-// Outputs that are missing can only be found by counting: the journal says how many there are and the sum of their
-// indexes, not which.
+// Missing outputs can only be found by counting: the journal has only the number of outputs and the sum of their
+// indexes.
 func (v *verifying) outputs(ctx context.Context, o *outcome) {
 	found := map[uint32]bool{}
 	missing, err := o.read(ctx, func(index uint32, output []byte) error {
@@ -101,9 +100,9 @@ func (v *verifying) outputs(ctx context.Context, o *outcome) {
 	}
 }
 
-// without are the chunks whose outputs are missing; nil when that cannot be told, as others never had one.
-// One missing output is named by the sum. Several can only be named if each done chunk had an output: then those
-// without one are they, and the sum has to agree.
+// without are the chunks whose outputs are missing; nil when they cannot be known, because other chunks never had one.
+// The sum names a single missing output. Several can only be named if each done chunk had an output: then they are the
+// done chunks without one, and the sum has to agree.
 func (o *outcome) without(ctx context.Context, found map[uint32]bool, missing *missingOutputs) (list []uint32) {
 	if missing.number == 1 {
 		return []uint32{missing.sum}
@@ -122,8 +121,8 @@ func (o *outcome) without(ctx context.Context, found map[uint32]bool, missing *m
 	return list
 }
 
-// wrong tells of something, unless a repair has.
-// A repair notes what it could not keep, so that a check afterwards does not report it as new damage.
+// wrong reports damage, unless a repair has noted it. A repair notes the losses that it could not avoid, so that a
+// later check does not report them as new damage.
 func (v *verifying) wrong(w Wrong) {
 	if w.Loss.Kind != 0 {
 		w.Loss.Seq = v.seq
@@ -138,9 +137,8 @@ func (v *verifying) wrong(w Wrong) {
 // verifySlice is how many contents are read at once, when they are small.
 const verifySlice = 1000
 
-// contents reads contents together, and one by one when one of them cannot be read.
-// When one of a slice cannot be read, all of the slice is read one by one: the batch reader stops at the first bad
-// page and would leave the others unread.
+// contents reads a slice of contents together, and one by one if one of them cannot be read: the batch reader stops at
+// the first bad page, and would leave the others unread.
 func (v *verifying) contents(ctx context.Context, first, n uint32) {
 	indexes := make([]uint32, n)
 	for i := range indexes {
@@ -166,7 +164,7 @@ func (v *verifying) contents(ctx context.Context, first, n uint32) {
 	}
 }
 
-// load reads once what a repair has told.
+// load reads the losses that a repair has noted, once.
 func (k *Kept) load(ctx context.Context, s *store.Store) error {
 	if k.known != nil {
 		return nil

@@ -11,14 +11,13 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// How far a bulk operation got is counted by what it walked over, whether its filter means it or not,
-// of what there was when it started. That number comes from maintained counters, so it costs the same
-// at any backlog. What comes later is not counted. What goes away before the walk comes to it would be
-// waited for without success, so with every step the rest is bounded by what is there at that moment.
+// The progress of a bulk operation is how many items it walked over, whether its filter means them or not, of those
+// that there were when it started. That number comes from maintained counters, so it costs the same at any backlog.
+// Later items are not counted. Items that go away before the walk comes to them would keep it from reaching the number,
+// so with every step the rest is bounded by the present number.
 
-// mostLooks is how much a page looks at before it breaks off, so that no call costs much.
-// A bulk operation notes then how far it got: also one whose filter means little shows
-// progress, and goes on from there after a crash.
+// mostLooks is how much a page looks at before it breaks off, so that no call costs much. A bulk operation then notes
+// how far it got. So even one whose filter means little shows progress, and goes on from there after a crash.
 const mostLooks = 4096
 
 // Survey counts the items that a walk examines. The methods of a nil Survey do nothing, so the
@@ -26,9 +25,9 @@ const mostLooks = 4096
 type Survey struct {
 	Started  queue.Time // chunks whose last try ended then or later were not there at the start
 	Examined uint64
-	Marks    []uint64      // examined up to and with each one that fits
-	looks    int           // how often something was looked at
-	Last     queue.ChunkID // what was looked at last
+	Marks    []uint64      // for each item that fits: the number examined by then
+	looks    int           // how many looks there were
+	Last     queue.ChunkID // the last item that was looked at
 }
 
 // Spent says that the walk breaks off here.
@@ -71,8 +70,8 @@ func (v *Survey) SawSubmission(id queue.SubmissionID, fits bool) {
 // Walk goes over dead letters.
 type Walk struct {
 	Filter *queue.BulkFilter
-	Visit  func(*queue.DeadChunk) (more bool) // called for what the filter means
-	Seen   *Survey                            // nil: what it looks at is not counted
+	Visit  func(*queue.DeadChunk) (more bool) // called for letters that the filter means
+	Seen   *Survey                            // nil: nothing is counted
 	full   bool                               // visit wants no more
 }
 

@@ -23,7 +23,7 @@ func ended(t *testing.T, chunks uint32, dead ...uint32) (*shelltest.Shell, *mach
 	return s, s.Machine.Live(id)
 }
 
-// A walk visits the dead letters that its filter means, in the order of their indexes, from the one on that it is told.
+// A walk visits the dead letters that its filter means, in the order of their indexes, from a given index on.
 func TestWalkOverASubmission(t *testing.T) {
 	t.Parallel()
 	_, r := ended(t, 9, 7, 2, 5)
@@ -60,7 +60,7 @@ func TestWalkOverASubmission(t *testing.T) {
 	}
 }
 
-// What died after the start was not there then: it is looked at, and not counted.
+// Chunks that died after the start were not there then: they are looked at, and not counted.
 func TestLaterDeathsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	_, r := ended(t, 3, 0, 1)

@@ -22,9 +22,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What is made of failures.
+// The bounds and pauses for failures.
 const (
-	degradedAfter = 3      // slices of one kind that failed in a row, after which nothing new is taken in
+	degradedAfter = 3      // slices of one kind that failed in a row, after which inserts are refused
 	ParkAfter     = 2      // failures of one action alone, in a row, after which it is parked
 	parkedMost    = 10_000 // actions that are parked; beyond it they are tried again and again
 
@@ -34,18 +34,18 @@ const (
 	pauseJitter = 0.2
 )
 
-// Kind is how one kind of action has fared lately.
+// Kind has the recent failures of one kind of action.
 //
-// How the action that fails is found among those that are due:
+// The search for the failing action among the due ones:
 //
 //	slice of 500 fails ─► Limit 250 ─► ... ─► Limit 1: one action, in a batch of its own
 //	                                             ├ commits: on to the next
 //	                                             └ fails ParkAfter+1 times: parked, and the others go on
 //
-// A slice that comes through with less than it could take ends the search (Pass). A full disk never
-// narrows: no action is to blame for it, and parking them all would stop the queue for good.
+// A slice that succeeds with fewer actions than it could take ends the search (Pass). A full disk never narrows: no
+// action is to blame for it, and parking them all would stop the queue for good.
 type Kind struct {
-	Limit    int        // of actions in a slice while what fails is looked for; 0: machine.TickMost
+	Limit    int        // of actions in a slice while the search goes on; 0: machine.TickMost
 	Failures int        // in a row
 	alone    int        // of them, those of the same single action
 	again    queue.Time // no slice before
@@ -81,8 +81,7 @@ func (k *Kind) fail(err error, now queue.Time, seed uint64) {
 	k.again = now.Add(time.Duration(min(pause*jitter, float64(longestWait))))
 }
 
-// Narrow has the next slices be smaller, and says whether there is only one action left
-// that can be to blame, which has had its tries.
+// Narrow makes the next slices smaller, and says whether only one action is left, and has had its tries.
 func (k *Kind) Narrow(looked int) (blamed bool) {
 	if looked > 1 {
 		k.Limit, k.alone = looked/2, 0
@@ -111,10 +110,10 @@ type Book struct {
 	Kinds    [machine.KindCount]Kind
 	Parked   map[machine.Action]*machine.Parking
 	Slices   uint64 // that came through, since the start
-	Degraded bool   // some kind fails again and again: nothing new is taken in
+	Degraded bool   // some kind fails again and again: inserts are refused
 
-	// how often what is tried alone failed since it last came through: schedules, large
-	// rules, letters that cannot be read
+	// how often actions that are tried alone failed since their last success: schedules, large rules, letters that
+	// cannot be read
 	blamed map[machine.Action]int
 	log    *slog.Logger // names the queue
 	seed   func() uint64
@@ -130,13 +129,13 @@ func (b *Book) Fail(kind machine.Kind, err error, now queue.Time) {
 	b.Kinds[kind].fail(err, now, b.seed())
 }
 
-// Done notes that actions of a kind came through in a slice of their own. m counts them.
+// Done notes that actions of a kind succeeded in a slice of their own. m counts them.
 func (b *Book) Done(m *machine.Machine, kind machine.Kind, now queue.Time, n int) {
 	b.Kinds[kind].Pass(now, n)
 	m.Stats.Acts[kind].Done += uint64(n)
 }
 
-// Slice is what one slice did of a kind.
+// Slice is the work of one slice for a kind.
 type Slice struct {
 	Stepped         bool
 	Looked, Encoded int            // actions that were looked at, and those of them that are on their way to the disk
@@ -149,7 +148,7 @@ func (b *Book) Judge(kind machine.Kind, s *Slice, err error, now queue.Time) {
 	switch {
 	case !s.Stepped:
 	case err == nil && k.Limit > 0 && s.Looked > 0 && s.Encoded == 0:
-		// what was looked at needed no commit: that says nothing about the one that fails
+		// the actions needed no commit: that says nothing about the failing one
 	case err == nil:
 		k.Pass(now, s.Looked)
 		if s.Looked > 0 {
@@ -157,7 +156,7 @@ func (b *Book) Judge(kind machine.Kind, s *Slice, err error, now queue.Time) {
 		}
 	case s.Encoded > 0:
 		b.Fail(kind, err, now)
-		if !errors.Is(err, journal.ErrFull) && k.Narrow(s.Looked) { // of a full disk no action is guilty
+		if !errors.Is(err, journal.ErrFull) && k.Narrow(s.Looked) { // no action is to blame for a full disk
 			b.Park(s.Last, err, now)
 		}
 	}
@@ -192,18 +191,16 @@ func (b *Book) Park(a machine.Action, err error, now queue.Time) bool {
 	return true
 }
 
-// Suspect notes that an action failed that no one shared its batch with, and says whether
-// it did so too often.
+// Suspect notes that an action failed alone in its batch, and says whether it did so too often.
 func (b *Book) Suspect(a machine.Action) (often bool) {
 	b.blamed[a]++
 	return b.blamed[a] > ParkAfter
 }
 
-// Blame notes that an action failed that no one shared its batch with, and parks it if it
-// did so again and again.
+// Blame notes that an action failed alone in its batch, and parks it if it did so again and again.
 func (b *Book) Blame(a machine.Action, err error, now queue.Time) {
 	if errors.Is(err, journal.ErrFull) {
-		return // no action is guilty of that
+		return // no action is to blame for that
 	}
 	if b.Suspect(a) {
 		b.Park(a, err, now)
@@ -225,8 +222,7 @@ func (b *Book) Unpark(m *machine.Machine, a machine.Action) {
 	}
 }
 
-// Retry has all parked actions tried again, with the next pass, and says how many. Pauses
-// after failures end.
+// Retry lets the next pass try all parked actions again, and says how many. Pauses after failures end.
 func (b *Book) Retry(m *machine.Machine) (n int) {
 	for a := range b.Parked {
 		delete(b.Parked, a)

@@ -9,12 +9,12 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A view counts in the share of the access token that it was made for, so that one token
-// cannot take all memory for views. What a token has is added up from the views that there
-// are, as often as these are: a view that is dropped is free by that.
+// A view counts in the share of the access token that it was made for, so that one token cannot take all memory for
+// views. The use of a token is the sum over the existing views, and is added up again each time they are counted, so
+// dropping a view frees its share.
 
-// own has a view that is about to be built count in the share of who asks, or refuses it:
-// an idle one of the token's own may go for it first. The mutex is held.
+// own counts a view that is about to be built in the share of the caller's token, or refuses it. Idle views of the same
+// token are dropped first. The mutex is held.
 func (v *Views) own(ctx context.Context, b *backlog.Backlog, view *backlog.View) error {
 	use, limits := access.Of(ctx).Share()
 	if use == nil || limits.Views == 0 {
@@ -40,8 +40,7 @@ func (v *Views) own(ctx context.Context, b *backlog.Backlog, view *backlog.View)
 	return nil
 }
 
-// countOwners tells access tokens how much the shard's views that were made for them take
-// now. The mutex is held.
+// countOwners gives each access token the present size of the shard's views that were made for it. The mutex is held.
 func (v *Views) countOwners(b *backlog.Backlog) {
 	var now map[*access.Use]int64
 	b.EachView(func(view *backlog.View) {
@@ -55,7 +54,7 @@ func (v *Views) countOwners(b *backlog.Backlog) {
 	v.tellOwners(now)
 }
 
-// tellOwners is countOwners, with what they take.
+// tellOwners is countOwners, with the sizes.
 func (v *Views) tellOwners(now map[*access.Use]int64) {
 	for use, before := range v.owned {
 		use.Views.Add(now[use] - before)

@@ -45,8 +45,9 @@ func build(ctx context.Context, t *testing.T, v *Views, n int, ask func(*backlog
 func reserved(b *backlog.Backlog) func(*strategy.Branch) *backlog.View { return b.Views.Of }
 func asked(b *backlog.Backlog) func(*strategy.Branch) *backlog.View    { return b.Views.Ask }
 
-// What views take counts for the server, those of reserves and of questions apart. When there is no room for another one and none that is
-// idle, it is refused, and that is counted. An idle one makes room. Close gives all back.
+// The memory of views counts for the server, apart for reserves and for questions. When there is no room for another
+// view, and no idle one, it is refused, and the refusal is counted. An idle view makes room. Close gives all memory
+// back.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	s, v := viewing(t, 1<<20)

@@ -15,12 +15,12 @@ import (
 // Waiter is a reserve call that waits on every view of its plan.
 type Waiter struct {
 	Request machine.Request
-	// one send: work, or nothing, which has the caller ask again; closed when the shard closes, unless it Asks
+	// one send: work, or nothing, and then the caller asks again; closed when the shard closes, unless it Asks
 	Served chan []machine.Pick
 	over   bool // served or gone: lines drop it when they meet it
 }
 
-// tellScored is how many waiters whose strategy scores are told at once that there is something.
+// tellScored is how many waiters that have to ask again get a sign of work at once.
 const tellScored = 16
 
 // line is the queue of waiters of one view.
@@ -31,20 +31,20 @@ type line struct {
 
 // Waiters are the reserve calls that wait.
 //
-// A waiter stands in the line of each view of its plan. Served in one, it is over, and the other
-// lines drop it when they come to it: taking it out of all at once would be a search in each. over
-// counts them, so that a line that holds mostly served ones is cleaned.
+// A waiter stands in the line of each view of its plan. Once one line has served it, it is over, and the other lines
+// drop it when they come to it: taking it out of all lines at once would be a search in each. over counts them, so that
+// a line that holds mostly served ones is cleaned.
 //
-// One whose request Rechecks is told to ask again, not handed work, as nothing is scored under the mutex.
-// A call that waits in several shards is told, too: whose turn it is depends on all of them. At most
-// tellScored at once: they would all ask for one chunk.
+// A waiter whose request Rechecks gets a sign to ask again, and no work, as nothing is scored under the mutex. So does
+// a call that waits in several shards: whose turn it is depends on all of them. At most tellScored get the sign at
+// once, as all of them would ask for one chunk.
 type Waiters struct {
 	machine func() *machine.Machine
 	stale   func(q *machine.Request) error
 	seed    func() uint64
 	rates   Rates
 	all     map[*Waiter]struct{}
-	asked   int             // for how many chunks they ask together
+	asked   int             // the number of chunks that all of them ask for
 	stirred []*backlog.View // being served
 	views   []*backlog.View // of the plan that is being followed
 }
@@ -53,25 +53,24 @@ type Waiters struct {
 // now; Arm has Serve called again when the next one may open.
 type Rates struct{ Advance, Arm func() }
 
-// New is the line of a shard without anyone in it. machine is the state of now; stale says
-// why a waiter has to ask again before it is served: what keeps its consumer from work, or
-// no longer does, has changed.
+// New is the lines of a shard without waiters. machine returns the present state. stale says why a waiter has to ask
+// again before it is served: an order or the restart grace may have begun or ended for its consumer.
 func New(machine func() *machine.Machine, stale func(q *machine.Request) error, seed func() uint64,
 	rates Rates) *Waiters {
 	return &Waiters{machine: machine, stale: stale, seed: seed, rates: rates, all: map[*Waiter]struct{}{}}
 }
 
-// Asked is for how many chunks those ask together who wait in this shard alone. The mutex is held.
+// Asked is the number of chunks that calls ask for that wait in this shard alone. The mutex is held.
 func (w *Waiters) Asked() int { return w.asked }
 
 func askedBy(q *machine.Request) int {
-	if q.Asks { // it waits in other shards, too
+	if q.Asks { // the call waits in other shards, too
 		return 0
 	}
 	return q.Max
 }
 
-// Len is how many wait.
+// Len is how many calls wait.
 func (w *Waiters) Len() int { return len(w.all) }
 
 // Park puts a waiter into the lines of all views of its plan. The mutex is held.
@@ -79,8 +78,8 @@ func (w *Waiters) Park(q *machine.Request) *Waiter {
 	return w.ParkAt(q, make(chan []machine.Pick, 1))
 }
 
-// ParkAt is Park for one who waits in several shards and is served in any of them through the same channel, which has
-// room for a message of each. The mutex is held.
+// ParkAt is Park for a call that waits in several shards. All of them serve it through the same channel, which has room
+// for a message of each. The mutex is held.
 func (w *Waiters) ParkAt(q *machine.Request, served chan []machine.Pick) *Waiter {
 	x := &Waiter{Request: *q, Served: served}
 	m := w.machine()
@@ -123,7 +122,7 @@ func (w *Waiters) unpark(x *Waiter, walked *line) {
 	})
 }
 
-// Again has waiters ask again. The mutex is held.
+// Again makes waiters ask again. The mutex is held.
 func (w *Waiters) Again(which func(q *machine.Request) bool) {
 	var list []*Waiter
 	for x := range w.all {
@@ -137,7 +136,7 @@ func (w *Waiters) Again(which func(q *machine.Request) bool) {
 	}
 }
 
-// Recall has those of a consumer ask again. The mutex is held.
+// Recall makes the waiters of a consumer ask again. The mutex is held.
 func (w *Waiters) Recall(consumer string) {
 	w.Again(func(q *machine.Request) bool { return q.Consumer == consumer })
 }
@@ -203,9 +202,9 @@ func (w *Waiters) Serve(now queue.Time) {
 	}
 }
 
-// serve serves from the front until someone cannot be served: the view is empty again then.
-// Waiters cannot want less than the view gives, as the view is one of their branches. Those that
-// Recheck are told to ask again, a few at a time: the others do so anyway before long.
+// serve serves from the front until a waiter cannot be served: then the view is empty again. Each waiter takes any
+// chunk that the view gives, as the view is one of its branches. Waiters that have to ask again get the sign a few at a
+// time: the others ask again anyway before long.
 func (w *Waiters) serve(m *machine.Machine, l *line, now queue.Time) {
 	asked := 0
 	for i := 0; i < len(l.waiters); i++ {

@@ -19,7 +19,7 @@ func waiting(t *testing.T, stale func(*machine.Request) error) (*shelltest.Shell
 
 func never(*machine.Request) error { return nil }
 
-// request is what a call asks for by a strategy whose views are built.
+// request is a reserve call by a strategy whose views are built.
 func request(t *testing.T, s *shelltest.Shell, text string, most int) *machine.Request {
 	t.Helper()
 	parsed, err := strategy.Parse(text)
@@ -37,7 +37,7 @@ func request(t *testing.T, s *shelltest.Shell, text string, most int) *machine.R
 	}
 }
 
-// got is what a waiter was served with; -1: nothing yet, 0: it is to ask again.
+// got is how many chunks a waiter got; -1: nothing yet, 0: it is to ask again.
 func got(x *Waiter) int {
 	select {
 	case picks := <-x.Served:
@@ -47,7 +47,7 @@ func got(x *Waiter) int {
 	}
 }
 
-// Work goes to who came first, as much as each wants, and no one else is woken.
+// Work goes to the waiters in the order in which they came, as much as each wants, and no other waiter is woken.
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	s, w := waiting(t, never)
@@ -70,7 +70,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// Who has to ask again is told so, and takes nothing from those behind.
+// A waiter that has to ask again gets a sign, and takes nothing from those behind it.
 func TestStaleWaitersAskAgain(t *testing.T) {
 	t.Parallel()
 	s, w := waiting(t, func(q *machine.Request) error {

@@ -1,5 +1,5 @@
-// Package worker is the life-cycle worker of a shard: it runs the timed work, a slice at a
-// time, beside what clients do.
+// Package worker is the life-cycle worker of a shard: it runs the timed work, a slice at a time, beside the calls of
+// clients.
 package worker
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/quern-queue/quern/engine/shard/trouble"
 )
 
-// Worker is that of one shard.
+// Worker is the life-cycle worker of one shard.
 //
 //	Tick: ─► common: all kinds that behave, in the batch that clients share ─┐
 //	      ─► alone: each suspected kind, in a batch of its own               ├─► wait for the disk ─► Judge
 //	      ─► again while something was left                                  ┘
-//	      ─► chores: what takes the mutex several times
+//	      ─► chores: work that takes the mutex several times
 //
 // One pass runs at a time (pass). A slice waits for its commit before the next is made, so however
 // much is due, a client waits for one slice at most. pass comes before the shard's mutex.
@@ -39,21 +39,21 @@ type Worker struct {
 
 // Means has the dependencies of the worker beside its shard.
 type Means struct {
-	// Seal ends the open batch: what follows is in another one. The mutex is held.
+	// Seal ends the open batch: later ops are in another one. The mutex is held.
 	Seal func()
 	// Steps do the kinds that are not the machine's alone: at most `most` actions. With
 	// `most`, there may be more. The mutex is held.
 	Steps map[machine.Kind]func(m *machine.Machine, now queue.Time, most int) (n int)
-	// Chores are what takes the mutex several times, and waits, in their order.
+	// Chores are the actions that take the mutex several times, and wait. They run in this order.
 	Chores []func()
 }
 
-// New is the worker of a shard. It does nothing by itself: Tick and Nudge have it work.
+// New is the worker of a shard. It does nothing by itself: Tick and Nudge start its passes.
 func New(s shell.Shell, q shell.Queue, book *trouble.Book, means Means) *Worker {
 	return &Worker{Shell: s, Trouble: book, queue: q, means: means}
 }
 
-// Nudge has the worker pass in the background, unless it is at it, or the shard cannot work.
+// Nudge starts a pass in the background, unless one is running, or the shard cannot work.
 func (w *Worker) Nudge() {
 	if !w.running.CompareAndSwap(false, true) {
 		return
@@ -77,8 +77,8 @@ func (w *Worker) Nudge() {
 // any more, so none begins.
 func (w *Worker) Finish() { w.passes.Wait() }
 
-// Tick is one pass: it does everything that is due and returns when that is on the disk or
-// has failed. What failed is tried again by a later pass.
+// Tick is one pass: it does everything that is due and returns when that is on the disk or has failed. A later pass
+// tries failed actions again.
 func (w *Worker) Tick() {
 	w.pass.Lock()
 	defer w.pass.Unlock()
@@ -94,7 +94,7 @@ func (w *Worker) Tick() {
 	}
 }
 
-// slice is what one slice did.
+// slice is the result of one slice.
 type slice struct {
 	kinds    [machine.KindCount]trouble.Slice
 	now      queue.Time
@@ -102,8 +102,8 @@ type slice struct {
 	panicked bool           // an action broke off
 }
 
-// common makes a slice of all kinds that are not under suspicion, beside what clients do.
-// more: something may be left, or follow from what is on the disk now.
+// common makes a slice of all kinds that are not under suspicion, in the batch of the clients. more: actions may be
+// left, or follow from those that are now on the disk.
 func (w *Worker) common(slots []uint32) (more bool) {
 	var done slice
 	err := w.Locked(func(m *machine.Machine, now queue.Time) error {
@@ -121,7 +121,7 @@ func (w *Worker) common(slots []uint32) (more bool) {
 	return err == nil && w.conclude(&done) && (more || done.commit != nil)
 }
 
-// alone makes a slice of a kind that is under suspicion, in a batch that no one else is in.
+// alone makes a slice of a kind that is under suspicion, in a batch of its own.
 func (w *Worker) alone(kind machine.Kind, slots []uint32) (more bool) {
 	done, made, most := slice{}, false, 0
 	err := w.Locked(func(m *machine.Machine, now queue.Time) error {
@@ -145,15 +145,15 @@ func (w *Worker) begin(m *machine.Machine, done *slice, now queue.Time) {
 	m.Seed(w.queue.Seed())
 }
 
-// end hands out what the slice made available. The mutex is held.
+// end hands out the chunks that the slice made available. The mutex is held.
 func (w *Worker) end(done *slice) {
 	if !done.panicked {
 		w.Wake(done.now)
 	}
 }
 
-// step does actions of one kind. An action that panics is parked, and with it goes the state that it
-// may have left half changed: the open batch is refused, and the shard reloads. The mutex is held.
+// step does actions of one kind. An action that panics is parked. It may have left the state half changed, so the open
+// batch is refused, and the shard reloads. The mutex is held.
 func (w *Worker) step(m *machine.Machine, done *slice, kind machine.Kind, most int, slots []uint32) {
 	if done.panicked {
 		return
@@ -178,7 +178,7 @@ func (w *Worker) step(m *machine.Machine, done *slice, kind machine.Kind, most i
 	}
 }
 
-// breakOff is what follows when the action that the machine is at panicked. The mutex is held.
+// breakOff handles the panic of the action that the machine is doing. The mutex is held.
 func (w *Worker) breakOff(m *machine.Machine, done *slice, err error) {
 	a := m.Lifecycle.Acting
 	w.queue.Logger.Error("a life-cycle action panicked; the queue reloads", "kind", a.Kind, "submission", a.Submission,
@@ -208,8 +208,7 @@ func (w *Worker) conclude(done *slice) (ok bool) {
 	return err == nil
 }
 
-// Retry has all parked actions tried again, with the next pass, and says how many. Pauses
-// after failures end.
+// Retry lets the next pass try all parked actions again, and says how many. Pauses after failures end.
 func (w *Worker) Retry() (n int) {
 	w.Look(func(m *machine.Machine) { n = w.Trouble.Retry(m) })
 	return n

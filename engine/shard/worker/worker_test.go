@@ -26,7 +26,7 @@ func expiring(s *shelltest.Shell) queue.SubmissionID {
 	return s.Insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Prefix: "p/"}, DeadDeadline: s.Clock.Add(time.Minute)})
 }
 
-// What is due is done by the pass behind its time, in one commit, those who wait for it are woken, and nothing is done twice.
+// The first pass after their time does all due actions in one commit, and wakes those that wait. Nothing is done twice.
 func TestPassDoesWhatIsDue(t *testing.T) {
 	t.Parallel()
 	s, w := working(t, Means{})
@@ -72,7 +72,7 @@ func TestFailedSliceIsMadeAgain(t *testing.T) {
 	}
 }
 
-// An action that panics is parked, the shard is not trusted any more, and no one hears of what it left.
+// An action that panics is parked, the state is no longer trusted, and no caller hears of the action's changes.
 func TestPanicDistrustsTheState(t *testing.T) {
 	t.Parallel()
 	lost := func(m *machine.Machine, _ queue.Time, _ int) int {
