@@ -42,7 +42,7 @@ type copies struct {
 	kept  bool          // snapshots are kept
 	bytes atomic.Int64  // journaled behind the newest snapshot
 	lacks atomic.Bool   // the store could not be made again: the journal was trimmed, and no snapshot has those batches
-	rests atomic.Uint64 // the position of the snapshot: the journal behind it is needed
+	rests atomic.Uint64 // the position of the newest snapshot, or of the one being made; the journal behind it stays
 }
 
 // snapshotter decides when a snapshot is made, and makes it beside the commits and the checkpoints.

@@ -303,8 +303,8 @@ func (s *sampler) Taken(scores []float64, taken []uint32) {
 	s.scores, s.taken = slices.Clone(scores), slices.Clone(taken)
 }
 
-// A scorer that asks for it, such as a canary, is notified of the chunks that were taken by its scores; without asking,
-// it is not notified of the next window.
+// A scorer that sets a sampler for a window, as for a canary, is notified of the chunks that were taken by its scores.
+// For a window without one it is not.
 func TestSampler(t *testing.T) {
 	t.Parallel()
 	notified := &sampler{}

@@ -118,7 +118,7 @@ func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
 	f.Views = append(f.Views[:0], views...)
 	if f.sweep {
 		f.Frame, f.next = part.Sweep(f.Kept, f.br, views, f.scorer.Reads(), f.rows, f.Seen)
-		if len(f.Frame.Rows) == 0 { // the branch has nothing there; a take would not note that
+		if len(f.Frame.Rows) == 0 { // no take follows that would note f.next
 			f.Kept.swept = f.next
 		}
 	} else {

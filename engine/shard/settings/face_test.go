@@ -17,8 +17,8 @@ func setting(t *testing.T) (s *shelltest.Shell, face *Settings, synced *int) {
 	return s, Face(shelltest.Door(s, part), func() error { *synced++; return nil }), synced
 }
 
-// A setting holds from the answer on, each change under the next version, and reaches the journal if it is about
-// syncing.
+// A setting holds from the answer on, each change has the next version, and each time the journal gets the queue's
+// durability.
 func TestPutHoldsFromItsAnswerOn(t *testing.T) {
 	t.Parallel()
 	s, face, synced := setting(t)

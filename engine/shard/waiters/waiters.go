@@ -54,7 +54,7 @@ type Waiters struct {
 type Rates struct{ Advance, Arm func() }
 
 // New is the lines of a shard without waiters. machine returns the present state. stale says why a waiter has to ask
-// again before it is served: an order or the restart grace may have begun or ended for its consumer.
+// again before it is served: its consumer may have an order, or the restart grace may have begun or ended.
 func New(machine func() *machine.Machine, stale func(q *machine.Request) error, seed func() uint64,
 	rates Rates) *Waiters {
 	return &Waiters{machine: machine, stale: stale, seed: seed, rates: rates, all: map[*Waiter]struct{}{}}
