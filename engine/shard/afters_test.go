@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell/shelltest"
 )
 
-// A submission that waits for another one is about to end when that one ends: nothing of it is written or offered before
-// it is known whether it has ended. If its end fails, its wait goes on as it has to.
+// A submission that waits for another one is itself about to end when that one ends: its wait is not concluded, and
+// none of its chunks is offered, until its own end is known. If its own end fails, the wait goes on.
 func TestAfterBesideAnEndUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, unmet := range []bool{true, false} {
@@ -90,7 +90,7 @@ func TestAfterDoesNotOfferWhatEnds(t *testing.T) {
 }
 
 // An end that comes while the first slice of dead letters of a submission is on its way to the disk is not forgotten:
-// if the slice fails, the submission that waited is told.
+// if the slice fails, the submission that waited still gets the end.
 func TestAfterBesideAFirstSliceThatFails(t *testing.T) {
 	t.Parallel()
 	s := shelltest.New(t)

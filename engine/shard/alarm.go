@@ -6,9 +6,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// alarm tells the rates of the backlog what time it is, and has those who wait served at the moment at
-// which a rate lets the next chunk be taken. Everything else that makes work available is a call or the
-// life-cycle worker, and they serve by themselves. The mutex is held wherever it is used, but for ring.
+// alarm gives the time to the rates of the backlog, and serves waiters when a rate lets the next chunk be taken. All
+// other work becomes available by a call or by the life-cycle worker, which serve waiters themselves. The mutex is held
+// in all its methods, but not in ring.
 type alarm struct {
 	machine func() *machine.Machine
 	now     func() time.Time
@@ -19,14 +19,14 @@ type alarm struct {
 	at    int64       // when it rings, in nanoseconds since the epoch; 0: it does not
 }
 
-// advance reads the clock and says whether something may be taken again.
+// advance reads the clock and says whether a gate opened.
 func (a *alarm) advance() (opened bool) {
 	return a.machine().Backlog.Values.Rates.Any() && a.advanceFrom(a.now())
 }
 
 // advanceFrom is advance for a caller that read the clock a moment ago, before it had the mutex. If others came first,
-// the clock is read again: an old reading must not look like a clock that was set back. It is one to the nanosecond, as
-// milliseconds are too coarse at 10,000 chunks a second.
+// it reads the clock again: an old reading must not look like a clock that was set back. Readings are in nanoseconds,
+// as milliseconds are too coarse at 10,000 chunks a second.
 func (a *alarm) advanceFrom(moment time.Time) (opened bool) {
 	rates := &a.machine().Backlog.Values.Rates
 	if rates.Any() && moment.UnixNano() < rates.Now() {
@@ -35,7 +35,7 @@ func (a *alarm) advanceFrom(moment time.Time) (opened bool) {
 	return rates.Any() && rates.Advance(moment.UnixNano())
 }
 
-// arm has the alarm ring when the next gate may open, if someone waits.
+// arm sets the alarm for when the next gate may open, if a call waits.
 func (a *alarm) arm() {
 	rates := &a.machine().Backlog.Values.Rates
 	if !rates.Any() || !a.waiting() {

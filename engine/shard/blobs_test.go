@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// large is a submission of so many chunks of so many bytes each, which tell whose they are.
+// large is a submission of so many chunks of so many bytes each, which have the submission's name.
 func large(name string, count, size int) *queue.NewSubmission {
 	n := &queue.NewSubmission{Attachment: []byte("with " + name), Chunks: queue.Chunks{Count: uint32(count)}}
 	for i := range count {
@@ -34,7 +34,7 @@ func largeChunk(name string, i, size int) []byte {
 	return []byte(strings.Repeat(text, size/len(text)+1)[:size])
 }
 
-// own is what the chunks of a submission have to read.
+// own is the contents that the chunks of a submission must have.
 type own struct {
 	name        string
 	count, size int
@@ -49,7 +49,7 @@ func (o own) insert(t *testing.T, s *Shard) queue.SubmissionID {
 	return sub.ID
 }
 
-// readsOwn reserves all chunks, of these submissions, and looks at their bytes.
+// readsOwn reserves all chunks, which are of these submissions, and checks their bytes.
 func readsOwn(t *testing.T, s *Shard, want map[queue.SubmissionID]own) {
 	t.Helper()
 	parsed, err := strategy.Parse("Random")
@@ -85,7 +85,8 @@ func keysIn(t *testing.T, of blobs.Blobs) (keys []string) {
 	return keys
 }
 
-// An insert whose bytes are on their way while its shard reloads fails, and nothing of it is left. The next one reads its own bytes.
+// An insert whose bytes are on their way while its shard reloads fails, and leaves nothing. The next insert reads its
+// own bytes.
 func TestReloadUnderALargeInsert(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,8 +140,9 @@ func TestReloadUnderALargeInsert(t *testing.T) {
 	}
 }
 
-// Two owners with a store each, epochs 1 and 2, draw the same number, and both put large contents where both find them. Each submission of
-// the journal that is left reads its own bytes, also for a third owner who has nothing but the journal and the blobs.
+// Two owners with a store each, epochs 1 and 2, draw the same number, and both put large contents into shared blobs.
+// Each submission in the remaining journal reads its own bytes, also for a third owner that has only the journal and
+// the blobs.
 func TestTwoOwnersOfANumber(t *testing.T) {
 	t.Parallel()
 	journals := filepath.Join(t.TempDir(), "journal.db")
@@ -183,8 +185,8 @@ func TestTwoOwnersOfANumber(t *testing.T) {
 	}
 }
 
-// A crash between the put of blobs and the append of their insert leaves garbage. The next start removes it, and nothing else: neither what
-// submissions name that are open or have ended, nor what an insert of its own has put meanwhile.
+// A crash between the put of blobs and the append of their insert leaves garbage. The next start removes it, and no
+// blobs that open or ended submissions name, or that its own inserts have put meanwhile.
 func TestGarbageIsSwept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -226,7 +228,8 @@ func TestGarbageIsSwept(t *testing.T) {
 	})
 }
 
-// A disk that gets full in the middle of a large insert refuses it, and nothing of it is left. When there is room it is taken.
+// A disk that gets full in the middle of a large insert refuses it, and no blob is left. When there is room again, the
+// insert succeeds.
 func TestFullDiskLeavesNoBlobs(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {
@@ -256,8 +259,8 @@ func TestFullDiskLeavesNoBlobs(t *testing.T) {
 	})
 }
 
-// A submission whose blobs are missing or have other bytes is told at the start, by name. Its chunks become dead letters when they are reserved,
-// and the others go on.
+// The start names submissions whose blobs are missing or have other bytes. Its chunks become dead letters when they are
+// reserved, and the others go on.
 func TestMissingBlobsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, s *Shard, key string){

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Of several that are prepared on one journal, one becomes its owner. The others are told that it moved, have changed nothing, and leave
-// the owner alone.
+// Of several shards that are prepared on one journal, one becomes its owner. The others get `moved`, have changed
+// nothing, and leave the owner alone.
 func TestOneClaimWins(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), context.Background()

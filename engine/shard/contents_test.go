@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Outputs wait in memory for a checkpoint up to a bound. While the store takes nothing, completions with outputs are refused at the bound,
-// and others go on; when it takes them again, those who come make room.
+// Outputs wait in memory for a checkpoint up to a bound. While the store fails, completions with outputs are refused at
+// the bound, and others go on. When the store works again, the next callers make room.
 func TestRoomForOutputs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

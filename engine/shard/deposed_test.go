@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// A shard whose journal another writer has taken over says so to every call that would change something, and leaves the journal to that one:
-// it begins no new epoch, in which the two would take the journal from each other for ever.
+// A shard whose journal another writer has taken over says so to every call that would change something, and leaves the
+// journal to that writer. It begins no new epoch, or the two would take the journal from each other for ever.
 func TestDeposed(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), context.Background()
@@ -46,8 +46,9 @@ func TestDeposed(t *testing.T) {
 	})
 }
 
-// An append of unknown outcome lets another writer in before the old owner looks again. The old owner reloads through a fresh handle, which
-// knows nothing of who wrote what; it must see the newer epoch and leave the journal to its owner, however far that one has come.
+// An append of unknown outcome lets another writer in before the old owner looks again. The old owner reloads through a
+// new handle, which does not know the writers of batches. It must see the newer epoch, and leave the journal to its
+// owner, however much that has written.
 func TestReloadBehindANewerEpoch(t *testing.T) {
 	t.Parallel()
 	for name, trims := range map[string]bool{"claimed": false, "claimed and trimmed": true} {
@@ -101,8 +102,8 @@ func TestReloadBehindANewerEpoch(t *testing.T) {
 	}
 }
 
-// A reload whose journal ends before what was acknowledged does not go on: its next batch would take the place of one that callers
-// were told of.
+// A reload whose journal ends before the last acknowledged batch does not go on: its next batch would take the place of
+// an acknowledged one.
 func TestReloadOfAJournalTakenBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -134,7 +135,8 @@ func TestReloadOfAJournalTakenBack(t *testing.T) {
 	}
 }
 
-// A start that another writer overtakes between its reading and its first append has lost the queue to that one: it is not damaged.
+// A start that another writer overtakes between its reading and its first append has lost the queue to that writer: the
+// journal is not damaged.
 func TestStartOvertaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -186,7 +188,7 @@ func opening(epoch uint32) []byte {
 	return enc.Bytes()
 }
 
-// claim has a journal go on in a new epoch.
+// claim begins a new epoch in a journal.
 func claim(t *testing.T, log *sqlitelog.Log, epoch uint32) journal.Position {
 	t.Helper()
 	tail, err := log.Tail(context.Background())
@@ -202,7 +204,7 @@ func claim(t *testing.T, log *sqlitelog.Log, epoch uint32) journal.Position {
 // stuckLog is a journal whose appends never learn their outcome.
 type stuckLog struct {
 	journal.Journal
-	begun chan struct{} // told of each append
+	begun chan struct{} // gets a signal at each append
 }
 
 func (l *stuckLog) Append(ctx context.Context, _ journal.Position, _ []byte) (journal.Position, error) {
@@ -239,7 +241,7 @@ func TestAppendIsGivenUp(t *testing.T) {
 	})
 }
 
-// slowLog is a journal whose next append is made when it is released. It succeeds then, if it is still wanted.
+// slowLog is a journal whose next append waits for its release, and then succeeds, unless its context has ended.
 type slowLog struct {
 	journal.Journal
 	begun, release chan struct{}
@@ -298,8 +300,8 @@ func TestSlowAppendIsAwaited(t *testing.T) {
 	}
 }
 
-// A queue that is to be deleted says how many submissions are open when it takes no more: one whose append is under way counts, and
-// one that comes later is refused. It serves again when it stays.
+// A queue that is to be deleted refuses inserts and says how many submissions are open: one whose append is under way
+// counts, and a later one is refused. If the queue stays after all, it serves again.
 func TestRetire(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {

@@ -77,7 +77,7 @@ func (d *doors) Store() *store.Store { return d.store }
 // Now is shell.Shell's.
 func (d *doors) Now() queue.Time { return (*Shard)(d).now() }
 
-// setDurability has the journal sync as the queue's settings say.
+// setDurability makes the journal sync as the queue's settings say.
 func (s *Shard) setDurability() error {
 	var log journal.Journal
 	var durability queue.Durability
@@ -90,14 +90,13 @@ func (s *Shard) putActs(ctx context.Context, list []journal.Act) error {
 	return s.disk.Roomy(func() error { return s.options.Audit.Put(ctx, list) })
 }
 
-// queue is what parts say of the shard.
+// queue has the name and the log that parts use for the shard.
 func (d *doors) queue() shell.Queue {
 	return shell.Queue{Name: d.options.Queue, Logger: d.options.Logger.With("queue", d.options.Queue),
 		Seed: d.options.Seed}
 }
 
-// holdLock is the shard's mutex. A measurement is told how long each hold of it took: that
-// is what everybody else had to wait for.
+// holdLock is the shard's mutex. It reports how long each hold took, because that is how long all others had to wait.
 type holdLock struct {
 	locks.Mutex[shell.InMachine]
 	now    func() time.Time
@@ -108,7 +107,7 @@ type holdLock struct {
 	changes atomic.Uint64 // holds that may have changed something
 }
 
-// Lock takes it for a hold that may change something: only looked says that its own may not.
+// Lock takes the mutex for a hold that may change something. Only looked does not count as a change.
 func (l *holdLock) Lock() {
 	l.Mutex.Lock()
 	l.begin()
@@ -146,7 +145,7 @@ func (l *holdLock) held(fn func()) {
 	fn()
 }
 
-// looked is held for a fn that calls change itself, if it changes something.
+// looked is like held, for a fn that itself calls change if it changes something.
 func (l *holdLock) looked(fn func()) {
 	l.Mutex.Lock()
 	defer l.Mutex.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// held makes a submission of which many chunks are held, some wait, some are done and some put back.
+// heldLife makes a submission with many held chunks; some wait, some are done and some are put back.
 func heldLife(t testing.TB, chunks, held uint32) *life {
 	key := backlog.OrderKey(chunks, 11)
 	l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Key: key, Prefix: "p/"})
@@ -27,15 +27,15 @@ func heldLife(t testing.TB, chunks, held uint32) *life {
 	return l
 }
 
-// The end itself touches a bounded number of reservations however many there are, and makes no row; the sweep goes on in
-// slices, and the row then tells what a snapshot at the moment of the end would have told.
+// The end itself touches a bounded number of reservations, however many there are, and makes no row. The sweep goes on
+// in slices, and the row then equals a snapshot at the moment of the end.
 func TestEndIsDoneInSlices(t *testing.T) {
 	t.Parallel()
 	const held = 20_000
 	l := heldLife(t, 100_000, held)
 	l.m.AppliedAt++
 	l.m.Touch(l.r)
-	want := l.m.Snapshot([]byte{0}, l.r) // behind the reason, of which there is none
+	want := l.m.Snapshot([]byte{0}, l.r) // behind the reason, which is empty
 	if err := l.m.ApplyEnd(journal.End{Seq: 7, State: queue.Cancelled}); err != nil {
 		t.Fatal(err)
 	}
@@ -66,14 +66,14 @@ func TestEndIsDoneInSlices(t *testing.T) {
 	}
 }
 
-// A checkpoint that comes to a submission before the sweep does takes away what is left of its reservations, and makes the row that the sweep would
-// have made.
+// A checkpoint that comes to a submission before the sweep removes the rest of its reservations, and makes the row that
+// the sweep would have made.
 func TestCheckpointBeforeTheSweep(t *testing.T) {
 	t.Parallel()
 	l := heldLife(t, 10_000, 3000)
 	l.m.AppliedAt++
 	l.m.Touch(l.r)
-	want := l.m.Snapshot([]byte{0}, l.r) // behind the reason, of which there is none
+	want := l.m.Snapshot([]byte{0}, l.r) // behind the reason, which is empty
 	if err := l.m.ApplyEnd(journal.End{Seq: 7, State: queue.Cancelled}); err != nil {
 		t.Fatal(err)
 	}

@@ -39,15 +39,14 @@ func (s *Shard) endGrace(m *machine.Machine, now queue.Time, most int) int {
 	return 0
 }
 
-// noteSpecial keeps the note whether a reserve has to look at orders or at the restart
-// grace. The mutex is held.
+// noteSpecial notes whether a reserve has to look at orders or at the restart grace. The mutex is held.
 func (s *Shard) noteSpecial() { s.special.Store(s.roster.Ordered > 0 || s.m.ValueLimits.Grace != nil) }
 
 // retryOrdered is when a consumer that is kept from work may ask again.
 const retryOrdered = time.Second
 
-// restrict applies orders and the restart grace to a request for a plan: it either answers
-// it, or says what plan to follow.
+// restrict applies orders and the restart grace to a request for a plan: it either answers the request, or sets the
+// plan to follow.
 func (s *Shard) restrict(q *machine.Request, asked *strategy.Plan) (answer machine.Reserved, over bool) {
 	var order queue.ConsumerOrder
 	(*doors)(s).Look(func(m *machine.Machine) {

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// An insert that found the disk full gives its idempotency key up: the same request is taken when there is room again.
+// An insert that found the disk full frees its idempotency key: the same request succeeds when there is room again.
 func TestFullDiskFreesTheKey(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 64<<10) // bytes that cannot be compressed
@@ -31,7 +31,7 @@ func TestFullDiskFreesTheKey(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a key that is kept would be waited for without an end
 			defer cancel()
 			withShard(t, t.TempDir(), func(s *Shard) {
-				if err := c.bound(s, 1); err != nil { // what the file has already
+				if err := c.bound(s, 1); err != nil { // the size that the file already has
 					t.Fatal(err)
 				}
 				n, err := queue.NewSubmission{Chunks: c.chunks}, error(nil)
@@ -90,7 +90,7 @@ func TestUniqueIsBounded(t *testing.T) {
 	})
 }
 
-// An insert whose commit fails, and one of an atomic call that is refused, take no room of their group's limit.
+// An insert whose commit fails, and one of an atomic call that is refused, do not count for their group's limit.
 func TestFailedInsertTakesNoRoom(t *testing.T) {
 	t.Parallel()
 	const most = 60

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A token that a later life of the queue gave out is no reason to drop the work: the call is refused, to be sent again to the server that has
-// the queue. One that is forged, or of a queue that had the number before, is unknown.
+// A consumer with a token of a later life of the queue must not drop the work: the call is refused, and has to be sent
+// again to the server that has the queue. A forged token, or one of a deleted queue with the same number, is unknown.
 func TestTokenOfALaterLife(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {

@@ -33,7 +33,7 @@ type parts struct {
 	stops     *stops.Part
 }
 
-// join makes the parts of a machine. Here is all that they are told of, and in which order.
+// join makes the parts of a machine. It has all events that they hear of, in their order.
 func join(m *machine.Machine) parts {
 	letters := deadletters.New(m)
 	p := parts{

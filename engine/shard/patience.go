@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// appendPatience is Owner.Patience of a journal on a disk. A fault that passes is passed by then.
+// appendPatience is Owner.Patience of a journal on a disk. A passing fault is over by then.
 const appendPatience = time.Second
 
-// patience gives the appends of a writer their context: one for all of them, until one took too
-// long, as a timer for each would cost every commit. Its methods are called with the mutex held.
+// patience gives the appends of a writer their context. All share one until an append takes too long, as a timer for
+// each would cost every commit. Its methods are called with the mutex held.
 //
-// An append whose outcome is not known is tried again until its context ends, and everyone in its
-// batch waits. After Owner.Patience it ends with ErrUnknown, and the shard reloads. With more
-// patience callers would time out first; with less, a journal that is slow for a moment would cost a
-// reload, and one that is always slow would never get an answer through.
+// An append of unknown outcome is tried again until its context ends, and all callers in its batch wait. After
+// Owner.Patience it ends with ErrUnknown, and the shard reloads. With more patience callers would time out first. With
+// less, a journal that is slow for a moment would cost a reload, and one that is always slow would never finish an
+// append.
 type patience struct {
 	ctx    context.Context
 	giveUp context.CancelFunc
 	since  time.Time // when the append under way was begun
-	closed bool      // the appends that are left have no time of their own
+	closed bool      // the remaining appends get a context that has ended
 }
 
 // begin is the context of an append that begins now.
@@ -38,7 +38,7 @@ func (p *writer) impatient() {
 	}
 }
 
-// healed has the writer make a reload again that failed, and waits for it.
+// healed makes the writer try a failed reload again, and waits for it.
 func (p *writer) healed() {
 	done := make(chan struct{})
 	select {

@@ -43,7 +43,7 @@ func withShardOn(t *testing.T, dir string, how sqlitelog.Options, fn func(*Shard
 	fn(s)
 }
 
-// openShardOn opens the shard in dir, on a journal that may be any. Its store is closed when the shard does not open.
+// openShardOn opens the shard in dir, on any journal. Its store is closed when the shard does not open.
 func openShardOn(t *testing.T, dir string, opens func(context.Context) (journal.Journal, error)) (*Shard, error) {
 	t.Helper()
 	o := optionsOn(t, dir, opens)
@@ -54,7 +54,7 @@ func openShardOn(t *testing.T, dir string, opens func(context.Context) (journal.
 	return s, err
 }
 
-// optionsOn are those of a shard in dir, with its store opened.
+// optionsOn are the options of a shard in dir, with its store opened.
 func optionsOn(t *testing.T, dir string, opens func(context.Context) (journal.Journal, error)) Options {
 	t.Helper()
 	settings := queue.DefaultSettings()
@@ -72,8 +72,8 @@ func optionsOn(t *testing.T, dir string, opens func(context.Context) (journal.Jo
 	}
 }
 
-// Every start has an epoch of its own, also when checkpoints have trimmed the journal in between, once or several times; and
-// what a later life journals under it is read back under it.
+// Every start has an epoch of its own, also when checkpoints have trimmed the journal in between, once or several
+// times; and the ops that a life journals are read back under its epoch.
 func TestEpochSurvivesCheckpoints(t *testing.T) {
 	t.Parallel()
 	dir, want := t.TempDir(), uint32(0)
@@ -126,7 +126,8 @@ func putBlob(t *testing.T, s *Shard, seq uint32, text string) {
 	}
 }
 
-// Prepare writes nothing, whatever a start would remove or append: its owner may be another server. Claim does it.
+// Prepare writes nothing, although there is something to remove and to append: another server may be the owner. Claim
+// does it.
 func TestPrepareChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), context.Background()

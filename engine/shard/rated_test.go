@@ -77,7 +77,8 @@ func TestRateServesThoseWhoWaitFirst(t *testing.T) {
 	}
 }
 
-// A call that waited long for the mutex is no clock that was set back: values wait for as long as they would have.
+// An old reading by a call that waited long for the mutex does not count as a clock that was set back: the waits of
+// values stay the same.
 func TestRateIgnoresOldReadings(t *testing.T) {
 	t.Parallel()
 	s, q, _ := ratedShard(t)

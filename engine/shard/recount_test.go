@@ -120,7 +120,7 @@ func (x *recounter) fill() {
 	}
 	x.clock.Add((2 * time.Hour).Milliseconds())
 	for range 3 {
-		x.Worker.Tick() // what no one extended expires, is shelved, and some of it lent
+		x.Worker.Tick() // reservations that no one extended expire, and their chunks are shelved, and some lent
 	}
 	if s := x.Work().Suspects; s.Shelved == 0 || s.Lent == 0 || s.Ready == 0 {
 		x.t.Fatalf("suspects %+v: want some shelved, lent and ready", s)
@@ -189,8 +189,8 @@ func damages(x *recounter) map[recount.Counter]func(m *machine.Machine, r *machi
 	}
 }
 
-// Every kind of counter that is damaged in memory is found, counted, logged with scope, counter, kept and recounted, and corrected: then
-// all is as it was before, everything else was left alone, and the next round is quiet.
+// Every kind of damaged counter is found, counted, logged with scope, counter, kept and recounted, and corrected. Then
+// the state is as it was before, and the next round finds nothing.
 func TestDriftIsFoundAndCorrected(t *testing.T) {
 	t.Parallel()
 	x := newRecounter(t, -1)
@@ -269,7 +269,7 @@ func (x *recounter) checkLogged(counter recount.Counter, newest *recount.Drift) 
 	}
 }
 
-// A submission that kept too few of its chunks as done ends when that is corrected, as nothing is left to do.
+// A submission that counted too few of its chunks as done ends when that is corrected, as nothing is left to do.
 func TestCorrectedSubmissionEnds(t *testing.T) {
 	t.Parallel()
 	x := newRecounter(t, -1)
@@ -361,7 +361,7 @@ func TestRecountThatPanics(t *testing.T) {
 	}
 }
 
-// No slice does more than its steps, whatever a submission has: 10^6 chunks that were tried, of which 10^5 are held.
+// No slice does more than its steps, even within a submission with 10^6 tried chunks, 10^5 of them held.
 func TestRecountSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	const tried, held, most = 1_000_000, 100_000, 500
@@ -394,7 +394,7 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	}
 }
 
-// triedLife is a submission of which so many chunks were tried, half of them wait, and so many are held.
+// triedLife is a submission with so many tried chunks, half of which wait, and so many held ones.
 func triedLife(t testing.TB, tried, held uint32) *life {
 	l := heldLife(t, 2*tried, held)
 	for index := tried; index < 2*tried; index++ {

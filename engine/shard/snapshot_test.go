@@ -31,7 +31,7 @@ const lifeStart = queue.Time(1_760_000_000_000)
 
 func pureMachine(now queue.Time) *machine.Machine {
 	settings := queue.DefaultSettings()
-	settings.SuspectShare = 1 // what expired comes back by itself
+	settings.SuspectShare = 1 // expired chunks come back by themselves
 	m := machine.New(0, reserver.Key{K0: 1, K1: 2}, settings, now)
 	m.Now, m.Epoch = now, 3
 	return m
@@ -81,7 +81,7 @@ func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, no
 	}
 }
 
-// passes promotes what waited until then.
+// passes offers the chunks that waited until then.
 func (l *life) passes(until queue.Time) {
 	l.m.Now = until
 	for l.m.Step(machine.KindRetry, until, machine.TickMost, nil, nil) == machine.TickMost {
@@ -127,8 +127,8 @@ func (l *life) step(t *rapid.T) {
 	}
 }
 
-// want is what becomes of a chunk over a restart: reservations are forgotten, and what waited longer than the restart took
-// goes on waiting.
+// want is the state of a chunk after a restart: reservations are forgotten, and a chunk whose wait is longer than the
+// restart goes on waiting.
 func (l *life) want(index uint32) queue.Chunk {
 	c := l.m.Chunk(l.r, index)
 	if c.State == queue.ChunkReserved || c.State == queue.ChunkWaiting && c.NotBefore <= l.m.Now {
@@ -137,8 +137,8 @@ func (l *life) want(index uint32) queue.Chunk {
 	return c
 }
 
-// A submission comes back from its row as it was, less its reservations; every chunk is available, done or dead in it; and
-// the row of what came back is the same row.
+// A submission comes back from its row as it was, without its reservations; every chunk is available, done or dead in
+// the row; and the restored submission has the same row.
 func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -179,7 +179,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	})
 }
 
-// checkEnded: the history row tells of every chunk of an ended submission.
+// checkEnded checks that the history row has the state of every chunk of an ended submission.
 func checkEnded(t *rapid.T, l *life) {
 	r, sub, err := machine.EndedRecord(new(l.r.EndedRow()))
 	if err != nil {
@@ -197,7 +197,7 @@ func checkEnded(t *rapid.T, l *life) {
 	}
 }
 
-// A row is refused whichever byte is cut off, and whichever number cannot be.
+// A row is refused wherever it is cut off, and for every impossible number.
 func TestSnapshotDamage(t *testing.T) {
 	t.Parallel()
 	l := goldenLife(t)
@@ -245,7 +245,7 @@ func goldenLife(t rapid.TB) *life {
 	return l
 }
 
-// The format cannot drift unnoticed, and docs/formats/ops.md shows it as it is.
+// The format cannot change unnoticed, and docs/formats/ops.md shows it.
 func TestSnapshotGolden(t *testing.T) {
 	t.Parallel()
 	l := goldenLife(t)
@@ -297,8 +297,8 @@ func TestSnapshotGolden(t *testing.T) {
 	}
 }
 
-// FuzzSnapshotRestore: no row makes the loading panic, and what loads is sane: its row is the same again, and a submission
-// of it can be worked off to its end.
+// FuzzSnapshotRestore checks that no row makes the loading panic, and that a loaded row is sane: its submission has the
+// same row again, and can be worked off to its end.
 func FuzzSnapshotRestore(f *testing.F) {
 	l := goldenLife(f)
 	f.Add(l.r.Spec(l.r.Sub.Meta()), l.m.Snapshot(nil, l.r))

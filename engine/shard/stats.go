@@ -67,7 +67,7 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 	return stats
 }
 
-// oneIf is 1 for what is so, as a scaler reads it.
+// oneIf is 1 for true, as a scaler reads it.
 func oneIf(is bool) uint8 {
 	if is {
 		return 1

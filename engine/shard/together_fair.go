@@ -8,11 +8,11 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Reserves by a Fair block that the shards of a queue share out together. The plan of these calls has one branch, which
-// is such a block.
+// Reserves by a Fair block whose ledger the shards of a queue keep together. The plan of these calls has one branch,
+// which is such a block.
 
-// ShareTogether has a shard tell the ledger of this id how the tenants of the branch stand in it, all of them if it is
-// asked for that. fresh: it tells all of them, and what it told before counts no more. at is when it told this.
+// ShareTogether makes a shard report how the tenants of the branch stand, to the ledger of this id; with `all`, it
+// reports all tenants. fresh: the report has all of them, and replaces earlier ones. at is the moment of the report.
 func ShareTogether(ctx context.Context, s *Shard, plan *strategy.Plan, id uint64, all bool) (news []backlog.TenantNews,
 	fresh bool, at Moment, err error) {
 	now := s.options.Now()
@@ -24,7 +24,7 @@ func ShareTogether(ctx context.Context, s *Shard, plan *strategy.Plan, id uint64
 	return news, fresh, at, err
 }
 
-// TenantHeads are what the alternatives of the branch give next of a tenant; the zero Head: nothing.
+// TenantHeads are the next candidates of a tenant in the alternatives of the branch; the zero Head: none.
 func TenantHeads(ctx context.Context, s *Shard, plan *strategy.Plan, of backlog.TenantName) (heads []backlog.Head,
 	err error) {
 	err = overViews(ctx, s, plan, func(views []*backlog.View) (again bool) {

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// An action that panics is parked, and the state that it may have left half changed is thrown away: the shard reloads, and goes on
-// with everything else. A panic outside of any submission only pauses its kind.
+// An action that panics is parked. It may have left the state half changed, so the shard reloads, and goes on with
+// everything else. A panic outside of any submission only pauses its kind.
 func TestPanickingActionIsParked(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -12,11 +12,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Acts are the entries, as callers of the shard see them.
+// Acts has the calls about the entries.
 type Acts struct {
 	shell.Shell
-	// Put puts entries into the audit log: durably, and each once, however often it is
-	// told of it. nil: there is no log.
+	// Put puts entries into the audit log: durably, and each once, however often it gets them. nil: there is no log.
 	Put func(ctx context.Context, list []journal.Act) error
 }
 
@@ -36,7 +35,7 @@ func (a Acts) Fresh() (list []journal.Act) {
 	return list
 }
 
-// HandOver puts what the audit log does not have yet of a machine into it, and forgets that.
+// HandOver puts the entries of a machine that the audit log lacks into the log, and drops them from the machine.
 func (a Acts) HandOver(ctx context.Context, of *machine.Machine) error {
 	fresh := a.Fresh()
 	if len(fresh) == 0 || a.Put == nil {
@@ -46,7 +45,7 @@ func (a Acts) HandOver(ctx context.Context, of *machine.Machine) error {
 		return err
 	}
 	a.Look(func(m *machine.Machine) {
-		if m == of { // else a reload has them again
+		if m == of { // else the reloaded machine has them again
 			m.ActLog.Fresh = slices.Clone(m.ActLog.Fresh[len(fresh):])
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell/shelltest"
 )
 
-// The log gets each entry once, in order, and what it could not take it is offered again.
+// The log gets each entry once, in order. Entries that it could not take are offered again.
 func TestEntriesAreHandedOver(t *testing.T) {
 	t.Parallel()
 	ctx, s := context.Background(), shelltest.New(t)
@@ -50,7 +50,7 @@ func TestEntriesAreHandedOver(t *testing.T) {
 	}
 }
 
-// Without a log nothing is forgotten; an entry whose commit failed is none.
+// Without a log no entry is dropped. An entry whose commit failed does not exist.
 func TestEntriesStayWithoutALog(t *testing.T) {
 	t.Parallel()
 	s := shelltest.New(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// An answer is held to its bound by what its reservations have, not by what they might have.
+// The bound of an answer counts the bytes that its reservations have, not those that they might have.
 func TestTallyCountsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	meta := make(queue.Meta, queue.MaxMetaKeys)

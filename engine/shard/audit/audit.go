@@ -20,7 +20,7 @@ type auditor struct{ m *machine.Machine }
 // slices (package recount).
 func Machine(m *machine.Machine) error { return auditor{m}.run() }
 
-// All contradictions are listed, not only the first: which of them come together often tells where the fault is.
+// All contradictions are listed, not only the first: together they often show where the fault is.
 func (p auditor) run() error {
 	m := p.m
 	var found []error
@@ -50,7 +50,7 @@ func (p auditor) run() error {
 		suspects.Ready += int(r.Ready)
 		return true
 	})
-	// Reservations outlive a submission that ended: their consumers are told with their next call.
+	// Reservations outlive a submission that ended: their consumers learn of the end with their next call.
 	for _, r := range m.Orphans.List {
 		sum.Orphaned += uint64(r.Holds.Len())
 	}
@@ -72,7 +72,7 @@ func (p auditor) run() error {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
 		}
 	}
-	// Each part recounts what only it knows.
+	// Each part recounts the state that only it knows.
 	for _, audited := range m.Joined.Audited {
 		found = append(found, audited())
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell/shelltest"
 )
 
-// filled is a machine with two submissions of nine chunks. Of the first one chunk is held, one waits and one is dead, of the other one
-// is held.
+// filled is a machine with two submissions of nine chunks. In the first one chunk is held, one waits and one is dead;
+// in the other one chunk is held.
 func filled(t *testing.T) (*machine.Machine, *machine.Record) {
 	s := shelltest.New(t)
 	s.Machine.Settings.RetryBackoff = queue.Backoff{Base: time.Hour, Cap: time.Hour, Factor: 1}

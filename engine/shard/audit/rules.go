@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// rules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for
-// each value, and of operations. It asks the rules about each submission, which is what the counters exist to avoid.
+// rules counts the covered work, by asking the rules about each submission, and compares it with the counters: in all,
+// for each value, and of operations. The counters exist so that other code need not ask for each submission.
 func (p auditor) rules() error {
 	m := p.m
 	var found []error

@@ -17,7 +17,7 @@ import (
 // Purged are the submissions of the shard, open and ended, as a purge takes them.
 type Purged interface {
 	// List lists up to limit submissions with smaller ids than before that the filter means, the newest first. next is
-	// the id to go on from; 0: that was all.
+	// the id to go on from; 0: there are no more.
 	List(ctx context.Context, f machine.Filter, before queue.SubmissionID, limit int) (list []queue.Submission,
 		next queue.SubmissionID, err error)
 	// Room is how many deletions can be ordered now. The mutex is held.
@@ -61,7 +61,7 @@ func (p *page) purge(ctx context.Context) (n int, err error) {
 	})
 }
 
-// span is which ids the page has to look at: those behind the cursor that the filter can mean.
+// span is the range of ids that the page has to look at: those behind the cursor that the filter can mean.
 func (p *page) span() (f machine.Filter, before queue.SubmissionID) {
 	f = machine.Filter{States: p.filter.States, Meta: p.filter.Meta}
 	if before = queue.SubmissionID(p.id); p.after.Submission != 0 {

@@ -46,8 +46,8 @@ func (p *purging) Order(m *machine.Machine, id queue.SubmissionID, now queue.Tim
 	p.ordered = append(p.ordered, id)
 }
 
-// A purge goes through all submissions that its filter means, newest first, page by page, also where a page has nothing of them. It
-// counts what it looks at, and leaves alone what came after its start.
+// A purge goes through all submissions that its filter means, newest first, page by page, even if a page has none of
+// them. It counts the submissions that it looks at, and leaves later ones alone.
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	for _, listed := range []int{0, 1, 3} {

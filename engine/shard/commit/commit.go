@@ -24,7 +24,7 @@ type Set struct {
 	More  []*Commit
 }
 
-// Add has the call wait for c too; nil is no commit.
+// Add makes the call wait for c too; nil is no commit.
 func (s *Set) Add(c *Commit) {
 	switch {
 	case c == nil || c == s.First || len(s.More) > 0 && s.More[len(s.More)-1] == c:
@@ -35,7 +35,7 @@ func (s *Set) Add(c *Commit) {
 	}
 }
 
-// Join has the call wait for all that another one waits for.
+// Join makes the call wait for all commits that another call waits for.
 func (s *Set) Join(o *Set) {
 	s.Add(o.First)
 	for _, c := range o.More {
@@ -43,7 +43,7 @@ func (s *Set) Join(o *Set) {
 	}
 }
 
-// Wait waits for all of them. err is the first failure; some says that others of them did not fail.
+// Wait waits for all of them. err is the first failure; some says that at least one did not fail.
 func (s *Set) Wait() (some bool, err error) {
 	if s.First == nil {
 		return false, nil

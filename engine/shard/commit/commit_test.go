@@ -17,7 +17,7 @@ func over(err error) *Commit {
 	return c
 }
 
-// A set has each commit once, in the order in which they came, and none for what is on the disk already.
+// A set has each commit once, in the order in which they came, and none for ops that are already on the disk.
 func TestSetHasEachCommitOnce(t *testing.T) {
 	t.Parallel()
 	a, b, c, d := New(), New(), New(), New()
@@ -34,7 +34,7 @@ func TestSetHasEachCommitOnce(t *testing.T) {
 	}
 }
 
-// A call hears the first failure, and whether some of what it waited for came through: then not nothing of it was done.
+// A call gets the first failure, and hears whether some of its commits succeeded: then a part of it was done.
 func TestSetTellsTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	one, two := errors.New("one"), errors.New("two")

@@ -14,8 +14,8 @@ func Unknown(cause error) *queue.Error {
 		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
 }
 
-// Moved refuses what a shard cannot do any more because another writer has its journal. Nothing of it was done.
-// cause says what the shard found in the journal. It may be nil.
+// Moved refuses a call that a shard can no longer serve because another writer has its journal. Nothing was done. cause
+// is the shard's finding in the journal, and may be nil.
 func Moved(cause error) *queue.Error {
 	return &queue.Error{Code: queue.CodeMoved,
 		Message: "Another server has taken this queue over, so nothing of this request was " +
@@ -34,7 +34,7 @@ func Failed(cause error) error {
 	return Unknown(cause)
 }
 
-// StoreFailed does so for a write to the store. Damage stays what it is: to ask again does not help.
+// StoreFailed does so for a write to the store. It does not change errors about damage: to ask again does not help.
 func StoreFailed(err error) error {
 	_, damaged := errors.AsType[*queue.FormatError](err)
 	if err == nil || damaged || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -23,11 +23,11 @@ type Attached struct {
 
 // Notice is one message for an attached consumer.
 type Notice struct {
-	Hello   bool // Epoch, Grace and Held are to be told: at the beginning
+	Hello   bool // Epoch, Grace and Held are set: in the first notice
 	Epoch   uint32
 	Grace   time.Duration
 	Held    int  // reservations of the consumer that the server knows
-	Ordered bool // Order is to be told
+	Ordered bool // Order is set
 	Order   queue.ConsumerOrder
 	Revoked []queue.Revoked
 	Over    bool // nothing more comes: the consumer left or was lost, the stream fell behind, or the queue closes
@@ -36,10 +36,10 @@ type Notice struct {
 // maxAttached bounds the streams of a queue.
 const maxAttached = 20_000
 
-// Attach makes a consumer known: when its last stream ends other than by Detach, what it holds is lost after the
-// queue's consumer grace. incarnation says of which process the stream is; another one than before is a successor, and
-// what the name holds by now was its predecessor's, and is lost at once. It fails while the shard is closed or cannot
-// work, and beyond maxAttached streams.
+// Attach makes a consumer known: if its last stream ends other than by Detach, its reservations are lost after the
+// queue's consumer grace. incarnation names the process of the stream. A new process under the name is a successor, and
+// the reservations of its predecessor are lost at once. It fails while the shard is closed or cannot work, and beyond
+// maxAttached streams.
 func (c *Consumers) Attach(name, incarnation string) (*Attached, error) {
 	if err := c.succeed(name, incarnation); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (c *Consumers) Attach(name, incarnation string) (*Attached, error) {
 	return a, nil
 }
 
-// succeed ends what the predecessor of a process holds, slice by slice, if there is one. A commit that fails leaves the
-// rest for the next attempt to attach: until it joins, the process is a successor.
+// succeed ends the reservations of a process's predecessor, slice by slice, if there is one. A commit that fails leaves
+// the rest for the next attempt to attach: until it joins, the process is a successor.
 func (c *Consumers) succeed(name, incarnation string) (err error) {
 	succeeds, began := false, queue.Time(0)
 	if err := c.Locked(func(_ *machine.Machine, now queue.Time) error {
@@ -93,7 +93,7 @@ func (c *Consumers) succeed(name, incarnation string) (err error) {
 // Wake receives when there may be something new.
 func (a *Attached) Wake() <-chan struct{} { return a.wake }
 
-// Next takes what is new.
+// Next takes the next notice.
 func (a *Attached) Next() (n Notice) {
 	a.consumers.Look(func(m *machine.Machine) {
 		of := a.stream.Of
@@ -118,8 +118,8 @@ func (a *Attached) Alive() {
 	a.consumers.Look(func(*machine.Machine) { a.stream.Of.Seen = max(a.stream.Of.Seen, now) })
 }
 
-// Close ends the stream. missed says that the consumer is missed from now on, if this was
-// its last stream: false when it is the server that ends it.
+// Close ends the stream. missed says that the consumer is missed from now on, if this was its last stream: false when
+// the server ends the stream.
 func (a *Attached) Close(missed bool) {
 	c := a.consumers
 	now := c.Now()
@@ -133,9 +133,8 @@ func (a *Attached) stir() {
 	}
 }
 
-// Detach ends a consumer's attachment: it leaves, all its streams end, and what it holds
-// goes back with no try counted. It says how many chunks that were. One that is not
-// attached and holds nothing has left already.
+// Detach ends a consumer's attachment: all its streams end, and its chunks go back with no try counted. It says how
+// many chunks these were. A consumer that is not attached and holds nothing has already left.
 func (c *Consumers) Detach(name string) (released int, err error) {
 	c.Look(func(*machine.Machine) {
 		if of := c.roster.ByName[name]; of != nil {

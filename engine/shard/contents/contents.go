@@ -1,8 +1,8 @@
 // Package contents brings the bytes of submissions to the disk: contents of chunks, attachments and outputs.
 //
-// They travel in the batch of the op that they belong to: one append makes both durable, the store keeps
-// them in memory, and the next checkpoint writes them. Large contents would make everyone wait who shares
-// the append, so they are blobs, which the op names.
+// They travel in the batch of the op that they belong to: one append makes both durable, the store keeps them in
+// memory, and the next checkpoint writes them. Large contents would delay all callers in the same append, so they are
+// blobs, which the op names.
 package contents
 
 import (
@@ -25,7 +25,7 @@ type Files struct {
 	Queue  string
 	Logger *slog.Logger
 	Store  *store.Store
-	Blobs  blobs.Blobs // what is too large for a batch
+	Blobs  blobs.Blobs // bytes that are too large for a batch
 }
 
 // Bytes reads the bytes of submissions.
@@ -43,15 +43,15 @@ type Limits struct {
 
 // Contents are the bytes that calls bring.
 //
-// Callers that bring bytes wait in Room while too many wait for a checkpoint. It is called without the
-// shard's mutex: the checkpoint that it waits for needs it. One caller makes the checkpoint for all
-// (relieving). The others find room when they get the lock.
+// Callers that bring bytes wait in Room while too many wait for a checkpoint. Room is called without the shard's mutex,
+// because the checkpoint that it waits for needs that. One caller makes the checkpoint for all (relieving). The others
+// find room when they get the lock.
 type Contents struct {
 	Files
 	Limits
 	Disk       *disk.Disk
 	Checkpoint func() error    // makes a checkpoint now
-	Kept       func(bytes int) // told of bytes that wait in memory for a checkpoint
+	Kept       func(bytes int) // called for bytes that wait in memory for a checkpoint
 
 	relieving sync.Mutex   // held by the caller that makes room for all
 	naming    sync.RWMutex // held for reading while inserts name blobs that no batch has yet
@@ -66,9 +66,8 @@ func (c *Contents) Most() int64 { return keptTimes * c.Limits.Checkpoint }
 
 func (c *Contents) over() bool { return c.Store.Memtable.Bytes() > c.Most() }
 
-// Room lets a caller wait that brings this many bytes, while too many bytes wait for a checkpoint. If the
-// checkpoint fails, the caller gets its error, so that no one fills the memory while the disk takes nothing.
-// The mutex is not held.
+// Room makes a caller that brings this many bytes wait while too many bytes wait for a checkpoint. If the checkpoint
+// fails, the caller gets its error, so that memory does not fill up while the disk fails. The mutex is not held.
 func (c *Contents) Room(bytes int) error {
 	if bytes == 0 || !c.over() {
 		return nil
@@ -84,7 +83,7 @@ func (c *Contents) Room(bytes int) error {
 // ItemCost is the approximate size of a chunk or an output in an op beside its bytes.
 const ItemCost = 8
 
-// Size is that of a submission's chunks and attachment in an op, in bytes.
+// Size is the size of a submission's chunks and attachment in an op, in bytes.
 func Size(n *queue.NewSubmission) (bytes int) {
 	for _, chunk := range n.Chunks.Inline {
 		bytes += len(chunk) + ItemCost
@@ -95,8 +94,8 @@ func Size(n *queue.NewSubmission) (bytes int) {
 	return bytes
 }
 
-// Pack makes the op that carries the bytes of as many submissions as `times` says, which have the same
-// ones and go into one batch; nil if they have none. large: they are too many, and have to be blobs.
+// Pack makes the op that carries the bytes of `times` submissions with the same contents, in one batch; nil if they
+// have none. large: there are too many bytes, and they have to be blobs.
 func (c *Contents) Pack(n *queue.NewSubmission, times int) (op *journal.Contents, large bool) {
 	bytes := Size(n)
 	if times == 0 || bytes == 0 {
@@ -112,8 +111,8 @@ func (c *Contents) Pack(n *queue.NewSubmission, times int) (op *journal.Contents
 	return op, false
 }
 
-// Naming begins an insert with blobs. It ends when the batch is durable whose inserts name them. Still waits
-// for that. Where the blobs are in the store, its file has them before the journal names them, so no one waits.
+// Naming begins an insert with blobs. The caller calls end once the batch with the insert is durable. Still waits for
+// that. Where the blobs are in the store, its file has them before the journal names them, so no one waits.
 func (c *Contents) Naming() (end func()) {
 	if !c.Remote() {
 		return func() {}

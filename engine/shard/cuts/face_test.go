@@ -86,7 +86,7 @@ func TestCutIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// A journal that ends before the cut does is not that of the cut. A shard that cannot work is not cut.
+// A journal that ends before the cut is not the journal of the cut. A shard that cannot work is not cut.
 func TestCutRefuses(t *testing.T) {
 	t.Parallel()
 	s, log, cuts := cutting(t)

@@ -23,21 +23,21 @@ type arriving struct {
 	source, before uint64 // before: the last number of the source that was on its way already
 }
 
-// Applied: the source's letters up to the last one that arrived are not on their way any more.
+// Applied notes that the source's letters up to the last arrived one are no longer on their way.
 func (a arriving) Applied(*machine.Machine) {
 	if a.p.arriving[a.source] <= a.p.inbox[a.source] {
 		delete(a.p.arriving, a.source)
 	}
 }
 
-// Undo has the letter expected again.
+// Undo makes the letter expected again.
 func (a arriving) Undo(*machine.Machine) {
 	if a.p.arriving[a.source] = a.before; a.before == 0 {
 		delete(a.p.arriving, a.source)
 	}
 }
 
-// Inserting notes how far the dead letters of an outbox have come.
+// Inserting notes the last dead letter that arrived from an outbox.
 func (p *Part) Inserting(s *journal.Insert) {
 	o := s.Origin
 	if o == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Of dead letters whose inserts are on their way to the disk and fail, the newest first, each is expected again from then on, and the ones
-// before it are not: they may still arrive.
+// Inserts of dead letters that are on their way to the disk fail, the newest first. Each letter is then expected again,
+// and the ones before it are not: they may still arrive.
 func TestUndoneArrivalsAreExpected(t *testing.T) {
 	t.Parallel()
 	m := machine.New(0, reserver.Key{K0: 1, K1: 2}, queue.DefaultSettings(), 1)

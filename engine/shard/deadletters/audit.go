@@ -11,10 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Audit lists and groups the dead letters that are in memory once more. Of a submission
-// that is in the history only the number of its letters is compared.
-// Three things know how many dead letters there are: the try of each chunk, the index of submissions that have
-// some, and the groups by error. They are kept apart at every change, and here they must agree.
+// Audit lists and groups the dead letters in memory again. For a submission in the history it compares only the number
+// of letters. Three structures say how many dead letters there are: the try of each chunk, the index of submissions
+// that have some, and the groups by error. Each is kept up to date by itself, and here they must agree.
 func (p *Part) Audit() error {
 	m := p.m
 	there, inMemory := lettergroups.New(math.MaxInt), map[queue.SubmissionID]bool{}
@@ -48,8 +47,8 @@ func (p *Part) Audit() error {
 		found = append(found, fmt.Errorf("submissions with dead letters, and letters of ended ones: %d and %d are "+
 			"counted, %d and %d there", p.Index.Len(), m.Stats.EndedLetters, holders, endedLetters))
 	}
-	// A group may lack letters (Others) but never have too many: a submission may be in groups with fewer than it
-	// has, and then others are counted.
+	// A group may lack letters (Others) but never have too many: a submission may have fewer letters in groups than it
+	// has, and then Others counts the rest.
 	listed, of := p.Groups.Others, map[queue.SubmissionID]int64{}
 	for fingerprint, x := range p.Groups.Of {
 		y := there.Of[fingerprint]

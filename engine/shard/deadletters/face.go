@@ -19,24 +19,24 @@ type Letters struct {
 	endings   Endings
 	Bytes     Bytes                        // reads contents
 	replacing sync.Mutex                   // one change of a content at a time
-	regroup   locks.Mutex[shell.InRegroup] // one look at letters for the sake of their groups at a time
+	regroup   locks.Mutex[shell.InRegroup] // one regrouping of letters at a time
 }
 
-// Endings are the submissions of the shard that have ended.
+// Endings finds submissions of the shard that have ended.
 type Endings interface {
 	// EndedRow is the row of an ended submission, whether the history has it yet or not.
 	EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error)
 }
 
-// Face is what callers ask. history is held while something is done with letters:
-// meanwhile the history loses no submission.
+// Face has the calls about letters. They hold history while they change letters, so that the history loses no
+// submission meanwhile.
 func Face(door shell.Door[*Part], history sync.Locker, endings Endings) *Letters {
 	return &Letters{Door: door, history: history, endings: endings}
 }
 
-// Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of
-// the indexes that are not dead stay as they are. A submission that completed with dead chunks is
-// open again. It returns after the commit. The indexes ascend.
+// Redrive offers dead chunks of a submission again, with no try counted, and says how many. Chunks of the indexes that
+// are not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the
+// commit. The indexes ascend.
 func (l *Letters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32,
 	acts ...queue.Act) (n int, err error) {
 	return l.actOn(ctx, id, indexes, Fate{Action: queue.BulkRedrive}, acts...)

@@ -12,21 +12,21 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Intake is what the shard does with the bytes of submissions that come in, and what bounds them.
+// Intake has the functions of the shard for the bytes of arriving submissions, and for their bounds.
 type Intake struct {
 	// Room waits until there is room for the bytes. It fails while the disk is full.
 	Room func(list []queue.Delivery) error
 	// Admit lets this many submissions in, unless too many are open. They count until release.
 	Admit   func(n int) error
 	Release func(n int)
-	// Pack makes the op that carries the bytes of a submission, which shares its batch with as many
-	// as `times` says; nil: it has none. large: they are too many for that, and have to be blobs.
+	// Pack makes the op that carries the bytes of a submission, which is one of `times` in its batch; nil: it has no
+	// bytes. large: there are too many bytes for an op, and they have to be blobs.
 	Pack  func(n *queue.NewSubmission, times int) (op *journal.Contents, large bool)
 	Blobs Blobs
 	Bytes Bytes // of submissions here
 }
 
-// Bytes reads what a submission brought.
+// Bytes reads the contents and the attachment of a submission.
 type Bytes interface {
 	Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error)
 	Attachment(ctx context.Context, r *machine.Record) ([]byte, error)
@@ -87,11 +87,11 @@ func (f *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 func (f *Forwarding) publish(of *machine.Machine, arrivals []arrival, published *bool) error {
 	return shell.Change(f, func(m *machine.Machine, now queue.Time) error {
 		if m != of {
-			return commit.Unknown(journal.ErrUnknown) // reloaded meanwhile
+			return commit.Unknown(journal.ErrUnknown) // the shard reloaded meanwhile
 		}
 		*published = true
 		for i := range arrivals {
-			if op := arrivals[i].op; f.Part().expects(op.Origin) { // no one else delivered it meanwhile
+			if op := arrivals[i].op; f.Part().expects(op.Origin) { // no other call delivered it meanwhile
 				m.Insert(op, arrivals[i].carried, now)
 				f.Part().arrives(op.Origin)
 			}
@@ -100,8 +100,8 @@ func (f *Forwarding) publish(of *machine.Machine, arrivals []arrival, published 
 	})
 }
 
-// Arrived is up to which number the dead letters of an outbox have arrived here. It is an
-// error while that is not known.
+// Arrived is the number up to which the dead letters of an outbox have arrived here. It returns an error while that is
+// not known.
 func (f *Forwarding) Arrived(source uint64) (number uint64, err error) {
 	err = f.Locked(func(*machine.Machine, queue.Time) error {
 		number = f.Part().inbox[source]
@@ -114,7 +114,7 @@ func (f *Forwarding) Arrived(source uint64) (number uint64, err error) {
 type arrival struct {
 	*queue.NewSubmission
 	op      *journal.Insert
-	carried *journal.Contents // what its insert brings; nil: nothing, or blobs have it
+	carried *journal.Contents // the bytes of its insert; nil: there are none, or blobs have them
 }
 
 // deliverAtOnce is how many contents are written at a time: they share commits of the store.

@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Forwarding is how dead letters leave a shard for other queues, and come from them.
+// Forwarding has the calls by which dead letters leave a shard for other queues, and arrive from them.
 type Forwarding struct {
 	shell.Door[*Part]
 	source uint64
@@ -21,8 +21,8 @@ type Forwarding struct {
 	intake Intake
 }
 
-// FaceForwarding is what the carrier of dead letters asks. source identifies the outbox for
-// ever: no other one has had it, or will have it. The book knows which letters cannot be read.
+// FaceForwarding has the calls for the carrier of dead letters. source identifies the outbox for ever: no other outbox
+// ever has the same one. The book knows which letters cannot be read.
 func FaceForwarding(door shell.Door[*Part], source uint64, book *trouble.Book, intake Intake) *Forwarding {
 	return &Forwarding{Door: door, source: source, book: book, intake: intake}
 }
@@ -51,8 +51,8 @@ func (f *Forwarding) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 	return list
 }
 
-// Overtaken is how many dead letters on their way are stuck: they cannot be read, and
-// those behind them have overtaken them.
+// Overtaken is how many dead letters on their way are stuck: they cannot be read, and later letters have overtaken
+// them.
 func (f *Forwarding) Overtaken() (n int) {
 	f.Look(func(*machine.Machine) {
 		for i := range f.Part().Outbox.List {
@@ -64,8 +64,8 @@ func (f *Forwarding) Overtaken() (n int) {
 	return n
 }
 
-// OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to
-// any queue included whose end is not committed yet.
+// OutgoingTo is how many dead letters are on their way to a queue ("": to any). Letters whose end is not committed yet
+// count for any queue.
 func (f *Forwarding) OutgoingTo(name string) (n int) {
 	f.Look(func(*machine.Machine) { n = f.Part().OutgoingTo(name) })
 	return n
@@ -153,17 +153,15 @@ func (f *Forwarding) find(ctx context.Context, chunk queue.ChunkID) (found *mach
 	return found, err
 }
 
-// A dead letter whose content cannot be read any more must not hold up those behind it. But
-// the other queue only knows up to which number it has the letters of an outbox, so one that
-// is overtaken could not be told from one that arrived. Therefore it is first noted durably
-// that it is stuck, which says that it did not arrive, then it is overtaken; and when it can
-// be read again it gets a new number, behind those that overtook it, before it is delivered.
+// A dead letter whose content cannot be read any more must not hold up those behind it. But the other queue only knows
+// the last number that it has from an outbox, so it could not distinguish an overtaken letter from one that arrived.
+// Therefore the letter is first marked as stuck, durably, which says that it did not arrive, and only then overtaken.
+// When it can be read again, it gets a new number, behind those that overtook it, before it is delivered.
 
-// Unread is what the outbox does about a letter that Parcel gave an error for, other than the
-// end of the context. One whose content is damaged or missing is parked at once, with any
-// other error at the third time: it is left alone, as an action of the kind KindForward, and
-// those behind it may be delivered. false: it has to be read again first, and nothing behind
-// it may be delivered. The caller knows that it did not arrive. It returns after the commit.
+// Unread handles a letter for which Parcel gave an error other than the end of the context. If the content is damaged
+// or missing, the letter is parked at once, with any other error at the third time: it is left alone, as an action of
+// the kind KindForward, and later letters may be delivered. false: it has to be read again first, and no later letter
+// may be delivered. The caller knows that it did not arrive. It returns after the commit.
 func (f *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
 	a, late := delivering(o), false
 	var at queue.Time
@@ -188,8 +186,8 @@ func (f *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 	return true, nil
 }
 
-// Unstick has a stuck letter that can be read again take its place behind all others,
-// under another number. It returns after the commit.
+// Unstick puts a stuck letter that can be read again behind all others, under another number. It returns after the
+// commit.
 func (f *Forwarding) Unstick(o queue.Outgoing) error {
 	return shell.Change(f, func(m *machine.Machine, now queue.Time) error {
 		box := &f.Part().Outbox
@@ -210,7 +208,7 @@ func delivering(o queue.Outgoing) machine.Action {
 	return machine.Action{Kind: machine.KindForward, Submission: o.Chunk.Submission, Index: o.Chunk.Index}
 }
 
-// lasting says that what could not be read will not be there at the next try either.
+// lasting says that another try will fail to read it, too.
 func lasting(err error) bool {
 	if _, damaged := errors.AsType[*queue.FormatError](err); damaged {
 		return true

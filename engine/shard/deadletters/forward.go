@@ -7,8 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Dying sends a chunk on whose death was encoded a moment ago, if the queue has a queue
-// for its dead letters.
+// Dying forwards a chunk whose death was just encoded, if the queue has a queue for its dead letters.
 func (p *Part) Dying(r *machine.Record, index uint32, now queue.Time) {
 	if to := p.m.Settings.DeadLetterQueue; to != "" {
 		p.send(r, []uint32{index}, to, now)
@@ -34,8 +33,8 @@ type sending struct {
 func (x sending) Applied(*machine.Machine) { x.p.sending -= x.n }
 func (x sending) Undo(*machine.Machine)    { x.p.sending -= x.n }
 
-// OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to
-// any queue included whose end is not committed yet.
+// OutgoingTo is how many dead letters are on their way to a queue ("": to any). Letters whose end is not committed yet
+// count for any queue.
 func (p *Part) OutgoingTo(name string) (n int) {
 	n = p.sending
 	if name == "" {
@@ -49,13 +48,13 @@ func (p *Part) OutgoingTo(name string) (n int) {
 	return n
 }
 
-// Posted says whether the outbox got something since it was asked last.
+// Posted says whether the outbox got letters since the last call.
 func (p *Part) Posted() (posted bool) {
 	posted, p.posted = p.posted, false
 	return posted
 }
 
-// sent applies it to one chunk: it is over here, and in the outbox.
+// sent applies a forward to one chunk: it is over here, and in the outbox.
 func (p *Part) sent(r *machine.Record, t *machine.Try, o queue.Outgoing) {
 	t.Reason, t.To, t.Number = journal.Forwarded, o.Queue, o.Number
 	r.Forwards++
@@ -72,8 +71,8 @@ func (p *Part) queued(o queue.Outgoing) {
 	p.posted = true
 }
 
-// requeued puts those chunks of a Forward into the outbox that a row which is younger than
-// the op says to have gone by it.
+// requeued puts chunks of a Forward into the outbox, if a row that is younger than the op says that this op forwarded
+// them.
 func (p *Part) requeued(r *machine.Record, op *journal.Move) {
 	for i, index := range op.Indexes {
 		if t := r.Tries[index]; t != nil && t.Reason == journal.Forwarded && t.Number == op.Number+uint64(i) {
@@ -114,7 +113,7 @@ func (p *Part) renumbered(op *journal.Move) {
 		Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
 }
 
-// pinMost is how many dead letters on their way the retention looks at; as long as there are more it waits.
+// pinMost is how many dead letters on their way retention looks at; while there are more, it waits.
 const pinMost = 1000
 
 // Pinned lists the submissions with letters in the outbox, whose contents the other queue still

@@ -17,8 +17,8 @@ func (p *Part) Rows() map[uint8]machine.Rows {
 	}
 }
 
-// Each of these lives as a row of its own, so a checkpoint after one letter writes one small row. If they were one row
-// for the part, it would grow with the outbox, and every checkpoint would write it whole:
+// Each entry has a row of its own, so a checkpoint after one letter writes one small row. A single row for the part
+// would grow with the outbox, and every checkpoint would write it whole:
 //
 //	checkpoint ─► Asides.Changed ─► Row(key) ─► table aside (kind, key, bytes);  nil removes the row
 //	start      ◄─ Load(key, bytes), in the order of the kinds ◄─┘
@@ -31,8 +31,8 @@ type (
 	replacedRows struct{ *Part }
 )
 
-// A letter is here only as the name of its chunk and the queue that it goes to. Its content stays where it is until it
-// is sent, so a full outbox costs little memory.
+// The outbox has only the id of a letter's chunk and the queue that it goes to. The content stays in its place until
+// the letter is sent, so a full outbox costs little memory.
 func (p outboxRows) Row(number uint64) []byte {
 	o := p.Outbox.Find(number)
 	if o == nil {
@@ -55,8 +55,8 @@ func (p outboxRows) Load(number uint64, row []byte) error {
 	return nil
 }
 
-// The number survives the entries: a number that was given out must not come again, as the inbox of the other queue
-// would take the new letter for one that it has.
+// The number outlives the entries: no number may be given out twice, as the inbox of the other queue would take the new
+// letter for one that it has.
 func (p lastRow) Row(uint64) []byte { return binary.AppendUvarint(nil, p.Outbox.Last) }
 
 func (p lastRow) Load(_ uint64, row []byte) error {
@@ -68,7 +68,7 @@ func (p lastRow) Load(_ uint64, row []byte) error {
 	return nil
 }
 
-// The greatest number that came from a source: a letter that comes again is recognised by it.
+// The greatest number that came from a source: by it a letter that comes again is recognised.
 func (p inboxRows) Row(source uint64) []byte { return binary.AppendUvarint(nil, p.inbox[source]) }
 
 func (p inboxRows) Load(source uint64, row []byte) error {
@@ -80,7 +80,7 @@ func (p inboxRows) Load(source uint64, row []byte) error {
 	return nil
 }
 
-// stuckVersion is all that a row of a stuck entry holds.
+// stuckVersion is the only content of a row of a stuck entry.
 const stuckVersion = 1
 
 func (p stuckRows) Row(number uint64) []byte {

@@ -12,28 +12,28 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Deletions are what callers and the cleaner ask.
+// Deletions has the calls about deletions, for callers and for the cleaner.
 type Deletions struct {
 	shell.Door[*Part]
 	Means
 }
 
-// Means is what deletions need of the rest of the shard.
+// Means are the functions of the rest of the shard that deletions need.
 type Means struct {
 	Get func(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
-	// Erase removes an ended submission with all that belongs to it. CodeUnavailable: not now. Of an unknown one it
-	// removes nothing.
+	// Erase removes an ended submission with all its data. CodeUnavailable: not now. For an unknown one it does
+	// nothing.
 	Erase func(ctx context.Context, id queue.SubmissionID) error
 }
 
-// Face is what callers ask.
+// Face has the calls about deletions.
 func Face(door shell.Door[*Part], means Means) *Deletions {
 	return &Deletions{Door: door, Means: means}
 }
 
-// Delete removes an ended submission: its contents, outputs, attempts and dead letters. cancel has an open
-// one end first. It returns when nothing of it is left. If it fails before that, but after the order is
-// durable, the cleaner deletes the submission.
+// Delete removes an ended submission: its contents, outputs, attempts and dead letters. cancel makes an open one end
+// first. It returns when all its data is gone. If it fails before that, but after the order is durable, the cleaner
+// deletes the submission.
 func (d *Deletions) Delete(ctx context.Context, id queue.SubmissionID, cancel bool, acts ...queue.Act) error {
 	was, err := d.Get(ctx, id)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *Deletions) erase(ctx context.Context, id queue.SubmissionID) error {
 	return err
 }
 
-// Due deletes the submissions that are to be deleted and still there: their calls broke off, or the server ended.
+// Due deletes submissions whose ordered deletion is not done yet: the call broke off, or the server ended.
 func (d *Deletions) Due(ctx context.Context) error {
 	var ids []queue.SubmissionID
 	d.Look(func(*machine.Machine) { ids = d.Part().Ordered() })

@@ -41,13 +41,13 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return mine, nil
 }
 
-// done notes that the store has nothing of a submission any more.
+// done notes that the store has deleted a submission.
 func (p *Part) done(id queue.SubmissionID) {
 	delete(p.ordered, id)
 	p.m.Asides.Changed(machine.AsideDeletion, uint64(id))
 }
 
-// Intended counts nothing: nothing rests on an order before it is on the disk.
+// Intended has nothing to count: no decision depends on an order before it is on the disk.
 func (p *Part) Intended(func(what string, n int)) {}
 
 // rowVersion is all that a row has: its key is the id.

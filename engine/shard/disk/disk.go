@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Disk is that of one shard. It is safe for concurrent use.
+// Disk is the disk of one shard. It is safe for concurrent use.
 type Disk struct {
 	Full    *atomic.Bool // the disk is full; others may share it
 	Free    func() bool  // makes room on a full disk; false when there is none left to free
@@ -22,7 +22,7 @@ type Disk struct {
 	Writes  Streak       // to the store
 }
 
-// Failing is nil while writes come through.
+// Failing is nil while writes succeed.
 func (d *Disk) Failing() error {
 	file, k := "journal", &d.Appends
 	if !k.Degraded() {
@@ -36,11 +36,11 @@ func (d *Disk) Failing() error {
 		"log says what is wrong.", k.failed.Load(), file)}
 }
 
-// Write makes a write to the store, with the room that is kept back for completions, and
-// counts how it ended. After a failed sync no one knows what the disk holds: the process ends.
+// Write makes a write to the store, with the space that is reserved for completions, and counts its result. After a
+// failed sync the state of the disk is unknown, and the process ends.
 func (d *Disk) Write(write func() error) error { return d.Wrote(d.Roomy(write)) }
 
-// Wrote counts how a write to the store ended, and returns its error.
+// Wrote counts the result of a write to the store, and returns its error.
 func (d *Disk) Wrote(err error) error {
 	d.Writes.Note(err)
 	switch {
@@ -65,8 +65,8 @@ func (d *Disk) Roomy(write func() error) error {
 	return err
 }
 
-// Streak counts the writes to one file that failed in a row. A full disk is none of them:
-// it has a check of its own, and inserts are refused until it has room.
+// Streak counts the writes to one file that failed in a row. A full disk does not count: it has a check of its own, and
+// inserts are refused until it has room.
 type Streak struct{ failed atomic.Int32 }
 
 // Note counts how a write ended.
@@ -82,8 +82,8 @@ func (k *Streak) Note(err error) {
 	}
 }
 
-// failingAfter is how many writes have failed in a row when the next one is not expected to come through.
+// failingAfter is the number of failed writes in a row after which the disk counts as failing.
 const failingAfter = 3
 
-// Degraded says that this many writes failed that the next one is not expected to come through.
+// Degraded says that so many writes have failed in a row that the next one is expected to fail.
 func (k *Streak) Degraded() bool { return k.failed.Load() >= failingAfter }

@@ -18,18 +18,18 @@ type Part struct {
 	Reached journal.Position  // all ends up to here are in the list, or in the history
 }
 
-// New is the part of a machine whose submissions all are open.
+// New is the part of a machine in which no submission has ended.
 func New(m *machine.Machine) *Part { return &Part{m: m} }
 
 // Ended notes an end.
 func (p *Part) Ended(r *machine.Record) { p.list = append(p.list, r) }
 
-// Reach is called when all of a batch is applied.
+// Reach is called when a whole batch is applied.
 func (p *Part) Reach(position journal.Position) { p.Reached = position }
 
-// Written lets go of the ends that the history has now.
+// Written drops the ends that the history has now.
 func (p *Part) Written(upTo journal.Position) {
-	p.list = slices.Clone(p.list[p.behind(upTo):]) // else what is let go of would stay in memory
+	p.list = slices.Clone(p.list[p.behind(upTo):]) // a copy, as otherwise the dropped ends would stay in memory
 }
 
 // behind is the index of the first end behind a position.
@@ -44,13 +44,13 @@ func (p *Part) Stands(id queue.SubmissionID, position journal.Position) bool {
 	return p.m.Live(id) == nil && (r == nil || r.Ended.Position == position)
 }
 
-// endPlace is where the record's end stands.
+// endPlace is the place of the record's end.
 func endPlace(r *machine.Record) queue.EndPlace {
 	return queue.EndPlace{Position: uint64(r.Ended.Position), Seq: r.Seq}
 }
 
-// After lists ends behind a place, about `limit` that match and at most about `look` in
-// all; to is the place up to which that is all.
+// After lists the matching ends behind a place, about `limit` at most, and looks at about `look` ends at most; to is
+// the place up to which the list is complete.
 func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int,
 	name string) (list []queue.End, to queue.EndPlace) {
 	const look = machine.ListSlice

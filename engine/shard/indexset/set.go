@@ -15,7 +15,7 @@ type Set struct {
 // leafMost is how many indexes a leaf holds before it is cut in two.
 const leafMost = 512
 
-// Len is how many there are.
+// Len is how many indexes there are.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -23,7 +23,7 @@ func (s *Set) Len() int {
 	return s.n
 }
 
-// leaf is the one that the index belongs into: the first that ends at or behind it, or the last.
+// leaf is the number of the leaf for an index: the first one that ends at or behind it, or the last.
 func (s *Set) leaf(index uint32) int {
 	at, _ := slices.BinarySearchFunc(s.leaves, index, func(leaf []uint32, index uint32) int {
 		if leaf[len(leaf)-1] < index {
@@ -34,7 +34,7 @@ func (s *Set) leaf(index uint32) int {
 	return min(at, len(s.leaves)-1)
 }
 
-// Add puts an index in; one that is there already changes nothing.
+// Add adds an index; one that is already there changes nothing.
 func (s *Set) Add(index uint32) {
 	if len(s.leaves) == 0 {
 		s.leaves, s.n = [][]uint32{{index}}, 1
@@ -54,7 +54,7 @@ func (s *Set) Add(index uint32) {
 	}
 }
 
-// Remove takes an index out; one that is not there changes nothing.
+// Remove removes an index; one that is not there changes nothing.
 func (s *Set) Remove(index uint32) {
 	if s.Len() == 0 {
 		return

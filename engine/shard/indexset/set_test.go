@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The set is what a sorted list of distinct numbers is, read from anywhere in pieces of any size.
+// The set equals a sorted list of distinct numbers, read from anywhere in pieces of any size.
 func TestSetIsSorted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// lookUp reads from the history how the submissions have ended that an insert is to wait for, and that are in memory no
-// more. Those that this shard does not have refuse the insert only when nothing has answered it before: a repeated
-// insert gets its first answer, also when the submission that it named has been deleted since.
+// lookUp reads from the history the ends of submissions that an insert is to wait for and that are no longer in memory.
+// A submission that this shard does not have makes it refuse the insert, unless that is repeated: a repeated insert
+// gets its first answer, also when the submission has been deleted since.
 func (c *call) lookUp(ctx context.Context) error {
 	for i := range c.list {
 		in, a := &c.list[i], &c.asked[i]
@@ -48,7 +48,7 @@ func (c *call) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// EndedAs says how a submission has ended that is in memory no more.
+// EndedAs says how a submission ended that is no longer in memory.
 func EndedAs(ctx context.Context, rows *store.Store, id queue.SubmissionID) (queue.SubmissionState, bool, error) {
 	row, found, err := rows.History.Ended(ctx, id)
 	return row.State, found, err

@@ -3,10 +3,10 @@ package inserts
 // Complete with inserts: a chunk that is done brings submissions, which are inserted in the commit of its completion.
 // It is an atomic insert call that finishes a chunk, too:
 //
-//	is the token worth a completion? ─ no ─► its answer; nothing is inserted
+//	can the token complete its chunk? ─ no ─► its answer; nothing is inserted
 //	decide the inserts ─ one is refused ─► refused: nothing is inserted, and the chunk is held as before
 //	large contents become blobs, without the mutex
-//	is the token still worth it? ─ no ─► its answer; the decisions are withdrawn
+//	can the token still complete it? ─ no ─► its answer; the decisions are withdrawn
 //	inserts, output, completion ─► one hold of the mutex, so one batch
 //
 // The inserts stand before the completion: a caller that sees the end of the submission finds its successors.
@@ -42,7 +42,7 @@ func (l *Completing) Complete(ctx context.Context, x *Inserts, item *queue.Compl
 	queue.Result, error) {
 	f := &completion{item: item, pending: x.Pending, ours: x.Ours(&item.Token)}
 	defer func() { waits.Join(&f.waits) }() // f is on the heap, and the set of a call without inserts need not be
-	if x.Full.Load() {                      // what finishes work goes on, and what inserts does not
+	if x.Full.Load() {                      // completions go on, but inserts do not
 		worth := false
 		if x.Look(func(m *machine.Machine) { worth = f.worth(m) }); !worth {
 			return f.result, nil
@@ -64,7 +64,7 @@ func (l *Completing) Complete(ctx context.Context, x *Inserts, item *queue.Compl
 	return f.refused(), nil
 }
 
-// Over tells the inserts how the commits went that the call has waited for.
+// Over gives the inserts the result of the commits that the call has waited for.
 func (l Completing) Over(ctx context.Context, err error) {
 	for _, c := range l {
 		if c.discardUnnamed(err); err == nil {
@@ -83,14 +83,14 @@ func (f *completion) worth(m *machine.Machine) bool {
 	return worth
 }
 
-// answered takes the result of a token that completes nothing. It may rest on what is on its way to the disk.
+// answered takes the result of a token that completes nothing. The result may depend on ops on their way to the disk.
 func (f *completion) answered(result queue.Result) {
 	f.decided, f.result = true, result
 	f.waits.Add(f.pending())
 }
 
 // frees says that the completion ends the submission that holds a unique key: then an insert that it brings may have
-// it. A chain of submissions, each with the key of the one before, would end otherwise.
+// the key. Otherwise a chain of submissions, each with the key of the one before, would end.
 func (f *completion) frees(m *machine.Machine, held *machine.Unique) bool {
 	return f != nil && held.ID == f.item.Token.Submission && held.Ends(m)
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// LiveLimit bounds how many submissions may be open in all shards of a server together, so that
-// inserts are refused before memory is at its end. Whatever exists is not affected: it is recovered,
-// redriven and ended as ever, and schedules go on inserting, a submission for each tick. Dead letters
-// that come from another queue wait there until there is room. It is safe for concurrent use.
+// LiveLimit bounds how many submissions may be open in all shards of a server together, so that inserts are refused
+// before memory is at its end. Existing submissions are not affected: they are recovered, redriven and ended as always.
+// Schedules go on inserting, a submission for each tick. Dead letters that come from another queue wait there until
+// there is room. It is safe for concurrent use.
 //
-// An insert counts as pending until after it counts as open, so for a moment it counts twice: the limit
-// errs on the safe side. The two are atomics, because every insert of every shard would meet at a lock.
+// An insert counts as pending until after it counts as open, so for a moment it counts twice: the limit errs on the
+// safe side. Both are atomics, because every insert of every shard would contend for a lock.
 type LiveLimit struct {
-	most    int64 // 0: as many as there are
+	most    int64 // 0: any number
 	open    atomic.Int64
 	pending atomic.Int64 // inserts on their way
 }

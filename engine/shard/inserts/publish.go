@@ -10,11 +10,11 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// prepares says that something has to be done before the inserts are published: contents are
-// written, or, of an atomic call, the inserts that it repeats are awaited, as any of them may fail.
+// prepares says that work has to be done before the inserts are published: contents are written, or an atomic call
+// waits for the inserts that it repeats, as any of them may fail.
 func (c *call) prepares() bool { return len(c.large) > 0 || c.repeats }
 
-// publishPrepared does it, and publishes the inserts if all went well.
+// publishPrepared does this work, and publishes the inserts if it succeeded.
 func (c *call) publishPrepared(ctx context.Context) (err error) {
 	if c.repeats {
 		c.repeat(ctx, func(a *asked) bool { id, _ := a.first(); return !c.owns(id) })
@@ -39,7 +39,7 @@ func (c *call) publishNow() error {
 			return err
 		}
 		if m != c.m {
-			// reloaded meanwhile: the numbers were no one's, and may be drawn again
+			// the shard reloaded meanwhile: it does not know the numbers, and may draw them again
 			return commit.Failed(journal.ErrUnknown)
 		}
 		c.publish(now)
@@ -91,7 +91,7 @@ func (c *call) publish(now queue.Time) {
 	}
 }
 
-// oust ends the submission whose place an insert takes. If that one has begun since it was decided so, it stays, and
+// oust ends the submission whose place an insert takes. If that submission has begun since the decision, it stays, and
 // answers this insert.
 func (c *call) oust(a *asked, now queue.Time) bool {
 	if r := a.ousted.Replaceable(c.m); r != nil {
@@ -107,7 +107,7 @@ func (c *call) oust(a *asked, now queue.Time) bool {
 	return false
 }
 
-// withdraw undoes the decisions: it inserts nothing. The mutex is held.
+// withdraw undoes the decisions of a call that inserts nothing. The mutex is held.
 func (c *call) withdraw() {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op != nil {

@@ -25,16 +25,15 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Diagnosis is what keeps the open chunks of a value or of a submission from being handed
-// out, counted by cause. Every open chunk that was met is in flight or counts for exactly
-// one cause, but for those whose submission is just ending.
+// Diagnosis counts, by cause, the open chunks of a value or of a submission that are not handed out. Every open chunk
+// that was met is in flight or counts for exactly one cause, unless its submission is just ending.
 type Diagnosis struct {
 	At           queue.Time
 	Causes       []Cause         // those with most chunks first, at most topMost
 	Others       api.Amount      // of further causes
 	InFlight     uint64          // chunks
 	Oldest       queue.HeldChunk // HoldsMet 0: there is none
-	Holders      int             // consumers that hold something, of those whose reservations were met
+	Holders      int             // consumers that hold at least one of the reservations met
 	HoldsMet     uint64          // reservations that were looked at for Oldest and Holders
 	Met, Present int             // submissions that were looked at, and how many there are
 
@@ -48,32 +47,31 @@ type Diagnosis struct {
 type Cause struct {
 	BranchWhy
 	Held api.Amount // submissions, and the chunks of them that this cause is about
-	Plan int        // of those that were given, the first that has it so
+	Plan int        // the first of the given plans for which this is the cause
 }
 
 // The budget is in looks (a submission or a reservation each), not in time, so that a test finds the same part
 // every time.
 const (
-	// holds of the mutex that a diagnosis takes at most: beyond that it is of a part
+	// holds of the mutex that a diagnosis takes at most: beyond that it covers only a part
 	maxDiagnosis  = 400
 	diagnosisMost = machine.LookMost / 2  // looks after which a hold of the mutex begins with no other submission
 	mostHolds     = machine.LookMost / 4  // reservations of one submission that are looked at
 	mostDelays    = machine.LookMost / 10 // chunks of one submission whose next try is looked at
 )
 
-// Asked is what a diagnosis judges by.
+// Asked is the data by which a diagnosis judges.
 type Asked struct {
-	Plans []*strategy.Plan // those that consumers reserve by, the one used last first
+	Plans []*strategy.Plan // those by which consumers reserve, the last used one first
 
-	// Full says that a value has been at its operator's limit lately. One whose chunks are
-	// short is below its limit for a moment whenever one ends, and its work is held back
-	// all the same. nil: only what is in flight now counts.
+	// Full says that a value has been at its operator's limit lately. A value with short chunks is below its limit for
+	// a moment whenever one ends, and its work is held back all the same. nil: only the chunks in flight now count.
 	Full func(queue.MetaEntry) bool
 }
 
-// Diagnose tells why the chunks of a value move or do not.
-// Two walks: by value over what is available, held or waiting, then by id over what waits for its run_at, as no
-// list of the value has those.
+// Diagnose tells why the chunks of a value move or do not. It makes two walks: by value over submissions with
+// available, held or waiting chunks, then by id over those that wait for their run_at, as no list of the value has
+// these.
 func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, asked Asked) (Diagnosis, error) {
 	d := newDiagnosing(asked)
 	budget := maxDiagnosis
@@ -135,13 +133,13 @@ type diagnosing struct {
 	meta   queue.Meta // of the submission that is looked at
 }
 
-// askedLeaf is a leaf of a plan that consumers reserve by.
+// askedLeaf is a leaf of a plan by which consumers reserve.
 type askedLeaf struct {
 	*strategy.Branch
 	plan int
 }
 
-// causeKey tells causes apart.
+// causeKey identifies a cause.
 type causeKey struct {
 	obstacle queue.Obstacle
 	rule     queue.RuleID
@@ -174,9 +172,8 @@ func (d *diagnosing) count(r *machine.Record) (n machine.Looks) {
 	return n
 }
 
-// why is the first obstacle to what is available of a submission.
-// Of several plans the first that hands the chunk out decides. If none does, a limit is told rather than a filter:
-// a limit is what an operator can raise.
+// why is the first obstacle to the available chunks of a submission. Of several plans the first that hands the chunk
+// out decides. If none does, it names a limit rather than a filter, because an operator can raise a limit.
 func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 	if waits := r.Details().Waits; waits.Some() {
 		return BranchWhy{Obstacle: queue.ObstacleAfter, Awaits: waits.Left}, 0
@@ -204,14 +201,14 @@ func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 	return why, plan
 }
 
-// valueNow is how a value stands, and how it stood lately.
+// valueNow is the state of a value, now and lately.
 func (d *diagnosing) valueNow(entry queue.MetaEntry) valueState {
 	at := questions{d.m}.valueNow(entry)
 	at.full = d.full != nil && at.limit != queue.NoLimit && d.full(entry)
 	return at
 }
 
-// held adds what is in flight.
+// held adds the chunks in flight.
 func (d *diagnosing) held(r *machine.Record) (n machine.Looks) {
 	d.InFlight += uint64(r.Holds.Len())
 	d.m.Holds.Each(&r.Holds, func(_ uint32, h *reserver.Hold) bool {
@@ -226,9 +223,8 @@ func (d *diagnosing) held(r *machine.Record) (n machine.Looks) {
 	return n
 }
 
-// delayed adds what waits for its next try.
-// The earliest retry is told only if all waiting chunks were looked at: the earliest of a part could be an hour
-// late.
+// delayed adds the chunks that wait for their next try. It names the earliest retry only if it looked at all waiting
+// chunks: the earliest of a part could be an hour late.
 func (d *diagnosing) delayed(r *machine.Record) machine.Looks {
 	if r.Waiting == 0 {
 		return 0

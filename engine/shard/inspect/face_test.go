@@ -21,7 +21,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// asked is a shell about which questions are asked.
+// asked is a shell for questions.
 type asked struct {
 	*shelltest.Shell
 	ins   *Inspector
@@ -55,7 +55,7 @@ func (a *asked) Score(_ context.Context, w *strategy.Window, scores []float64) e
 	return a.score(w, scores)
 }
 
-// Chunk is one of a submission that is open, or ended in this life.
+// Chunk returns a chunk of a submission that is open, or ended in this life.
 func (a *asked) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
 	if r := a.Machine.Live(id); r != nil {
 		return a.Machine.Chunk(r, index), nil
@@ -68,7 +68,7 @@ func (a *asked) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) 
 	return machine.EndedChunk(r, sub, index), err
 }
 
-// EndedRow is what the history will have of a submission that ended.
+// EndedRow is the future history row of a submission that ended.
 func (a *asked) EndedRow(_ context.Context, id queue.SubmissionID) (*checkpoint.Ended, error) {
 	if r := a.Machine.Endings.ByID[id]; r != nil {
 		return new(r.EndedRow()), nil
@@ -126,8 +126,8 @@ func (a *asked) value(company int64) queue.MetaEntry {
 	return queue.MetaEntry{Key: "company", Value: queue.IntValue(company)}
 }
 
-// An explanation counts what each block of a strategy lets through and what it refuses, apart from what rules and operators' limits keep
-// back, and says what would be picked and what kept earlier branches from it.
+// An explanation counts what each block of a strategy lets through and what it refuses, apart from work that rules and
+// operators' limits keep back. It says which chunks would be picked, and why earlier branches did not give them.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	a := ask(t)
@@ -222,8 +222,8 @@ func TestTurnsAndLedgers(t *testing.T) {
 	}
 }
 
-// A preview says what a reserve with its seed gives, for several plans on the same state, and takes nothing. Of a plan that scores it asks
-// the scorer, and goes on with what follows when that fails.
+// A preview says which chunks a reserve with its seed gives, for several plans on the same state, and takes none. For a
+// plan that scores it asks the scorer, and if that fails, it goes on with the next branch.
 func TestPreview(t *testing.T) {
 	t.Parallel()
 	a := ask(t)
@@ -277,7 +277,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// During the restart grace what limits count is left out, and the answer says until when. Branches keep their numbers.
+// During the restart grace work that limits count is left out, and the answer says until when. Branches keep their
+// numbers.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	a := ask(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Previewed is one chunk that a reserve would hand out now. Leaf is the index, in
-// Plan.Leaves, of the branch that gave it. Head is what that branch had to give, for a preview over several shards.
+// Previewed is one chunk that a reserve would hand out now. Leaf is the index, in Plan.Leaves, of the branch that gave
+// it. Head is that branch's candidate, for a preview over several shards.
 type Previewed struct {
 	Submission queue.SubmissionID
 	Index      uint32
@@ -20,30 +20,29 @@ type Previewed struct {
 	Head       backlog.Head
 }
 
-// Foreseen is what a reserve by one plan would hand out. Faults are why blocks that were
-// asked do not score, so that what follows them was gone on with.
+// Foreseen has the chunks that a reserve by one plan would hand out. Faults are the errors of blocks that did not
+// score, so that the preview went on with the branches behind them.
 type Foreseen struct {
 	Picks  []Previewed
 	Faults []error
 }
 
-// Question is the reserve that is foreseen. The same seed on the same state gives the
-// same, as far as scores do not depend on the time.
+// Question is the reserve that is foreseen. The same seed on the same state gives the same picks, unless scores depend
+// on the time.
 type Question struct {
 	Max     int        // 1 to MaxPreview
-	Seed    uint64     // what is drawn by
-	Context queue.Meta // what the consumer would say of itself to plugins and formulas
+	Seed    uint64     // for the draws
+	Context queue.Meta // data that the consumer would send about itself, for plugins and formulas
 }
 
-// MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex,
-// as what it foresees is taken and given back. Beside its picks a preview copies the ledger of
-// every Fair block that it asks, once: 64 bytes for each tenant, which MostLooks does not count.
+// MaxPreview is how many chunks one preview foresees at most. It is done in one hold of the mutex, because it takes the
+// chunks and gives them back. Beside its picks a preview copies the ledger of every Fair block that it asks, once: 64
+// bytes for each tenant, which MostLooks does not count.
 const MaxPreview = queue.MaxPicks
 
-// Preview tells for each plan what a reserve would hand out, all of them on the same
-// state, with scores of which nothing counts for those who score. Nothing is reserved and
-// nothing changes. Previewed.Leaf is in Plan.Unscored. grace: until then the restart grace
-// keeps back what a limit counts, and it is left out; 0: there is none.
+// Preview says for each plan which chunks a reserve would hand out, all of them on the same state. Scorers do not count
+// these scores, nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored. grace: until then the
+// restart grace keeps back work that a limit counts, and the preview leaves it out; 0: there is none.
 func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan,
 	q *Question) (all []Foreseen, grace queue.Time, err error) {
 	followed, grace := ins.followed(plans)
@@ -91,14 +90,14 @@ func (ins *Inspector) foreseeAll(ctx context.Context, plans []*strategy.Plan, pr
 	}
 }
 
-// renumber has picks by a restrained plan name the leaves of the whole one.
+// renumber makes picks by a restrained plan name the leaves of the whole plan.
 func renumber(list []Previewed, leaves []int) {
 	for i := range list {
 		list[i].Leaf = leaves[list[i].Leaf]
 	}
 }
 
-// firstLeaves is by branch which of the plan's leaves is its first.
+// firstLeaves is, by branch, the number of its first leaf in the plan.
 func firstLeaves(plan *strategy.Plan) []int {
 	first := make([]int, len(plan.Branches))
 	for i, leaf := range plan.Leaves() {

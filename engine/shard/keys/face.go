@@ -26,8 +26,8 @@ type Keys struct {
 
 	get   func(context.Context, queue.SubmissionID) (queue.Submission, error)
 	write func(func() error) error
-	// Raised before keys that are in the store leave memory. While it is the same, a key
-	// that was not in the store is in memory, or was not used.
+	// Raised before keys that the store now has leave memory. While it is the same, a key that was not in the store is
+	// in memory, or was not used.
 	moves atomic.Uint64
 }
 
@@ -51,14 +51,13 @@ func Of(n *queue.NewSubmission) *Key {
 	return &Key{hash: queue.HashKey(n.IdempotencyKey)}
 }
 
-// Decide calls fn with the mutex held when it is known what the store has of the keys.
-// Keys are known that were used since the time that fn is told. It returns fn's error;
-// while the shard cannot work it returns why, and does not call fn.
+// Decide looks the keys up in the store, then calls fn with the mutex held. Keys count as known if they were used since
+// the time that fn gets. It returns fn's error; while the shard cannot work it returns the reason, and does not call
+// fn.
 //
-// The store is asked without the mutex, memory with it. In between, a checkpoint may move a key
-// from memory to the store, where the question was before: it would be found in neither, and the
-// insert would happen twice. moves is raised before a key leaves memory, so Decide notices and asks
-// again.
+// The store is asked without the mutex, memory with it. In between, a checkpoint may move a key from memory to the
+// store, which was asked already: the key would be found in neither, and the insert would happen twice. moves is raised
+// before a key leaves memory, so Decide notices and asks again.
 func (k *Keys) Decide(ctx context.Context, list []*Key, fn func(m *machine.Machine, since queue.Time) error) error {
 	for { // again if a checkpoint moved keys meanwhile, which takes much longer than this
 		since, moves := k.Now().Add(-queue.IdempotencyWindow), k.moves.Load()
@@ -80,10 +79,10 @@ func (k *Keys) Decide(ctx context.Context, list []*Key, fn func(m *machine.Machi
 	}
 }
 
-// errMoved has Decide ask the store again: a checkpoint has just taken keys out of memory.
+// errMoved makes Decide ask the store again: a checkpoint has just taken keys out of memory.
 var errMoved = errors.New("keys moved")
 
-// Find is the insert that came with the key before; nil: none did. The mutex is held.
+// Find is the earlier insert with the key; nil: there is none. The mutex is held.
 func (k *Keys) Find(m *machine.Machine, key *Key, since queue.Time) *machine.Keyed {
 	if key == nil {
 		return nil
@@ -131,8 +130,8 @@ func (k *Keys) Claim(m *machine.Machine, key *Key, n *queue.NewSubmission, op *j
 	return entry
 }
 
-// Repeated answers an insert whose key came before, and makes none. known is false when it
-// did not; with an error that is not known.
+// Repeated answers an insert whose key came before, and makes none. known is false if the key is new; with an error it
+// is undefined.
 func (k *Keys) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
 	key := Of(n)
 	if key == nil {

@@ -26,7 +26,7 @@ func keyedShell(t *testing.T) keyed {
 	return keyed{s, New(s, get, func(write func() error) error { return write() })}
 }
 
-// insert inserts with a key as a shard does, unless it was used; the commit is that of its op, nil: it was.
+// insert inserts with a key as a shard does, and returns the commit; nil: the key was already used.
 func (x keyed) insert(n *queue.NewSubmission) (id queue.SubmissionID, c *commit.Commit, err error) {
 	key := Of(n)
 	err = x.keys.Decide(context.Background(), []*Key{key}, func(m *machine.Machine, since queue.Time) error {
@@ -103,7 +103,7 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 	}
 }
 
-// A key whose insert failed is free again, and who waited for that insert is told to ask again.
+// A key whose insert failed is free again, and calls that waited for that insert have to ask again.
 func TestFailedInsertFreesItsKey(t *testing.T) {
 	t.Parallel()
 	ctx, x := context.Background(), keyedShell(t)

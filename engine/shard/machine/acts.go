@@ -7,9 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file is the queue's part of the audit log. An act stands in the batch of what it
-// tells of, so that the log has it if and only if it took effect. Until a checkpoint hands
-// it to the log it is kept here, and the journal keeps it too.
+// This file is the queue's part of the audit log. An act is in the batch of its change, so that the log has it if and
+// only if the change took effect. Until a checkpoint hands it to the log, it is kept here, and in the journal too.
 
 // actLog has the queue's acts that the audit log does not have yet.
 type actLog struct {
@@ -18,9 +17,8 @@ type actLog struct {
 	Fresh  []journal.Act
 }
 
-// Tell encodes what an operator does, in the batch of the op that does it, with what was
-// there before and what is there now; nil for nothing. The commands take the act as their
-// last argument; without one it is the engine's own doing, which is not acts.
+// Tell encodes an operator's acts, in the batch of the op that they are about, with the state before and after; nil for
+// none. Commands take the acts as their last argument; without one the engine itself acts, which the log does not have.
 func (p *actLog) Tell(now queue.Time, acts []queue.Act, before, after any) {
 	for _, act := range acts {
 		act.At = now
@@ -30,15 +28,15 @@ func (p *actLog) Tell(now queue.Time, acts []queue.Act, before, after any) {
 	}
 }
 
-// apply keeps an entry until the log has it. A replay may meet entries that the log has
-// already; it takes each number once.
+// apply keeps an entry until the log has it. A replay may meet entries that the log already has; the log takes each
+// number once.
 func (p *actLog) apply(a *journal.Act) error {
 	p.Last = max(p.Last, a.Number)
 	p.Fresh = append(p.Fresh, *a)
 	return nil
 }
 
-// Aimed is the act with a target that was drawn just now.
+// Aimed returns the acts with a target that was just drawn.
 func Aimed(acts []queue.Act, target string) []queue.Act {
 	return edited(acts, func(a *queue.Act) { a.Target = target })
 }

@@ -6,22 +6,22 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// The backlog knows what rules say of every submission, so that nothing covered is handed out. Here
-// is what the machine asks of the rules themselves, and what it counts of those whom they cover.
+// The backlog knows the ruling on every submission, so that no covered chunk is handed out. This file has the machine's
+// questions to the rules themselves, and its counts of covered work.
 
 // Rules are an operator's pauses and blocks, as the machine asks about them.
 type Rules interface {
 	// Covering is the rule that counts for a submission with this meta, false if none
 	// covers it. The id may be 0.
 	Covering(id queue.SubmissionID, meta queue.Meta) (queue.Rule, bool)
-	// Spares says that a dead_deadline that passed ends nothing now. The submission is
-	// looked at again when that may have changed.
+	// Spares says that a passed dead_deadline does not end the submission now. The worker looks at it again when that
+	// may have changed.
 	Spares(r *Record, now queue.Time) bool
 	// TakenBack is the answer for the token of a reservation that a rule took back, false if none did.
 	TakenBack(r *Record) (queue.Result, bool)
-	// Own is what the rules about this very submission and those about several values say.
+	// Own is the ruling by the rules about this very submission and by those about several values.
 	Own(r *Record) queue.Ruling
-	// HoldsBack says whether it is rules that keep something of the plan from being handed out.
+	// HoldsBack says whether rules keep chunks of the plan from being handed out.
 	HoldsBack(plan *strategy.Plan) bool
 }
 
@@ -34,7 +34,7 @@ func (noRules) TakenBack(*Record) (is queue.Result, was bool)                   
 func (noRules) Own(*Record) queue.Ruling                                        { return queue.Unruled }
 func (noRules) HoldsBack(*strategy.Plan) bool                                   { return false }
 
-// Ruled is told whenever in a book rules begin or cease to cover a shown submission.
+// Ruled is called when, in a book, rules begin or cease to cover a shown submission.
 func (c *Stats) Ruled(sub *backlog.Submission, book int, before, after queue.Ruling) {
 	operations := uint64(sub.Available()) * uint64(sub.Data.(*Record).Details().Operations)
 	if before != queue.Unruled {
@@ -54,7 +54,7 @@ func (c *Stats) cover(r *Record, by uint64) {
 	}
 }
 
-// OperationsReady are those of the chunks that are ready.
+// OperationsReady is the sum of the operations of ready chunks.
 func (c *Stats) OperationsReady(b *backlog.Backlog) uint64 {
 	if b.Rules.Halted() {
 		return 0

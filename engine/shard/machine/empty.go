@@ -1,9 +1,8 @@
 package machine
 
-// Why a reserve got nothing. The reason is for people and for clients that decide when to come
-// back, so it names what would have to change first: a rule, a limit (with values), a time, or
-// nothing at all. It looks at a bounded number of timers and shelved chunks, so an answer is
-// sometimes less precise than it could be, but never slow.
+// Why a reserve got nothing. The reason is for people, and for clients that decide when to come back. So it names the
+// first thing that has to change: a rule, a limit (with values), a time, or nothing at all. It looks at a bounded
+// number of timers and shelved chunks, so an answer is sometimes less precise than it could be, but never slow.
 
 import (
 	"slices"
@@ -14,14 +13,14 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Empty is the answer when a plan yields nothing now: why.
-// The order is that of what an operator can do about it. A rule was set by a person and explains everything below it;
-// a limit or a rate can be raised; a time only has to pass:
+// Empty is the answer with the reason why a plan yields nothing now. Reasons come in the order of an operator's
+// choices. A rule was set by a person and explains everything below it; a limit or a rate can be raised; a time only
+// has to pass:
 //
 //	paused ─► skipped by scores ─► restart grace ─► rate ─► limits ─► not yet due ─► nothing
 //
-// Only a queue that is halted as a whole is answered first. A rule about one value is looked for after the limits,
-// because other work may be what the limits hold back.
+// Only a pause of the whole queue comes first. A rule about one value is looked for after the limits, because limits
+// may hold back other work.
 func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	halted := m.Backlog.Rules.Halted()
 	if halted && m.Joined.Rules.HoldsBack(q.Plan) {
@@ -30,7 +29,7 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	if Scores(q.Plan) {
 		views, _ := m.Views(q.Plan, nil)
 		if len(m.Backlog.Window(views, 1, nil, m.Rnd, nil)) > 0 {
-			// there is something, of which the scorer wanted nothing
+			// there are candidates, but the scorer rejected all
 			return Reserved{Reason: queue.AllSkipped, RetryAfter: RetryScored}
 		}
 	}
@@ -49,8 +48,8 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	if !halted && m.Joined.Rules.HoldsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
-	// The timers are a heap: its first entries are the earliest, more or less. To look at all of them would make an
-	// empty answer cost more than a full one.
+	// The timers are a heap: its first entries are roughly the earliest. A look at all of them would make an empty
+	// answer cost more than a full one.
 	const looked = 64
 	next := queue.Time(0)
 	for _, kind := range []Kind{KindRetry, KindRunAt} {
@@ -63,7 +62,7 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 		}
 	}
 	seen := 0
-	for _, d := range m.Suspects.shelf[:min(16*looked, len(m.Suspects.shelf))] { // many may stand for nothing any more
+	for _, d := range m.Suspects.shelf[:min(16*looked, len(m.Suspects.shelf))] { // many may be moot
 		r, t := m.Suspects.chunk(d)
 		if t == nil {
 			continue
@@ -84,14 +83,13 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	return Reserved{Reason: queue.Nothing}
 }
 
-// retryShelved is when a reserve may ask again that what is shelved would suit.
+// retryShelved is when a reserve may ask again for which there are shelved chunks.
 const retryShelved = time.Second
 
-// limited says whether some branch, of which none yields anything, would if there were no
-// limits: its own, or an operator's; and names up to `most` values that are at theirs. A
-// value that several branches or tenants are held back by is named once, with the loosest
-// limit, the one that has to give way. Later branches are the looser ones as a rule, so
-// they go first; limits that a later one does without are not in the way.
+// limited says whether some branch of a plan that yields nothing would yield chunks without limits, its own or an
+// operator's, and names up to `most` values that are at their limits. A value that holds several branches or tenants
+// back is named once, with the loosest limit, because that has to be raised. Later branches usually are the looser
+// ones, so they go first; a limit that a later branch does not have is not in the way.
 func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	views, _ := m.Views(plan, nil)
 	var branches []*strategy.Branch
@@ -127,8 +125,8 @@ func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 	return saturated, limited
 }
 
-// nextRate is when the first rate of a plan's views lets something be taken again, in
-// nanoseconds; false: no rate holds anything back.
+// nextRate is when the first rate of a plan's views lets a chunk be taken again, in nanoseconds; false: no rate holds
+// chunks back.
 func nextRate(views []*backlog.View) (next int64, behind bool) {
 	for _, v := range views {
 		if v == nil {

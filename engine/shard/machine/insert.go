@@ -26,7 +26,7 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		deadline = max(now, runAt).Add(after)
 	}
 	unique := n.Unique
-	if unique != nil && unique.Replace { // it says what this insert does, and nothing of the submission
+	if unique != nil && unique.Replace { // it is about this insert, and not about the submission
 		kept := *unique
 		kept.Replace, unique = false, &kept
 	}
@@ -44,8 +44,7 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 	}
 }
 
-// nearNow is how close a run_at has to be to count as now (Querator's rule): less would be
-// a wait for nothing.
+// nearNow is how close a run_at has to be to count as now (Querator's rule): a shorter wait is not worth it.
 const nearNow = 100 * time.Millisecond
 
 // Insert encodes a submission, and before it the bytes that it carries, if any.

@@ -15,7 +15,7 @@ func (n noted) Applied(*Machine) { *n.ended = append(*n.ended, n.name+" applied"
 
 func (n noted) Undo(*Machine) { *n.ended = append(*n.ended, n.name+" undone") }
 
-// An intent ends once: with its op, or, if the batch fails before, in the reverse order of what was decided.
+// An intent ends once: with its op, or, if the batch fails before, in the reverse order of the decisions.
 func TestIntentsEndOnce(t *testing.T) {
 	t.Parallel()
 	var ended []string

@@ -19,15 +19,15 @@ type Keyed struct {
 	Fate
 }
 
-// Fate is what happens to an insert that others with the same key wait for.
+// Fate is the outcome of an insert that others with the same key wait for.
 type Fate struct {
-	// done when Commit is set or the insert failed; nil when it is from the journal or the store
+	// done when Commit is set or the insert failed; nil when the insert is from the journal or the store
 	Published *commit.Commit
 	Commit    *commit.Commit // the one that decides it; nil before and after
 	Forgotten bool
 }
 
-// Applied and Undo: with the commit of its insert the key waits for a checkpoint, or is free again.
+// Applied notes that the insert is on the disk: the key now waits for a checkpoint.
 func (k *Keyed) Applied(m *Machine) {
 	k.Commit = nil
 	m.Keys.fresh = append(m.Keys.fresh, k)
@@ -47,7 +47,7 @@ func (k *Keyed) Repeatable(n *queue.NewSubmission) error {
 
 func newKeys() keys { return keys{byHash: map[queue.KeyHash]*Keyed{}} }
 
-// Find is the latest use of a key, if memory has it and it was used since a moment; nil: it does not.
+// Find is the latest use of a key, if memory has it and it was used since a given time; nil: there is none.
 func (k *keys) Find(hash queue.KeyHash, since queue.Time) *Keyed {
 	if found := k.byHash[hash]; found != nil && found.At >= since {
 		return found
@@ -72,8 +72,8 @@ func (k *keys) drop(entry *Keyed) {
 	}
 }
 
-// replay keeps the key of an insert that is replayed, also of one whose row the store has:
-// a kill may have come before its key was written.
+// replay keeps the key of a replayed insert, even if the store has the submission's row: a kill may have come before
+// the key was written.
 func (k *keys) replay(s *journal.Insert, at queue.Time) {
 	if s.IdempotencyKey == "" {
 		return

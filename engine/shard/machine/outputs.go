@@ -8,10 +8,9 @@ import (
 )
 
 // This file takes outputs out of the journal, and notices those that are gone. An output
-// is in the batch of its completion, and in the store before the journal forgets that
-// batch. So one that was counted and is not in the store was lost: by damage, or because
-// the file is another one. It must not read as a chunk without an output. Which chunks
-// have one is not kept, as that would be state for each chunk; how many there are is
+// is in the batch of its completion, and in the store before the journal forgets that batch. So an output that was
+// counted and is not in the store was lost: by damage, or because the file is another one. It must not read as a chunk
+// without an output. No list of chunks with outputs is kept, as that would be state for each chunk: their number is
 // enough to know that one is missing, and the sum of their indexes to say which.
 
 // OutputCount has the journal's counts of a submission's outputs.
@@ -35,8 +34,8 @@ func (t *OutputCount) note(c *journal.Completed) {
 // Some says whether the submission has outputs.
 func (t *OutputCount) Some() bool { return t.Chunks > 0 }
 
-// Missing names what is not among the outputs that were found; "": nothing. exact says
-// that these are all that there were when t was counted.
+// Missing names the outputs that were counted and not found; "": none. exact says that `found` has all that there were
+// when t was counted.
 func (t *OutputCount) Missing(found OutputCount, id queue.SubmissionID, exact bool) string {
 	switch lost := int64(t.Chunks) - int64(found.Chunks); {
 	case lost <= 0:
@@ -53,8 +52,7 @@ func OutputOf(id queue.SubmissionID, index uint32) string {
 	return fmt.Sprintf("the output of chunk %d of submission %s", index, id)
 }
 
-// brought are the outputs that stand in the batch being applied before the completions
-// that they belong to, in the order of these.
+// brought are the outputs in the batch being applied whose completions are still to come, in the order of these.
 type brought struct {
 	list []journal.Output
 	next int // of the list: the first one whose completion is still to come
@@ -68,9 +66,9 @@ func (b *brought) add(o *journal.Output) {
 	b.list = append(b.list, *o)
 }
 
-// take is the output of a completion, good until the next add; nil: it has none. An output
-// belongs to the completion behind it and to no other one, so a completion whose output
-// does not stand before it, or that stands behind the output of another one, is damage.
+// take is the output of a completion, valid until the next add; nil: it has none. An output belongs to the completion
+// behind it and to no other one, so a completion whose output does not stand before it, or that stands behind the
+// output of another one, is damage.
 func (b *brought) take(c *journal.Completed) (*journal.Output, error) {
 	if !c.Output {
 		return nil, nil

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A token is told to have completed its chunk only if it was the last one put for that chunk; the latest is always known.
+// A token counts as having completed its chunk only if it was the last one put for that chunk; the latest is always
+// known.
 func TestRecentModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,6 +1,6 @@
 package machine
 
-// How a machine is made of rows and of the journal behind them.
+// How a machine is made from rows and the journal behind them.
 //
 //	Load, once per row ─► submissions that are not offered yet
 //	Apply..., with m.Replay ─► as live, but no one holds anything, no timers, no waiters
@@ -20,8 +20,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// recovery is the part of the machine that makes it of rows, of the journal after them,
-// and of what a machine before it held in memory.
+// recovery is the part of the machine that makes its state from rows, the journal behind them, and the memory of an
+// earlier machine.
 type recovery struct {
 	m       *Machine
 	History history // while the replay lasts
@@ -40,7 +40,7 @@ func (p *recovery) Load(spec, state []byte) error {
 	return nil
 }
 
-// restored makes a record of a row, and takes it into the backlog without offering it.
+// restored makes a record from a row, and takes it into the backlog without offering it.
 func (p *recovery) restored(spec, state []byte) (*Record, error) {
 	m := p.m
 	s, err := journal.DecodeInsert(spec)
@@ -67,7 +67,7 @@ func (p *recovery) restored(spec, state []byte) (*Record, error) {
 	return r, nil
 }
 
-// known says whether the store's rows already tell of a submission whose insert is replayed.
+// known says whether the store already has a row of a submission whose insert is replayed.
 func (p *recovery) known(seq uint32, id queue.SubmissionID) (bool, error) {
 	m := p.m
 	if m.LiveSeq(seq) != nil || m.Endings.ByID[id] != nil {
@@ -77,8 +77,8 @@ func (p *recovery) known(seq uint32, id queue.SubmissionID) (bool, error) {
 	return p.History.Holds(id)
 }
 
-// remembered notes, at a replay, who completed a chunk whose row has it already: a kill
-// may have come before the checkpoint that wrote that row stored who did.
+// remembered notes, at a replay, the token of a completion that the submission's row already has: a kill may have come
+// after the checkpoint wrote that row, and before it stored the tokens.
 func (p *recovery) remembered(c journal.Completed) error {
 	m := p.m
 	r := m.LiveSeq(c.Seq)
@@ -135,7 +135,7 @@ func (p *recovery) Replayed(now queue.Time) {
 	}
 }
 
-// resume makes a chunk wait again that waited at the time of its row.
+// resume makes a chunk wait again that waited when its row was written.
 func resume(m *Machine, r *Record, index uint32, t *Try) {
 	over := t.NotBefore <= m.Now
 	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) ||
@@ -154,13 +154,13 @@ func resume(m *Machine, r *Record, index uint32, t *Try) {
 	m.Suspects.shelve(r, index, t, at)
 }
 
-// history answers what the history knows, for the ops of a replay.
+// history answers questions to the history, for the ops of a replay.
 type history struct {
 	Holds func(queue.SubmissionID) (bool, error)
 	Past  func(seq uint32) (*Past, error) // nil: it does not hold it
 }
 
-// Past is what the history tells of an ended submission.
+// Past is an ended submission from the history.
 type Past struct {
 	Row    *checkpoint.Ended
 	Record *Record

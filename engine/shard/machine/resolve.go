@@ -1,9 +1,8 @@
 package machine
 
-// How each call responds to a token. Tokens come back at any time: after their deadline, after a restart,
-// twice, or forged. resolve answers from memory alone, in the order of likelihood: the slot that
-// the token names, the reservation of its chunk, the state of its chunk, the last completions
-// (recent), and what has ended.
+// How each call responds to a token. Tokens come back at any time: after their deadline, after a restart, twice, or
+// forged. Resolve answers from memory alone. It looks, in the order of likelihood, at the slot that the token names,
+// the reservation of its chunk, the state of its chunk, the last completions (recent), and the ended submissions.
 //
 //	valid MAC? ─ no ─► unknown
 //	slot hint fits ─► held ─► Holder, busy or Ended
@@ -44,7 +43,7 @@ type tokens struct {
 	Recent recent
 }
 
-// Resolve finds how a token stands, and the record and slot of its chunk.
+// Resolve finds the standing of a token, and the record and slot of its chunk.
 func (p *tokens) Resolve(t *queue.Token) (*Record, uint32, standing) {
 	m := p.m
 	if !p.key.Valid(t) || t.Epoch > m.Epoch {
@@ -99,17 +98,16 @@ func (p *tokens) Completes(t *queue.Token) (queue.Result, bool) {
 	}
 }
 
-// OfPick finds what a pick holds, and how its chunk stands now.
+// OfPick finds the reservation of a pick, and its standing now.
 func (p *tokens) OfPick(pick *Pick) (*Record, uint32, standing) {
 	t := pick.Token
 	t.MAC = p.key.MAC(&t)
 	return p.Resolve(&t)
 }
 
-// held is the reservation that a token holds now and may finish, in the common case: the
-// slot hint is right. Sequence and epoch are given once, and the MAC binds them to the
-// chunk, so nothing but the table has to be looked at. nil says nothing: resolve knows all
-// cases. That the token is valid is for the caller to find out, outside of the mutex.
+// held is the reservation that a token holds now and may finish, in the common case: the slot hint is right. Sequence
+// and epoch are given out once, and the MAC binds them to the chunk, so only the table has to be looked at. nil decides
+// nothing: Resolve knows all cases. The caller checks the signature itself, outside of the mutex.
 func (m *Machine) held(t *queue.Token) *reserver.Hold {
 	if m.Endings.Closing > 0 || len(m.Orphans.List) > 0 {
 		return nil // it may be of a submission that ends or has ended
@@ -188,8 +186,8 @@ func (p *tokens) claim(r *Record, t *queue.Token, s standing, now queue.Time) (s
 
 // Abandon undoes a Finishing, Expiring or Dying mark after its commit failed.
 //
-// Counted reservations become held again, with the deadline that they had. One that claim made for
-// a late completion was never counted: it goes, and its chunk is offered again or waits as before.
+// Counted reservations become held again, with the deadline that they had. A reservation that claim made for a late
+// completion was never counted: it is removed, and its chunk is offered again or waits as before.
 func (m *Machine) Abandon(slot uint32, sequence uint64) {
 	h := m.Holds.At(slot)
 	if h == nil || h.Sequence != sequence || h.State == reserver.Held {

@@ -7,25 +7,23 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// slots estimates how many chunks consumers can be expected to hold at once. It is the
-// number of reservations held now, or, if that was larger a moment ago, on its way down
-// from there with a half-life of slotsHalf, so that the moment between two chunks of a
-// consumer does not count. A reservation whose deadline passed, or whose consumer was
-// lost, takes its slot with it at once: a pool of workers that died has no slots.
+// slots estimates how many chunks consumers can be expected to hold at once. It is the number of reservations held now.
+// If that was larger a moment ago, the estimate falls from there with a half-life of slotsHalf, so that the moment
+// between two chunks of a consumer does not count. A reservation whose deadline passed, or whose consumer was lost,
+// removes its slot at once: a pool of dead workers has no slots.
 type slots struct {
 	n  float64
 	at queue.Time
 }
 
 const (
-	// slotsHalf is how long the estimate takes to come half of the way down to what is held now.
+	// slotsHalf is how long the estimate takes to fall half of the way to the number held now.
 	slotsHalf = 10 * time.Second
-	// slotsLeast is a difference that is none any more.
+	// slotsLeast is the difference below which the estimate is the number held now.
 	slotsLeast = 0.01
 )
 
-// rose notes that there may be more slots than thought, or as many still: their going down
-// begins now at the earliest.
+// rose notes that the number held may be above the estimate, or equal to it: the fall begins now at the earliest.
 func (s *slots) rose(held uint64, now queue.Time) {
 	if n := float64(held); n >= s.n {
 		s.n, s.at = n, now
@@ -35,7 +33,7 @@ func (s *slots) rose(held uint64, now queue.Time) {
 // gone notes that a slot went with its consumer: its reservation ended by itself.
 func (s *slots) gone() { s.n = max(s.n-1, 0) }
 
-// live is the estimate when this many are held now.
+// live is the estimate when this many chunks are held now.
 func (s *slots) live(reserved uint64, now queue.Time) float64 {
 	held := float64(reserved)
 	if s.n > held+slotsLeast {

@@ -8,12 +8,12 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// A chunk has no try left when it has had as many as are allowed, or was lost with its consumer as often as that is; 0 is no limit.
+// A chunk has no try left when it has had as many as are allowed, or has expired as often as is allowed; 0 is no limit.
 func TestSpent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		allowed, own uint16 // tries, of the queue and of the submission
-		expired      uint8  // how often a consumer may be lost
+		expired      uint8  // how often a chunk may expire
 		op           journal.Returned
 		want         bool
 	}{
@@ -35,7 +35,8 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// The number of a try, and what a failed or expired try counts, stay at the largest number that fits. They never begin again at 0.
+// The number of a try, and the counters of failed and expired tries, stay at the largest number that fits. They never
+// begin again at 0.
 func TestCountersOfTriesDoNotWrap(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -14,19 +14,19 @@ import (
 // Percents has the plans with numbers.
 type Percents struct {
 	shell.Shell
-	Waiting func() int // for how many chunks the calls ask that wait in this shard alone; the mutex is held
+	Waiting func() int // the number of chunks that calls ask for that wait in this shard alone; the mutex is held
 
 	plans Plans // guarded by the mutex
 }
 
-// PlanNow is a plan with a number in place of each percentage, for a call for so many chunks. The number is of the
-// chunks that are in flight or that someone asks for: calls that wait count, too. Without these, a fleet that waits for
-// work of one value would never get more of it than a call asks for.
+// PlanNow is a plan with a number in place of each percentage, for a call for so many chunks. The percentage is of the
+// chunks that are in flight or asked for: calls that wait count, too. Without them, a fleet that waits for work of one
+// value would never get more of it than one call asks for.
 func (p *Percents) PlanNow(plan *strategy.Plan, asked int) *strategy.Plan {
 	if !plan.Percents() {
 		return plan
 	}
-	return p.numbered(plan, asked) // apart, so that other plans cost no memory
+	return p.numbered(plan, asked) // a function of its own, so that other plans cost no memory
 }
 
 func (p *Percents) numbered(plan *strategy.Plan, asked int) (now *strategy.Plan) {
@@ -48,7 +48,7 @@ func (p *Percents) Asked(m *machine.Machine) int { return int(m.InFlight()) + p.
 // Plans are plans with numbers that were used lately. It has no lock.
 type Plans struct{ of map[key]*strategy.Plan }
 
-// key is a plan with what stands in place of its percentages.
+// key is a plan with the numbers in place of its percentages.
 type key struct {
 	of      *strategy.Plan
 	numbers string
@@ -62,7 +62,7 @@ func (p *Plans) Find(plan *strategy.Plan, chunks int) *strategy.Plan {
 	return p.of[key{plan, plan.NumbersAt(chunks)}]
 }
 
-// Keep keeps a plan as it is for so many chunks, and gives the one that another call kept meanwhile.
+// Keep keeps a plan as it is for so many chunks. If another call kept one meanwhile, it returns that one.
 func (p *Plans) Keep(plan *strategy.Plan, chunks int, now *strategy.Plan) *strategy.Plan {
 	k := key{plan, plan.NumbersAt(chunks)}
 	if kept := p.of[k]; kept != nil {

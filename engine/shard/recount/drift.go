@@ -18,15 +18,15 @@ func (s Scope) String() string {
 	return [Scopes]string{"submission", "value", "queue"}[s]
 }
 
-// Skip is why something was not compared in a round.
+// Skip is the reason why a comparison was not made in a round.
 type Skip uint8
 
 // The reasons.
 const (
-	// a submission's done: a late completion is on its way, so that what is taken does not
-	// follow from the rest
+	// a submission's done: a late completion is on its way, so that the number of done chunks does not follow from the
+	// rest
 	SkipLate Skip = iota
-	SkipMany      // a total of what has no order to be walked in slices, and is too much for one
+	SkipMany      // a total of parts that cannot be walked in slices, and are too many for one
 	Skips
 )
 
@@ -65,7 +65,7 @@ const (
 	QueueDone
 	QueueSkipped
 	QueueOperations
-	QueueCovered     // of the operations those that rules about values and submissions cover, in the first book
+	QueueCovered     // operations that rules about values and submissions cover, in the first book
 	QueueCoveredNext // in the second
 	QueueReserved
 	QueueSweeping     // reservations of ended submissions
@@ -90,7 +90,7 @@ func (c Counter) String() string {
 	}[c]
 }
 
-// Scope is what the counter is kept for.
+// Scope is the owner of the counter.
 func (c Counter) Scope() Scope {
 	switch {
 	case c < ValueAvailable:
@@ -101,12 +101,12 @@ func (c Counter) Scope() Scope {
 	return OfQueue
 }
 
-// Drift is a counter that was found to be wrong.
+// Drift is a wrong counter that a recount found.
 type Drift struct {
 	Counter     Counter
 	Submission  queue.SubmissionID // OfSubmission
 	Entry       queue.MetaEntry    // OfValue
 	Kept, Found uint64
-	Corrected   bool // false: it could not be, as something else is damaged with it
+	Corrected   bool // false: it could not be corrected, as other state is damaged with it
 	At          queue.Time
 }

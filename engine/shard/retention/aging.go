@@ -12,11 +12,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/trouble"
 )
 
-// stretch is where the retention of dead letters is: it goes through them again and again,
-// a stretch at a time, for those that are older than the queue keeps them.
-// There is no index of letters by age, because most queues have few and many never set a limit. A round reads all
-// letters in the order of their chunks instead, and remembers the oldest that stays. Nothing can be due before that
-// one is, so the next round waits for it:
+// stretch is the place of the retention of dead letters, which goes through all letters again and again, a stretch at a
+// time, and looks for those that are too old. There is no index of letters by age, because most queues have few and
+// many never set a limit. A round reads all letters in the order of their chunks instead, and remembers the oldest that
+// stays. No letter can be due before that one, so the next round waits for it:
 //
 //	round 1: ──letters──►          oldest that stays died at 10:00, keep = 1h
 //	                     wait ...  until 11:00 (or a little later, see agePause)
@@ -25,16 +24,15 @@ type stretch struct {
 	mu      locks.Mutex[shell.InStretch] // one stretch at a time
 	keep    time.Duration
 	after   queue.ChunkID // where the round is
-	first   queue.Time    // in this round, when the oldest of those that stay died
-	next    queue.Time    // no round before: nothing can be too old by then
-	overdue queue.Time    // since when the oldest letter that this round has met should be gone; 0: it has met none
+	first   queue.Time    // when the oldest letter that stays, of this round, died
+	next    queue.Time    // no round before this time: no letter can be too old by then
+	overdue queue.Time    // since when the oldest letter that is due, of this round, should be gone; 0: none is due
 	failing queue.SubmissionID
 	tries   int
 }
 
-// How many dead letters one pass looks at: many, because it reads all that the history has
-// of a submission for any of its letters. And how soon a round follows the one before:
-// later by up to agePause, or by a 64th of what letters are kept for, if that is less.
+// How many dead letters one pass looks at: many, because for any letter of a submission it reads the whole history row.
+// And the least pause between two rounds: agePause, or a 64th of the time for which letters are kept, if that is less.
 const (
 	ageLook  = 5000
 	agePause = time.Minute
@@ -83,8 +81,8 @@ func (r *Retention) Age(ctx context.Context, keep time.Duration, most int) (more
 	return false, nil
 }
 
-// agePage gives up those of a page that are too old, `most` at most, and says how many. They share commits, unless
-// the page before failed: then each submission has one of its own, so that the one to blame is found. History is held
+// agePage gives up those of a page that are too old, `most` at most, and says how many. They share commits, unless the
+// page before failed: then each submission has a commit of its own, so that the failing one is found. History is held
 // for reading: the retention of submissions must not delete what this page is about.
 func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
 	r.History.RLock()
@@ -117,7 +115,7 @@ func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now que
 		}
 	}
 	if waiting := r.Wait(waits); waiting != nil {
-		n, err, failing = 0, waiting, 0 // what was begun behind it may have failed because of it
+		n, err, failing = 0, waiting, 0 // later ops may have failed because of this failure
 	}
 	r.Look(func(m *machine.Machine) { r.aged(m, n, now) })
 	if err != nil {
@@ -126,12 +124,12 @@ func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now que
 	return n, nil
 }
 
-// tooOld says whether a letter that died then is to be given up, and notes when the next
-// one will be, or since when this one should be.
-// Letters of an early version have no time of death. They stay: to delete them would be a guess about someone's data.
+// tooOld says whether a letter that died then is to be given up. It notes when the next letter will be too old, or
+// since when this one is. Letters of an early version have no time of death. They stay: to delete them would be a guess
+// about someone's data.
 func (a *stretch) tooOld(died, now queue.Time) bool {
 	switch due := died.Add(a.keep); {
-	case died == 0: // of a time that did not note it
+	case died == 0: // from a version that did not note it
 		return false
 	case due > now:
 		a.first = min(a.first, died)
@@ -142,7 +140,7 @@ func (a *stretch) tooOld(died, now queue.Time) bool {
 	return true
 }
 
-// aged counts what was given up. The mutex is held.
+// aged counts the letters that were given up. The mutex is held.
 func (r *Retention) aged(m *machine.Machine, n int, now queue.Time) {
 	r.letterSince = r.stretch.overdue
 	if n > 0 {

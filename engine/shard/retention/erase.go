@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// errPinned says that a submission stays for now. The other queue needs the contents of what is forwarded.
+// errPinned says that a submission stays for now, because another queue needs the contents of forwarded chunks.
 var errPinned = &queue.Error{Code: queue.CodeUnavailable, RetryAfter: time.Second, Message: "Chunks of the " +
 	"submission are being forwarded to another queue. It is deleted as soon as they have arrived."}
 
@@ -19,9 +19,9 @@ var errPinned = &queue.Error{Code: queue.CodeUnavailable, RetryAfter: time.Secon
 var errRedriven = &queue.Error{Code: queue.CodeUnavailable, RetryAfter: time.Second, Message: "Chunks of the " +
 	"submission were redriven meanwhile. It is ended again and deleted within seconds."}
 
-// Erase removes one submission with all that belongs to it, whatever its age: it ends it if it is open,
-// gives up its dead letters, and deletes it from the history. Of an unknown submission it removes nothing.
-// After CodeUnavailable it is to be called again.
+// Erase removes one submission with all that belongs to it, whatever its age: it ends it if it is open, gives up its
+// dead letters, and deletes it from the history. For an unknown submission it does nothing. After CodeUnavailable it is
+// to be called again.
 func (r *Retention) Erase(ctx context.Context, id queue.SubmissionID) error {
 	if err := r.end(id); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (r *Retention) Erase(ctx context.Context, id queue.SubmissionID) error {
 	return r.erase(ctx, id)
 }
 
-// erase deletes a submission from the history, if that has it. History is held.
+// erase deletes a submission from the history, if it is there. History is held.
 func (r *Retention) erase(ctx context.Context, id queue.SubmissionID) error {
 	row, found, err := r.Store().History.Ended(ctx, id)
 	if err != nil || !found {

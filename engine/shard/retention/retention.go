@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Retention removes what is over. It outlives a reload.
+// Retention removes submissions and letters whose time is over. It outlives a reload.
 //
 // History is taken for writing while rows of the history go, and for reading by a redrive that
 // opens an ended submission again. Without it, a redrive could open a submission whose row
@@ -26,22 +26,22 @@ import (
 type Retention struct {
 	shell.Door[Kept]
 	Options
-	kept    queue.Time // History guards it: of the history, all that ended before has dead letters
+	kept    queue.Time // History guards it: in the history, all submissions that ended before have dead letters
 	stretch stretch
 
-	// Since when the oldest ended submission and the oldest dead letter should be gone
-	// that are not, 0 for none. The shard's mutex guards both.
+	// Since when the oldest overdue ended submission and the oldest overdue dead letter should be gone, 0 for none. The
+	// shard's mutex guards both.
 	endedSince, letterSince queue.Time
 }
 
-// Options are what retention needs of the rest of a shard.
+// Options are the functions of the rest of a shard that retention needs.
 type Options struct {
 	// History is held for writing while the history loses or changes rows, for reading
 	// while a submission of it is opened again.
 	History *locks.RWMutex[shell.InHistory]
 	Letters Letters
 	Book    *trouble.Book
-	// Checkpoint has the store hold all that is durable now.
+	// Checkpoint brings all durable state into the store.
 	Checkpoint func() error
 	// Ahead says that rows of the store may be younger than the position that a replay begins at.
 	Ahead func() bool
@@ -50,13 +50,14 @@ type Options struct {
 // Kept are the dead letters that keep ended submissions from being removed, as another
 // part of the machine knows them.
 type Kept interface {
-	// Holders are how many letters the ended submissions have that have some. It is read, and not kept.
+	// Holders has the number of letters of each ended submission that has some. The caller only reads the map, and does
+	// not keep it.
 	Holders() map[queue.SubmissionID]uint32
-	// Pinned are submissions of which something is still needed. known: there are not too many to tell.
+	// Pinned are submissions that others still need. known: there are not too many to list.
 	Pinned() (ids map[queue.SubmissionID]bool, known bool)
 	// Keep notes how many letters an ended submission has.
 	Keep(id queue.SubmissionID, letters uint32)
-	// Forget drops what is kept of a submission that left the history.
+	// Forget drops the state of a submission that left the history.
 	Forget(id queue.SubmissionID)
 }
 
@@ -72,7 +73,7 @@ type Letters interface {
 // New is the retention of a shard.
 func New(door shell.Door[Kept], o Options) *Retention { return &Retention{Door: door, Options: o} }
 
-// Since is from when on the oldest should be gone that is not. The mutex is held.
+// Since is since when the oldest overdue item should be gone. The mutex is held.
 func (r *Retention) Since() (at queue.Time, any bool) {
 	if r.endedSince == 0 || r.letterSince != 0 && r.letterSince < r.endedSince {
 		return r.letterSince, r.letterSince != 0
@@ -101,9 +102,9 @@ type slice struct {
 	stays  map[queue.SubmissionID]bool
 }
 
-// Retain removes ended submissions that finished before the given time from the history,
-// at most `most`, with all that belongs to them, but not those that have dead letters: no
-// one is to lose one unasked (see Age). more says that there may be more of them.
+// Retain removes ended submissions that finished before the given time from the history, at most `most`, with all their
+// data. It keeps those that have dead letters: no letter may be lost in this way (see Age). more says that there may be
+// more of them.
 func (r *Retention) Retain(ctx context.Context, finishedBefore queue.Time, most int) (more bool, err error) {
 	r.History.Lock()
 	defer r.History.Unlock()
@@ -133,7 +134,7 @@ func (r *Retention) Retain(ctx context.Context, finishedBefore queue.Time, most 
 	return more, err
 }
 
-// begin says whether a slice may be made now, and which. The mutex is held.
+// begin says whether a slice may be made now, and prepares it. The mutex is held.
 func (r *Retention) begin(m *machine.Machine, x *slice, now queue.Time) (may bool) {
 	kind := &r.Book.Kinds[machine.KindRetention]
 	if !kind.May(now) {
@@ -163,8 +164,8 @@ func (r *Retention) begin(m *machine.Machine, x *slice, now queue.Time) (may boo
 	return may
 }
 
-// outlived finds submissions whose time is over, but for those that stay or have dead
-// letters; and notes up to where there are none but such.
+// outlived finds submissions whose time is over, without those that stay or have dead letters. It notes the time up to
+// which all others have dead letters.
 func (r *Retention) outlived(ctx context.Context, x *slice) ([]store.Outlived, error) {
 	kept, onlyLetters := x.kept, true // up to here
 	found, err := r.Store().History.Outlived(ctx, x.kept, x.before, x.most,
@@ -193,7 +194,7 @@ func (r *Retention) conclude(m *machine.Machine, x *slice, found []store.Outlive
 	kind := &r.Book.Kinds[machine.KindRetention]
 	late := now.Sub(x.before)
 	if err == nil {
-		if more = len(found) == x.most; more && len(found) > 0 { // what follows ended no earlier
+		if more = len(found) == x.most; more && len(found) > 0 { // later rows ended no earlier
 			r.endedSince = found[len(found)-1].Finished.Add(late)
 		} else {
 			r.endedSince = 0

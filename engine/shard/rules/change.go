@@ -12,7 +12,7 @@ import (
 // CountMost is how many submissions one hold of the mutex enters into a book.
 const CountMost = 2000
 
-// allows says why a rule cannot be set; nil: it can. there: one of its action and match is known.
+// allows says why a rule cannot be set; nil: it can. there: a rule of its action and match exists.
 func (p *Part) allows(r *queue.Rule, there bool, now queue.Time) error {
 	switch sub := p.m.Live(r.Match.Submission); {
 	case r.Until != 0 && r.Until <= now:
@@ -34,8 +34,7 @@ func (p *Part) allows(r *queue.Rule, there bool, now queue.Time) error {
 // and beginning are drawn here.
 func (p *Part) Encode(r *queue.Rule, known *queue.Rule, now queue.Time, acts []queue.Act) {
 	if known != nil {
-		// the op names it, so that a replay onto a row that is younger, and has it lifted
-		// already, lifts it again
+		// the op has the id, so that a replay onto a younger row, in which it is lifted already, lifts it again
 		r.ID, r.Since = known.ID, known.Since
 	} else {
 		p.drawn++
@@ -59,7 +58,7 @@ func (p *Part) EncodeLift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by
 	p.log(now, acts, &rule, nil)
 }
 
-// lifting is a rule whose end is on its way to the disk, setting one that is on its way to be another.
+// lifting is a rule whose end is on its way to the disk, setting one whose change is.
 type (
 	lifting struct {
 		p  *Part
@@ -73,7 +72,7 @@ func (x lifting) Undo(*machine.Machine)    { delete(x.p.lifting, x.id) }
 func (x setting) Applied(*machine.Machine) { x.p.setting = 0 }
 func (x setting) Undo(*machine.Machine)    { x.p.setting = 0 }
 
-// Intended counts what intents have left.
+// Intended counts the marks of intents.
 func (p *Part) Intended(count func(what string, n int)) {
 	count("rules about to end", len(p.lifting))
 	count("rules about to change", int(p.setting))
@@ -94,10 +93,9 @@ func (p *Part) Step(now queue.Time, most int, parked map[machine.Action]*machine
 	return max(n, p.reconsider(most, now))
 }
 
-// end encodes the end of rules whose time is over, at most `most`, and says how many, and
-// whether there are more. All together they cover CountMost submissions at most: those of
-// a larger rule are counted beforehand (Large). One that is just being set again may get
-// another time by that, and is looked at again.
+// end encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All
+// together they cover CountMost submissions at most: those of a larger rule are counted beforehand (Large). A rule that
+// is just being set again may get another time, and is looked at again later.
 func (p *Part) end(now queue.Time, most int, parked map[machine.Action]*machine.Parking) (n int, more bool) {
 	room := CountMost
 	for _, id := range p.over(now, parked) {
@@ -126,8 +124,7 @@ func (p *Part) Large(now queue.Time, parked map[machine.Action]*machine.Parking)
 	return 0, false
 }
 
-// over are the rules whose time is over, but for those that are on their way to be
-// another, and those that are parked.
+// over are the rules whose time is over, without the parked ones and those with a change on its way.
 func (p *Part) over(now queue.Time, parked map[machine.Action]*machine.Parking) (ids []queue.RuleID) {
 	if next := p.NextUntil(); next == 0 || next > now {
 		return nil
@@ -154,7 +151,7 @@ func (p *Part) sizeOf(id queue.RuleID) int {
 	return 0
 }
 
-// log tells the audit log of a change: before is nil when there was no such rule, after when it is lifted.
+// log notes a change in the audit log: before is nil when there was no such rule, after when it is lifted.
 func (p *Part) log(now queue.Time, acts []queue.Act, before, after *queue.Rule) {
 	var was, is any
 	var id queue.RuleID
@@ -170,7 +167,7 @@ func (p *Part) log(now queue.Time, acts []queue.Act, before, after *queue.Rule) 
 	p.m.ActLog.Tell(now, machine.Aimed(acts, fmt.Sprintf("rule %d", id)), was, is)
 }
 
-// state is what the audit log says of a rule, with the names of the HTTP API.
+// state is the form of a rule in the audit log, with the names of the HTTP API.
 func state(r *queue.Rule) map[string]any {
 	state := map[string]any{"action": r.Action.String(), "match": r.Match.String()}
 	if r.Match.Several != "" {

@@ -20,10 +20,9 @@ func (p *Part) covers(r *machine.Record) bool {
 	return covered
 }
 
-// Spares says that the dead_deadline of a submission ends nothing now: a rule covers it,
-// or one that did was lifted so short a time ago that no one can have worked on it since.
-// A pause must not let a customer's work expire: while it lasts nothing can be handed out. When it ends, one
-// reservation timeout is left for working.
+// Spares says that the dead_deadline of a submission does not end it now: a rule covers it, or was lifted so recently
+// that no one can have worked on it since. A pause must not let a customer's work expire, because no chunk is handed
+// out while it lasts. When it ends, one reservation timeout is left for the work.
 func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 	if p.covers(r) {
 		marks.Hit("a dead_deadline passes under a pause")
@@ -38,9 +37,8 @@ func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 	return false
 }
 
-// reconsider looks at up to `most` of the submissions that were spared and may not be
-// covered any more. It says how many.
-// It goes down from the last one, so that what is swapped into a free place was looked at already.
+// reconsider looks at up to `most` of the spared submissions that may no longer be covered. It says how many. It goes
+// down from the last one, so that a submission swapped into a free place was already looked at.
 func (p *Part) reconsider(most int, now queue.Time) (n int) {
 	for ; n < most && p.again > 0; n++ {
 		p.again--
@@ -59,9 +57,9 @@ func (p *Part) reconsider(most int, now queue.Time) (n int) {
 	return n
 }
 
-// HoldsBack says whether it is rules that keep something of the plan from being handed out.
-// Counters of views answer for rules about values and the whole queue. Rules about single submissions are looked at
-// one by one, and at most 64: the answer only explains an empty reserve.
+// HoldsBack says whether rules keep chunks of the plan from being handed out. Counters of views answer for rules about
+// values and the whole queue. Rules about single submissions are looked at one by one, and at most 64: the answer only
+// explains an empty reserve.
 func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 	if p.Len() == 0 {
 		return false
@@ -92,10 +90,9 @@ func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 	return false
 }
 
-// Revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from
-// which one to go on; 0: that were all. No try is counted, as no one says that anything failed.
-// It is called in slices by slot. Reservations that begin meanwhile are of chunks that the rule does not cover,
-// because it is in force already.
+// Revokes gives back up to `most` reservations that a rule takes back, from a slot on, and says from which one to go
+// on; 0: there are no more. No try is counted, as nothing failed. It is called in slices by slot. Reservations that
+// begin meanwhile are of chunks that the rule does not cover, because it is in force already.
 func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	m := p.m
 	rule, is := p.ByID(id)
@@ -120,7 +117,7 @@ func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	return 0
 }
 
-// covers says whether a submission is under a match, which has these conditions.
+// covers says whether a match, with these conditions, covers a submission.
 func covers(match *queue.RuleMatch, conditions queue.Conditions, r *machine.Record) bool {
 	if match.Submission != 0 {
 		return match.Submission == r.ID
@@ -141,7 +138,7 @@ func (p *Part) TakenBack(r *machine.Record) (queue.Result, bool) {
 		Detail: "an operator took the reservation back: " + describe(&rule)}, true
 }
 
-// Refusal is why something with this meta may not be inserted now, nil if it may. The mutex is held.
+// Refusal is why a submission with this meta may not be inserted now, nil if it may. The mutex is held.
 func (p *Part) Refusal(meta queue.Meta) error {
 	rule, refused := p.Refusing(meta)
 	if !refused {
@@ -174,7 +171,7 @@ type Held struct {
 	Chunks uint64
 }
 
-// Held are some rules, each with what it keeps.
+// Held are some rules, each with the chunks that it keeps.
 func (p *Part) Held(list []queue.Rule) []Held {
 	held := make([]Held, len(list))
 	several := p.severalKept()
@@ -187,8 +184,7 @@ func (p *Part) Held(list []queue.Rule) []Held {
 	return held
 }
 
-// keptBy counts the chunks that would be available, were it not for the rules on what is
-// matched and those on others that cover it too.
+// keptBy counts the chunks under a match that would be available without any rules.
 func (p *Part) keptBy(match *queue.RuleMatch) uint64 {
 	m := p.m
 	switch {

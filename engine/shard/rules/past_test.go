@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Whatever order ends are told in, and however often, the last ones are kept, by their end, each once.
+// Whatever the order in which ends are added, and however often, the last ones are kept, by their end, each once.
 func TestPastKeepsTheLast(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

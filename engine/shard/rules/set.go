@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// scope is what there is at most one rule for.
+// scope is an action and a match, for which there is at most one rule.
 type scope struct {
 	match  queue.RuleMatch
 	action queue.RuleAction
@@ -77,8 +77,8 @@ func (s *Set) remove(r *queue.Rule) {
 	}
 }
 
-// Lift removes a rule. Before grace no deadline of what it covered is to end anything. It
-// says what it was; false if there was none.
+// Lift removes a rule. Until grace, no deadline ends a submission that it covered. It returns the rule; false if there
+// was none.
 func (s *Set) Lift(id queue.RuleID, grace queue.Time) (r queue.Rule, was bool) {
 	known := s.byID[id]
 	if known == nil {
@@ -130,7 +130,7 @@ func (s *Set) List() []queue.Rule {
 	return s.list
 }
 
-// On is what the rules of exactly this match say.
+// On is the ruling by the rules of exactly this match.
 func (s *Set) On(match queue.RuleMatch) queue.Ruling {
 	switch {
 	case s.by[scope{match, queue.Block}] != nil:
@@ -141,7 +141,7 @@ func (s *Set) On(match queue.RuleMatch) queue.Ruling {
 	return queue.Unruled
 }
 
-// Only is what the rule of this action and match says, if there is one.
+// Only is the ruling by the rule of this action and match, if there is one.
 func (s *Set) Only(action queue.RuleAction, match queue.RuleMatch) queue.Ruling {
 	if r := s.by[scope{match, action}]; r != nil {
 		return r.Ruling()
@@ -149,8 +149,8 @@ func (s *Set) Only(action queue.RuleAction, match queue.RuleMatch) queue.Ruling 
 	return queue.Unruled
 }
 
-// matches calls fn for every match that a submission with this meta is under, until fn
-// returns false. id may be 0: not inserted yet.
+// matches calls fn for every match that covers a submission with this meta, until fn returns false. id may be 0: not
+// inserted yet.
 func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bool) {
 	if !fn(queue.RuleMatch{}) || id != 0 && !fn(queue.RuleMatch{Submission: id}) {
 		return
@@ -162,14 +162,14 @@ func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bo
 	}
 }
 
-// Covering is the rule that counts for a submission: a block before a pause, among several
-// the one for the most, the queue before a submission before a value before several values. False if none covers
-// it. id is 0 for what is not inserted yet.
+// Covering is the rule that counts for a submission: a block before a pause; among several the widest: the queue before
+// a submission before a value before several values. False if none covers it. id is 0 for a submission that is not
+// inserted yet.
 func (s *Set) Covering(id queue.SubmissionID, meta queue.Meta) (r queue.Rule, covered bool) {
 	return s.first(id, meta, func(*queue.Rule) bool { return true })
 }
 
-// Refusing is the rule that forbids to insert something with this meta, false if none does.
+// Refusing is the rule that forbids inserts with this meta, false if none does.
 func (s *Set) Refusing(meta queue.Meta) (r queue.Rule, refused bool) {
 	return s.first(0, meta, func(r *queue.Rule) bool { return r.Insert })
 }
@@ -226,9 +226,8 @@ func (s *Set) plan() {
 	}
 }
 
-// Grace is a time before which no deadline of a submission is to end anything, because a
-// rule that covered it was lifted; 0 if there is none. A submission that is younger than
-// the lifting is meant too: it does no harm, and is simpler.
+// Grace is a time until which no deadline ends a submission, because a rule that covered it was lifted; 0 if there is
+// none. It also holds for a submission that is younger than the lifting, which does no harm, and is simpler.
 func (s *Set) Grace(id queue.SubmissionID, meta queue.Meta) (until queue.Time) {
 	if len(s.graces) > 0 {
 		matches(id, meta, func(match queue.RuleMatch) bool {
@@ -240,13 +239,12 @@ func (s *Set) Grace(id queue.SubmissionID, meta queue.Meta) (until queue.Time) {
 	return until
 }
 
-// SetGrace sets one, for a set that is rebuilt.
+// SetGrace sets a grace, for a set that is rebuilt.
 func (s *Set) SetGrace(match queue.RuleMatch, until queue.Time) {
 	s.graces[match] = max(s.graces[match], until)
 }
 
-// Graces calls fn for those that are not over by now, in an order that depends on nothing
-// but them, and forgets the others.
+// Graces calls fn for the graces that are not over by now, in a fixed order, and forgets the others.
 func (s *Set) Graces(now queue.Time, fn func(match queue.RuleMatch, until queue.Time)) {
 	maps.DeleteFunc(s.graces, func(_ queue.RuleMatch, until queue.Time) bool { return until <= now })
 	for _, match := range slices.SortedFunc(maps.Keys(s.graces), compareMatches) {

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// under says whether a submission is under a match, by looking.
+// under says whether a match covers a submission, in the simplest way.
 func under(m queue.RuleMatch, id queue.SubmissionID, meta queue.Meta) bool {
 	switch {
 	case m.Whole():
@@ -31,7 +31,7 @@ func drawMatch(r *rand.Rand) (m queue.RuleMatch) {
 	return m
 }
 
-// The set answers as a list does that is looked through, whatever is set and lifted in whatever order.
+// The set gives the same answers as a search through a list, whatever is set and lifted in whatever order.
 func TestSetIsAList(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

@@ -32,7 +32,7 @@ func mixed(s *shelltest.Shell, i int) queue.SubmissionID {
 		{Key: "customer", Value: queue.IntValue(int64(i % 4))}, {Key: "mode", Value: queue.StringValue(mode)}}})
 }
 
-// between has fn called behind each hold of the mutex.
+// between calls fn after each hold of the mutex.
 type between struct {
 	shell.Shell
 	fn func()
@@ -45,8 +45,8 @@ func (b *between) Look(fn func(m *machine.Machine)) {
 	}
 }
 
-// A rule about several values covers what has one of each, what is inserted later too, until it is lifted. With a rule about one of the
-// submissions, the stronger of the two counts.
+// A rule about several values covers submissions that have one of each, also later ones, until it is lifted. With a
+// rule about one of the submissions, the stronger of the two counts.
 func TestSeveralValues(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 0)
@@ -84,8 +84,8 @@ func TestSeveralValues(t *testing.T) {
 	r.want(t, s, 0)
 }
 
-// However many submissions it covers, nothing of them is handed out from its commit on, and what is inserted between two slices is covered
-// like all else. The lift ends with nothing covered.
+// However many submissions it covers, no chunk of them is handed out from its commit on, and submissions inserted
+// between two slices are covered, too. After the lift none is covered.
 func TestSeveralValuesOfMany(t *testing.T) {
 	t.Parallel()
 	s, r := ruling(t, 0)
@@ -160,7 +160,7 @@ func TestSeveralValuesAndAFailedCommit(t *testing.T) {
 	r.want(t, s, 0)
 }
 
-// One that is over ends by itself, in a step of the worker where it is small, and in slices where it is large.
+// A rule whose time is over ends by itself: a small one in a step of the worker, a large one in slices.
 func TestSeveralValuesEnd(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{16, CountMost + 16} {

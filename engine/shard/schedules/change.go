@@ -9,9 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Guard decides whether a change of a schedule may go on, seeing what is there now (exists
-// false: nothing is). It is called with the shard's mutex held: it must be quick, and must
-// not call the shard. nil lets everything pass.
+// Guard decides whether a change of a schedule may go on, by the schedule's present state (exists false: there is
+// none). It is called with the shard's mutex held: it must be quick, and must not call the shard. nil lets everything
+// pass.
 type Guard func(now *queue.ScheduleInfo, exists bool) error
 
 // Ask asks the guard about a schedule; nil: there is none of its name.
@@ -89,9 +89,8 @@ func (p *Part) remove(sch *Scheduled, now queue.Time, acts []queue.Act) {
 	p.Occupy(sch)
 }
 
-// turn encodes that a schedule is paused or resumed, if it is not so already.
-// Pausing twice changes nothing and writes nothing. In particular, it keeps the reason of the first pause, which may
-// be that of the server after a failure.
+// turn encodes that a schedule is paused or resumed, unless it already is. Pausing twice changes nothing and writes
+// nothing. In particular, it keeps the reason of the first pause, which may be that of the server after a failure.
 func (p *Part) turn(sch *Scheduled, enabled bool, reason string, now queue.Time, acts []queue.Act) {
 	if sch.Enabled == enabled {
 		return
@@ -102,7 +101,7 @@ func (p *Part) turn(sch *Scheduled, enabled bool, reason string, now queue.Time,
 	p.Occupy(sch)
 }
 
-// sameRhythm says whether two definitions have the same ticks. Jitter is not among them: it moves ticks, and does not
+// sameRhythm says whether two definitions have the same ticks. Jitter does not matter: it moves ticks, and does not
 // make other ones.
 func sameRhythm(a, b *queue.Schedule) bool {
 	return a.Spec == b.Spec && a.Seconds == b.Seconds && a.Zone == b.Zone && a.Start == b.Start && a.End == b.End

@@ -7,8 +7,7 @@ package schedules
 //	plan     without it: which ticks are due, missed or late
 //	decides  under it again: only if the stamp is the same; encodes the op with the insert, in one batch
 //
-// The op and the insert in one batch are what makes each tick happen once: after a crash both are
-// there or neither is.
+// Because the op and the insert are in one batch, each tick happens once: after a crash both are there or neither is.
 
 import (
 	"fmt"
@@ -33,7 +32,7 @@ type look struct {
 	next, asOf queue.Time
 }
 
-// Due are those that are to be looked at, by name. parked are left alone.
+// Due are the schedules that are to be looked at, by name. Parked ones are left alone.
 func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (looks []look) {
 	if now < p.earliest {
 		return nil
@@ -41,7 +40,7 @@ func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (
 	p.earliest = never
 	for _, sch := range p.ByName {
 		if sch.Busy != nil || parked[action(sch.Name)] != nil {
-			continue // its commit aims it, or who has it tried again
+			continue // its commit aims it, or a call to Retry
 		}
 		if sch.LookAt > now {
 			p.earliest = min(p.earliest, sch.LookAt)
@@ -71,12 +70,12 @@ func (l *look) plan() (p tickPlan, err error) {
 	return l.Rhythm.plan(l.next, l.asOf, emitMost), nil
 }
 
-// still says whether nothing happened to the schedule of this part since.
+// still says whether the schedule of this part has not changed since.
 func (l *look) still(p *Part) bool {
 	return p == l.of && l.Sch.stamp == l.stamp && l.Sch.Busy == nil && p.ByName[l.Sch.Name] == l.Sch
 }
 
-// decides works out what an emission is to insert. false: nothing, now.
+// decides works out the inserts of an emission. false: there are none now.
 func (p *Part) decides(e *emission, plan *tickPlan) (changes bool) {
 	sch := e.Sch
 	if !e.still(p) {
@@ -97,8 +96,8 @@ func action(name string) machine.Action {
 	return machine.Action{Kind: machine.KindSchedule, Schedule: name}
 }
 
-// Occupy notes that the op that was encoded last decides how a schedule goes on: nothing
-// else may be decided about it meanwhile.
+// Occupy notes that the last encoded op decides how a schedule goes on: no other decision about it may be made
+// meanwhile.
 func (p *Part) Occupy(sch *Scheduled) {
 	sch.Busy = p.m.Batch.Commit
 	sch.changes++
@@ -128,7 +127,7 @@ func (o occupied) Undo(m *machine.Machine) {
 	o.Applied(m)
 }
 
-// emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
+// emits says whether the queue takes the schedule's inserts, and no rule covers them.
 func (p *Part) emits(sch *Scheduled) bool {
 	if p.m.Settings.Draining {
 		return false
@@ -168,7 +167,7 @@ func (p *Part) decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, tic
 	return op, ticks, len(ticks) > 0 || op.Next != sch.Next || op.Waiting != sch.Waiting || op.Counts != sch.Counts
 }
 
-// emitted is what a schedule inserts for a tick.
+// emitted is the submission that a schedule inserts for a tick.
 func emitted(name string, def *queue.Schedule, tick, now queue.Time) *queue.NewSubmission {
 	n := Submission(name, def, tick)
 	if def.DeadAfter > 0 {
@@ -177,7 +176,7 @@ func emitted(name string, def *queue.Schedule, tick, now queue.Time) *queue.NewS
 	return &n
 }
 
-// Submission is what a schedule inserts for a tick, without its dead_deadline.
+// Submission is the submission that a schedule inserts for a tick, without its dead_deadline.
 func Submission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubmission {
 	n := def.Template
 	n.Schedule, n.Scheduled = name, tick
@@ -189,10 +188,10 @@ func Submission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubm
 	return n
 }
 
-// scheduleTotals count what became of ticks since the server's start.
+// scheduleTotals count ticks by their outcome since the server's start.
 type scheduleTotals struct{ queue.ScheduleCounts }
 
-// Add counts what a change of a schedule's counts adds.
+// Add adds the difference between two counts of a schedule.
 func (t *scheduleTotals) Add(before, after *queue.ScheduleCounts) {
 	t.Emitted += after.Emitted - before.Emitted
 	t.Missed += after.Missed - before.Missed
@@ -200,9 +199,9 @@ func (t *scheduleTotals) Add(before, after *queue.ScheduleCounts) {
 	t.Overlapped += after.Overlapped - before.Overlapped
 }
 
-// This file remembers what schedules inserted lately, for those who look at them. Nothing
-// is decided by it, so it is in memory only: after a restart what the journal and the open
-// submissions tell is there, and what ended before is not.
+// This file remembers the last submissions of schedules, for people who look at them. No decision depends on it, so it
+// is only in memory: after a restart it has the open submissions and those in the journal, and not those that ended
+// before.
 
 // emissionsKept is how many submissions of one schedule are remembered: 24 bytes each.
 const emissionsKept = queue.MaxRecent
@@ -215,7 +214,7 @@ func (p *Part) Opened(r *machine.Record) {
 	}
 	sch := p.ByName[d.Schedule]
 	if sch == nil || r.ID.Time() < sch.Created {
-		return // of one that is deleted, or was before this one of its name
+		return // of a deleted schedule, or of an earlier one of the same name
 	}
 	at, known := slices.BinarySearchFunc(sch.recent, r.ID, byEmission)
 	if known {
@@ -242,7 +241,7 @@ func byEmission(e queue.Emission, id queue.SubmissionID) int {
 	return 0
 }
 
-// emittedBefore finds what is still open, once everything is replayed.
+// emittedBefore finds submissions in memory, once everything is replayed.
 func (p *Part) emittedBefore() {
 	if len(p.ByName) == 0 {
 		return

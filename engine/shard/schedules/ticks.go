@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/schedule"
 )
 
-// Rhythm is when a schedule is due, and what happens to late ticks. It never
-// changes, so it is asked outside of the mutex.
+// Rhythm is when a schedule is due, and what happens to late ticks. It never changes, so it can be asked without the
+// mutex.
 type Rhythm struct {
 	Def   *queue.Schedule
 	spec  *schedule.Spec
@@ -48,8 +48,8 @@ func newRhythm(name string, def *queue.Schedule) (*Rhythm, error) {
 	return &Rhythm{Def: def, spec: spec, words: spec.Describe(), seed: hashText(name)}, nil
 }
 
-// first is the first tick of a new rhythm. The only tick of @at comes even if its time is past: it was asked for now.
-// The next tick is looked for behind a moment, hence Start-1: a tick at the start itself counts.
+// first is the first tick of a new rhythm. The only tick of @at comes even if its time is past, because someone asked
+// for it now. The search goes behind a moment, hence Start-1: a tick at the start itself counts.
 func (x *Rhythm) first(now queue.Time) queue.Time {
 	from := max(now, x.Def.Start-1)
 	if x.spec.Once() {
@@ -98,13 +98,13 @@ func mix(z uint64) uint64 {
 // tickPlan is what happens to the ticks up to a moment.
 type tickPlan struct {
 	ticks        []queue.Time // to be emitted, ascending
-	missed, late uint64       // how many are dropped, by which policy
+	missed, late uint64       // how many are dropped, as missed or as late
 	next         queue.Time   // the first tick that is not among them
 }
 
-// plan decides about the ticks from `next` on as of a moment, and lists at most `most` to
-// be emitted; the rest is for the next call, as of the same moment. A tick is missed when
-// it is later than its jitter and queue.ScheduleGrace allow.
+// plan decides about the ticks from `next` up to the moment asOf, and lists at most `most` to be emitted; the rest is
+// for the next call, with the same asOf. A tick is missed when it is later than its jitter and queue.ScheduleGrace
+// allow.
 func (x *Rhythm) plan(next, asOf queue.Time, most int) (p tickPlan) {
 	onTime := asOf.Add(-queue.ScheduleGrace - x.Def.Jitter)
 	var old []queue.Time // missed ones to be emitted
@@ -143,7 +143,7 @@ func (x *Rhythm) missed(p *tickPlan, first, last, asOf queue.Time) (emit []queue
 	case queue.MissedAll:
 		keep, oldest, dropped = int(x.Def.CatchUp), asOf.Add(-x.Def.CatchUpWindow), &p.late
 	}
-	// From the latest back: when there are more than may be made up for, the older ones are dropped.
+	// From the latest back: when there are more than the policy keeps, the older ones are dropped.
 	for at := last + 1; len(emit) < keep; {
 		tick := queue.At(x.spec.Prev(time.UnixMilli(int64(at))))
 		if tick < max(first, oldest) {

@@ -9,21 +9,21 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Choice is which candidate of a scored window the next chunk is taken of: the one with
-// the largest score that has something left.
+// Choice picks the candidate of a scored window from which the next chunk is taken: of those with chunks left, the one
+// with the largest score.
 type Choice struct {
 	Scores []float64
-	over   []bool // candidates that have nothing left
+	over   []bool // candidates without chunks left
 	rank   strategy.Ranking
 	spread bool // one chunk of each candidate and pass
-	passes bool // this pass of spreading took something
+	passes bool // this pass of spreading took a chunk
 	best   int  // the candidate whose turn it is; -1: it is not known
 	oldest int
-	scans  int // candidates that were found without an order of all; beyond mostScans there is one
+	scans  int // candidates that were found by a scan; beyond mostScans all are sorted
 }
 
-// mostScans is how many candidates of a window are found by looking at all scores. Most
-// reserves want chunks of one, and to look for it costs a tenth of what an order of all does.
+// mostScans is how many candidates of a window are found by a scan of all scores. Most reserves want chunks of one
+// candidate, and a scan costs a tenth of sorting all.
 const mostScans = 3
 
 // Begin starts with the best of all candidates, once they are scored.
@@ -41,8 +41,8 @@ func Explores(br *strategy.Branch, emitted uint64) bool {
 	return br.Scored.Explore > 0 && (emitted+1)%uint64(br.Scored.Explore) == 0
 }
 
-// Next is the row of the candidate that the next chunk is taken of: the best, or to explore the
-// oldest, that is left and not skipped. -1: there is none. The caller tells took or gone what happened.
+// Next is the row of the candidate from which the next chunk is taken: the best one that is left and not skipped, or,
+// to explore, the oldest. -1: there is none. The caller then calls Took or Gone.
 func (c *Choice) Next(explore bool) int {
 	if explore {
 		return c.nextOldest()
@@ -63,7 +63,7 @@ func (c *Choice) Took(row int) {
 	}
 }
 
-// Gone says that the candidate has nothing to give.
+// Gone says that the candidate has no chunk to give.
 func (c *Choice) Gone(row int) {
 	c.over[row] = true
 	if row == c.best {
@@ -101,7 +101,7 @@ func (c *Choice) nextBest() int {
 	return c.best
 }
 
-// rankAll puts all candidates in order; from here on they come from it.
+// rankAll sorts all candidates; from here on they come in that order.
 func (c *Choice) rankAll() {
 	c.rank.Reset(c.Scores)
 	c.scans = mostScans + 1
@@ -118,7 +118,7 @@ func (c *Choice) scan() int {
 	return best
 }
 
-// Take takes by the scores of a window until `most` picks are there, and says whether the window has more.
+// Take takes chunks by the scores of a window until there are `most` picks, and says whether the window may have more.
 func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, most int, now queue.Time,
 	got *[]machine.Pick) (more bool) {
 	m, timeout := p.m, p.m.Timeout(q)
@@ -145,13 +145,13 @@ func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, m
 	return true
 }
 
-// MaxWindows is how many windows one reserve looks at in one branch: candidates that are
-// skipped are passed over, and the next ones asked. If nothing comes of all, a sweep follows.
+// MaxWindows is how many windows one reserve looks at in one branch: if all candidates of a window are skipped, it
+// looks at the next ones. If no window gives a chunk, a sweep follows.
 const MaxWindows = 4
 
-// NextWindow is the number of the window that follows one that gave too little: MaxWindows is the sweep, and
-// there is none behind it. short: it had fewer rows than were asked for, so there are no further candidates, unless
-// the branch finds its candidates by trying out a few picks.
+// NextWindow is the number of the window that follows one that gave too few chunks: MaxWindows is the sweep, and no
+// window follows it. short: it had fewer rows than were asked for, so there are no further candidates, unless the
+// branch finds its candidates by trying out a few picks.
 func NextWindow(br *strategy.Branch, window int, short bool) int {
 	tries := slices.ContainsFunc(br.Inner, func(b strategy.Branch) bool { return b.Fair != "" || b.Fewest != "" })
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// GroupRow is what the shard keeps of a group, also of one that is not here any more. Version 0: nothing.
+// GroupRow is the row of a group, also of one that has moved away. Version 0: there is none.
 func (s *Settings) GroupRow(name string) (set journal.Set) {
 	s.Look(func(*machine.Machine) { set = s.Part().row(name) })
 	return set
@@ -35,12 +35,13 @@ func (s *Settings) Moving() (going, gone []journal.Set) {
 	return going, gone
 }
 
-// Leave has a group go to another shard, durably, if nothing of it is open; left says how many submissions are. set is
-// the row that the group has then. The caller makes sure that no one else changes the row meanwhile.
+// Leave moves a group to another shard, durably, if none of its submissions is open; left says how many are. set is the
+// new row of the group. The caller makes sure that no one else changes the row meanwhile.
 //
 //	nothing is open ─► nothing more is opened ─► what was decided before is on the disk ─► nothing is open: gone
 //
-// What was decided before may open something: a redrive is counted when it is applied. So the row is written twice.
+// Earlier decisions may still open submissions: a redrive is counted only when it is applied. So the row is written
+// twice.
 func (s *Settings) Leave(set *journal.Set) (left uint64, err error) {
 	to, leaves := set.Moves.To, false
 	err = shell.Change(s, func(m *machine.Machine, now queue.Time) error {

@@ -1,7 +1,7 @@
 package settings
 
-// Settings of the queue, limits and weights of values and keys, and named strategies are kinds of one thing: a
-// row with a version. So they share one op (journal.Set), one way to be kept, and one replay.
+// Settings of the queue, limits and weights of values and keys, and named strategies are kinds of one thing: a row with
+// a version. So they share one op (journal.Set), one form of storage, and one replay.
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 // Part has the current settings, and the rows in which checkpoints keep them.
 type Part struct {
 	m *machine.Machine
-	// Report gets all that is set when a replay is through, and then each change; nil: no one does.
+	// Report gets all settings at the end of a replay, and then each change; nil: no one does.
 	Report func(list []journal.Set, all bool)
 
 	queue      *row // nil: the settings are those that the machine was made with
@@ -29,14 +29,14 @@ type Part struct {
 	last uint64          // the largest number of a row
 }
 
-// row is a version of something that is set. The number is the key of its row in the store. It is given once and
-// stays, also when the version grows.
+// row is a version of a setting. The number is the key of its row in the store. It is given once, and stays when the
+// version grows.
 type row struct {
 	number uint64
 	set    journal.Set
 }
 
-// New is the part of a machine for which nothing is set.
+// New is the part of a machine without settings.
 func New(m *machine.Machine) *Part {
 	return &Part{
 		m: m, values: map[queue.ValueTarget]*row{}, strategies: map[string][]*row{}, groups: map[string]*row{},
@@ -65,7 +65,7 @@ func isHere(set *journal.Set) bool {
 	return set.Version > 0 && !set.Deleted && !set.Moves.Unset && !set.Moves.Gone
 }
 
-// create has the machine go by what is set for a group.
+// create applies the settings of a group to the machine.
 func (p *Part) create(set *journal.Set) {
 	to := set.Moves.To
 	if !set.Moves.Gone {
@@ -79,7 +79,7 @@ func (p *Part) create(set *journal.Set) {
 	}
 }
 
-// demand has the machine go by what is set for a value or a key.
+// demand applies the settings of a value or a key to the machine.
 func (p *Part) demand(set *journal.Set) {
 	p.m.Quotas.Watch(set.Entry.Key, set.Demand.Quota)
 	p.m.ValueLimits.Set(set.Target(), set.Demand)
@@ -94,7 +94,7 @@ func (p *Part) Strategy(name string, version uint32) (set journal.Set, found boo
 	return journal.Set{}, false
 }
 
-// place is where a version is, or would be.
+// place is the place of a version, or the place where it would be.
 func place(of []*row, version uint32) (at int, found bool) {
 	return slices.BinarySearchFunc(of, version, func(r *row, version uint32) int {
 		return cmp.Compare(r.set.Version, version)
@@ -143,10 +143,9 @@ func (p *Part) setGroup(set *journal.Set) {
 	delete(p.groups, set.Name)
 }
 
-// setStrategy puts a version beside those before it, of which it keeps the newest; without
-// a version it removes them all. A replay may come to a version that a younger row has
-// already, or that has been forgotten since.
-// Old versions stay, so that an operator can read what was in force, and put it back.
+// setStrategy adds a version, and keeps the newest of the earlier ones; version 0 removes them all. A replay may come
+// to a version that a younger row already has, or that has been forgotten since. Old versions stay, so that an operator
+// can read them, and put one back.
 func (p *Part) setStrategy(set *journal.Set) {
 	of := p.strategies[set.Name]
 	gone := len(of)
@@ -167,8 +166,7 @@ func (p *Part) setStrategy(set *journal.Set) {
 	}
 }
 
-// takeEffect has the machine go by what was set. At a replay it is the last word that
-// counts: Replayed has it.
+// takeEffect applies a setting to the machine. At a replay only the last value counts, and Replayed applies that.
 func (p *Part) takeEffect(set *journal.Set) error {
 	if set.Kind == journal.SetQueue {
 		settings, err := queue.SettingsOf(set.Settings)
@@ -194,10 +192,10 @@ func (p *Part) takeEffect(set *journal.Set) error {
 	return nil
 }
 
-// Replayed ends a replay: before anyone is served, all that is set holds.
-// Only the last word counts at a replay: a limit that was set and removed again must not hold for a moment.
+// Replayed ends a replay: it applies all settings before any call is served. Only the last values count: a limit that
+// was set and removed again must not hold for a moment.
 func (p *Part) Replayed() {
-	p.m.ValueLimits.Shorten(p.m.Settings.RestartGrace) // of a reload: a change that it has found may end the grace
+	p.m.ValueLimits.Shorten(p.m.Settings.RestartGrace) // for a reload: a change in the journal may end the grace
 	list := make([]journal.Set, 0, len(p.rows))
 	for _, number := range slices.Sorted(maps.Keys(p.rows)) {
 		set := &p.rows[number].set
@@ -218,10 +216,10 @@ func (p *Part) Replayed() {
 	}
 }
 
-// Intended counts nothing: the caller waits for what it sets, and nothing rests on it before.
+// Intended has nothing to count: the caller waits for its commit, and no decision depends on the setting before.
 func (p *Part) Intended(func(what string, n int)) {}
 
-// keep has a row hold what was set; nil is a new one.
+// keep stores a setting in a row; nil is a new one.
 func (p *Part) keep(r *row, set *journal.Set) *row {
 	if r == nil {
 		p.last++

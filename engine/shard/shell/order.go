@@ -8,10 +8,10 @@ const SliceItems = 256
 // which tests of engine and engine/shard assert under the race detector.
 type (
 	InPass     struct{} // of the worker: one pass at a time
-	InStretch  struct{} // of retention: one stretch of dead letters that are too old at a time
+	InStretch  struct{} // of retention: one stretch of dead letters at a time
 	InHistory  struct{} // of retention: the history loses or changes rows
 	InOrdering struct{} // of rules: one is set or lifted
-	InRegroup  struct{} // of dead letters: they are looked at for the sake of their groups
+	InRegroup  struct{} // of dead letters: they are read again for their groups
 	InApplying struct{} // of the writer: a batch is applied, or a checkpoint takes rows
 	InMachine  struct{} // the shard's mutex
 )

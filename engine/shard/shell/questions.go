@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Questions looks at a shard for answers that may be about much. It does so in holds of
-// the mutex of bounded length, between which everybody else has a turn, and remembers what
-// the longest of them looked at. Several parts ask, so it stands here.
+// Questions looks at a shard for answers that may need a long look. It does so in short holds of the mutex, between
+// which all others have a turn, and remembers how much the longest of them looked at. It is here because several parts
+// use it.
 type Questions struct {
 	Shell
 	most machine.Looks // see MostLooks. The mutex guards it
@@ -27,14 +27,14 @@ func (q *Questions) Ask(fn func(m *machine.Machine) (machine.Looks, error)) erro
 }
 
 // MostLooks is the most that one hold of the mutex has looked at for a question since the
-// shard was opened: submissions, times the blocks or branches that each is held against,
-// tenants, and picks. It says what a question can cost a reserve.
+// shard was opened: submissions, times the blocks or branches that each is held against, tenants, and picks. It is a
+// measure of how long a question can delay a reserve.
 func (q *Questions) MostLooks() (most int) {
 	q.Look(func(*machine.Machine) { most = int(q.most) })
 	return most
 }
 
-// Slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
+// Slices calls fn in holds of the mutex: first with 0, then with its last result, until that is 0.
 func (q *Questions) Slices(ctx context.Context, fn func(m *machine.Machine, from int) (next int,
 	n machine.Looks)) error {
 	budget := math.MaxInt

@@ -16,7 +16,7 @@ type Part struct {
 // New is the part of a machine that has no snapshot.
 func New(m *machine.Machine) *Part { return &Part{m: m} }
 
-// Newest is what the journal says of snapshots last.
+// Newest is the last op about snapshots in the journal.
 func (p *Part) Newest() (s journal.Snapshot) {
 	if p.newest != nil {
 		s = *p.newest
@@ -35,7 +35,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return mine, nil
 }
 
-// Intended counts nothing: nothing rests on a snapshot before its op is on the disk.
+// Intended has nothing to count: no decision depends on a snapshot before its op is on the disk.
 func (p *Part) Intended(func(what string, n int)) {}
 
 // Row returns the bytes for the row; nil: the row is not needed.

@@ -27,7 +27,8 @@ func made(s *shelltest.Shell, op journal.Snapshot) error {
 	})
 }
 
-// The newest snapshot is the last one whose op came through, also over a reload; its row is written with the next checkpoint.
+// The newest snapshot is the last one whose op was committed, also over a reload; its row is written with the next
+// checkpoint.
 func TestNewestSnapshot(t *testing.T) {
 	t.Parallel()
 	s, p := keeping(t)
@@ -61,7 +62,7 @@ func TestNewestSnapshot(t *testing.T) {
 	}
 }
 
-// A part of its row is equal; a row that is damaged is refused and changes nothing.
+// A part loaded from its row is equal; a damaged row is refused and changes nothing.
 func TestSnapshotRow(t *testing.T) {
 	t.Parallel()
 	s, p := keeping(t)

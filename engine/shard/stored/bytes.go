@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Bytes are those of the submissions of a shard.
+// Bytes reads the bytes of a shard's submissions.
 type Bytes struct {
 	ID    queue.ShardID
 	Store *store.Store
@@ -30,8 +30,8 @@ func Keys(id queue.ShardID, seq uint32, b *journal.Blobs, attached bool) (keys [
 	return keys
 }
 
-// Chunks reads contents of chunks of a submission, as store.ReadContents does; of chunks that were
-// given another content, that one.
+// Chunks reads contents of chunks of a submission, as store.ReadContents does; for a chunk with a replaced content, the
+// new one.
 func (x Bytes) Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error) {
 	all, err := x.inserted(ctx, r, indexes, most)
 	for i := range all {
@@ -40,8 +40,8 @@ func (x Bytes) Chunks(ctx context.Context, r *machine.Record, indexes []uint32, 
 	return all, err
 }
 
-// inserted reads the contents that the insert brought. The first content comes in any case: one that is larger than
-// `most` could never be handed out otherwise.
+// inserted reads the contents of the insert. The first content comes in any case: otherwise one that is larger than
+// `most` could never be handed out.
 func (x Bytes) inserted(ctx context.Context, r *machine.Record, indexes []uint32, most int) (all [][]byte, err error) {
 	b := r.Details().Blobs
 	if b == nil {
@@ -87,9 +87,9 @@ func (x Bytes) Attachment(ctx context.Context, r *machine.Record) ([]byte, error
 	return x.Store.Blobs.ReadAll(ctx, blobs.Key(x.ID, b.Epoch, r.Seq, len(b.Firsts)))
 }
 
-// Intact finds out whether the store has the blobs of a submission. Its error is damage when it has not. The size is
-// compared too: parts of another insert under the same keys would be there as well. A record that was inserted since
-// the start is known to be intact, and costs nothing here.
+// Intact finds out whether the store has the blobs of a submission. If not, its error is damage. It compares the size
+// too, because another insert may have put parts under the same keys. A submission that was inserted since the start is
+// known to be intact, and costs nothing here.
 func (x Bytes) Intact(ctx context.Context, r *machine.Record) error {
 	b := r.Details().Blobs
 	if b == nil || b.Intact {

@@ -59,7 +59,8 @@ func inRows(t *testing.T) (Bytes, *machine.Record) {
 	return x, machine.NewRecord(&journal.Insert{Seq: 5, ID: 9, Chunks: 9, Inline: true, Attachment: true})
 }
 
-// However a submission has its bytes, they read alike: in the order that was asked for, up to a number of bytes, and one in any case.
+// However the bytes of a submission are stored, reads are alike: in the requested order, up to a number of bytes, and
+// at least one content.
 func TestBytesReadAlike(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(*testing.T) (Bytes, *machine.Record){
@@ -102,7 +103,8 @@ func TestBytesReadAlike(t *testing.T) {
 	}
 }
 
-// A submission whose blobs are not all there, or not as long as its insert says, is damaged, whatever of it is read.
+// A submission whose blobs are not all there, or not as long as its insert says, is damaged, for reads of any part of
+// it.
 func TestBlobsThatAreLost(t *testing.T) {
 	t.Parallel()
 	check := func(name string, x Bytes, r *machine.Record, want string) {

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// SetPriority changes the priority of an open submission, from the next reservation on. Of
-// one that has ended it is a conflict. allow may refuse to replace the present one; nil: it may be any.
+// SetPriority changes the priority of an open submission, from the next reservation on. For one that has ended it is a
+// conflict. allow may refuse to replace the present priority; nil: any may be replaced.
 func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64,
 	allow func(now int64) error, acts ...queue.Act) (queue.Submission, error) {
 	var r *machine.Record
@@ -34,7 +34,7 @@ func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 	}
 	sub, err := s.Get(ctx, id)
 	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) {
-		// it may have ended before the op came to it
+		// it may have ended before the op was applied
 		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " +
 			sub.State.String() + ": only an open one can be changed."}
 	}

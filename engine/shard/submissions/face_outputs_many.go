@@ -2,9 +2,9 @@ package submissions
 
 // Outputs of many submissions, in pages: those of the newest submission first, and of one by index.
 //
-// A submission can have more outputs than a page, and the counts that tell of a lost one are of all of them. So a
-// page that ends within a submission says in OutputsFrom what was found before, and what was counted when the first
-// of its pages began. The last of its pages compares the two, as the stream of one submission does.
+// A submission can have more outputs than a page, and lost outputs show only in the counts of all of them. So a page
+// that ends within a submission has in OutputsFrom the outputs found so far, and the counts from when its first page
+// began. Its last page compares the two, as the stream of one submission does.
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type OutputsFrom struct {
 	Before  queue.SubmissionID  // submissions below this id; 0: all
 	Index   uint32              // of the first of them, the chunks from here on
 	Found   machine.OutputCount // outputs of that one on earlier pages
-	Counted machine.OutputCount // of all its outputs, when they began; zero: they begin now
+	Counted machine.OutputCount // the count of all its outputs when its first page began; zero: that is now
 }
 
 // outputsLook is how many submissions a page of outputs asks for at once: one may fill it.
@@ -29,7 +29,7 @@ const outputsLook = 100
 
 // ManyOutputs returns up to `limit` outputs of the submissions that a filter matches, and where to go on: nil when
 // there are no more. A page that would have to look at too many submissions ends before the limit, perhaps with no
-// output. It fails if a submission lacks an output that the journal tells of.
+// output. It fails if a submission lacks an output that the journal counted.
 func (s *Submissions) ManyOutputs(ctx context.Context, f machine.Filter, from OutputsFrom,
 	limit int) (list []api.SubmissionOutput, next *OutputsFrom, err error) {
 	page := outputsPage{limit: limit, answer: access.Gather(ctx)}
@@ -63,12 +63,12 @@ func (s *Submissions) ManyOutputs(ctx context.Context, f machine.Filter, from Ou
 	return page.list, next, nil
 }
 
-// outputsPage is a page that is being made.
+// outputsPage is a page under construction.
 type outputsPage struct {
 	limit  int
 	answer access.Gathering
 	list   []api.SubmissionOutput
-	next   *OutputsFrom // it is full: where the following one begins
+	next   *OutputsFrom // set when the page is full: where the next one begins
 }
 
 var errPageFull = errors.New("the page is full")

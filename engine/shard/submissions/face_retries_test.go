@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Errors of one kind are one row whatever digits and ids are in them, with how often they were tried; kinds beyond the most are counted.
+// Errors of one kind are one row, whatever digits and ids are in them, with the numbers of tries; kinds beyond
+// MostKinds are only counted.
 func TestKindsOfFailures(t *testing.T) {
 	t.Parallel()
 	k := kinds{of: map[string]*kind{}}

@@ -31,7 +31,8 @@ func insert(s *shelltest.Shell, n int) (ids []queue.SubmissionID) {
 	return ids
 }
 
-// A list is the newest first, each once, whatever the size of the pages, and the filter holds for open and ended ones alike.
+// A list has the newest submission first and each once, whatever the size of the pages, and the filter holds for open
+// and ended ones alike.
 func TestListPagesThroughAll(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -75,7 +76,8 @@ func pages(t *testing.T, face *Submissions, f machine.Filter, limit int) (ids []
 	return ids
 }
 
-// A change of an open submission holds from its answer on; of one that has ended it is refused; one whose commit fails is none.
+// A change of an open submission holds from its answer on. A change of one that has ended is refused. If the commit
+// fails, nothing changes.
 func TestPriorityOfOpenOnesChanges(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -129,7 +131,8 @@ func TestChunksAreListedByState(t *testing.T) {
 	}
 }
 
-// A wait is over when what it waits for has ended, at once for what had before, and for all while the shard cannot work.
+// A wait is over when its submissions have ended, at once for those that had ended before, and for all while the shard
+// cannot work.
 func TestWatchesEnd(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -45,8 +45,8 @@ func (w *Watch) Wait(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Watch has w count each of the submissions when it ends; those that are not open here
-// count at once. Unwatch must follow.
+// Watch makes w count each of the submissions when it ends; those that are not open here count at once. Unwatch must
+// follow.
 func (s *Submissions) Watch(w *Watch, ids ...queue.SubmissionID) {
 	over := 0
 	err := s.Locked(func(m *machine.Machine, _ queue.Time) error {

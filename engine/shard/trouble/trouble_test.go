@@ -46,8 +46,8 @@ const start = queue.Time(1_700_000_000_000)
 
 func book() *Book { return New(slog.New(slog.DiscardHandler), func() uint64 { return 7 }) }
 
-// Of 64 actions of one kind one cannot be written. Halving finds it, it is parked, and the others were never kept from the disk by it for
-// longer than that took.
+// One of 64 actions of one kind cannot be written. Halving finds it, and it is parked. It delays the others no longer
+// than that takes.
 func TestBisectingFindsTheOneToBlame(t *testing.T) {
 	t.Parallel()
 	b, bad, now := book(), 41, start
@@ -84,7 +84,7 @@ func TestBisectingFindsTheOneToBlame(t *testing.T) {
 	}
 }
 
-// A full disk is no action's fault, however often it fails.
+// A full disk is not the fault of an action, however often it fails.
 func TestFullDiskParksNothing(t *testing.T) {
 	t.Parallel()
 	b := book()
@@ -102,7 +102,7 @@ func TestFullDiskParksNothing(t *testing.T) {
 	}
 }
 
-// An action that came through in between is not parked: only failures in a row count.
+// An action that succeeded in between is not parked: only failures in a row count.
 func TestSuccessClearsTheBlame(t *testing.T) {
 	t.Parallel()
 	b, a, failed := book(), machine.Action{Kind: machine.KindSchedule, Schedule: "nightly"}, errors.New("no")

@@ -9,16 +9,15 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Values are the values of meta keys, as callers see them.
+// Values has the calls about the values of meta keys.
 type Values struct{ shell.Shell }
 
 // slice is how many values of a key one hold of the mutex copies.
 const slice = 1000
 
-// List appends the values of a meta key with their counts, in no useful order: each once,
-// `most` of them at most. whole says that there are no more. They are copied in slices,
-// between which everybody else has a turn, so that the counts are of several moments:
-// values that come or go meanwhile may be missing.
+// List appends the values of a meta key with their counts, in no useful order: each once, `most` of them at most. whole
+// says that there are no more. They are copied in slices, between which all others have a turn, so the counts are of
+// several moments: values that come or go meanwhile may be missing.
 func (v Values) List(key queue.MetaKey, most int, dst []backlog.ValueCount) (list []backlog.ValueCount, whole bool) {
 	from := len(dst)
 	var walk backlog.ValueWalk

@@ -13,7 +13,7 @@ func number(n int64) queue.MetaEntry {
 	return queue.MetaEntry{Key: "n", Value: queue.IntValue(n)}
 }
 
-// slowly is a shell that counts holds of the mutex, and does something behind one of them.
+// slowly is a shell that counts holds of the mutex, and calls a function after one of them.
 type slowly struct {
 	*shelltest.Shell
 	holds  int
@@ -71,7 +71,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A value that no submission has counts nothing, and what is set for it is known all the same.
+// A value that no submission has counts nothing, but its settings are known.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	s := shelltest.New(t)

@@ -17,9 +17,9 @@ type Total struct {
 // totalsSlice is how many places of submissions one hold of the mutex looks at: some 100 µs.
 const totalsSlice = 500
 
-// Totals adds up what open submissions have, by their value of the key: of all values or, with all false,
-// of those that `of` has. It looks at every open submission, in slices, between which everybody else has a
-// turn, so that the sums are of several moments.
+// Totals adds up the chunks of open submissions, by their value of the key: for all values or, with all false, for
+// those in `of`. It looks at every open submission, in slices, between which all others have a turn, so the sums are of
+// several moments.
 func (v Values) Totals(key queue.MetaKey, of map[queue.MetaValue]Total, all bool) {
 	var walked *machine.Machine
 	for from, more := uint32(0), true; more; {

@@ -23,13 +23,13 @@ type Views struct {
 	memory *Memory
 
 	// The shard's mutex guards the rest.
-	Counted backlog.Memory                // what the server was told that they take
+	Counted backlog.Memory                // the memory that the server counts for them
 	Refused struct{ Views, Asked uint64 } // for want of memory
-	owned   map[*access.Use]int64         // what access tokens were told that those made for them take
+	owned   map[*access.Use]int64         // the memory that each access token counts for its views
 	closed  bool
 }
 
-// New has the views of a shard take from memory.
+// New is the views of a shard, which take their space from memory.
 func New(s shell.Shell, memory *Memory) *Views { return &Views{Shell: s, memory: memory} }
 
 // Close frees the memory of the views. The mutex is held.
@@ -91,7 +91,7 @@ func (v *Views) noRoom(asked bool, promised uint64) error {
 			"that they may take. %s", (promised>>20)+1, max(of.used.Load(), 0)>>20, of.most>>20, why)}
 }
 
-// count tells the server how much the shard's views take now. The mutex is held.
+// count gives the server the present size of the shard's views. The mutex is held.
 func (v *Views) count(b *backlog.Backlog) {
 	now := b.Views.Memory()
 	v.memory.change(v.Counted, now)
@@ -100,8 +100,7 @@ func (v *Views) count(b *backlog.Backlog) {
 }
 
 const (
-	// keep is how many standing views an idle strategy may leave behind; beyond it the
-	// least recently used go.
+	// keep is how many standing views of idle strategies may stay; beyond it the least recently used go.
 	keep = 256
 	// sweepSlice is how many entries of dropped views one hold of the mutex takes apart.
 	sweepSlice = 5000
@@ -120,9 +119,8 @@ func (v *Views) Tidy() {
 	}
 }
 
-// tidy drops views that have not been used for a while: beyond a number, those of a minute
-// ago when half of the memory for views is taken, idle ones when all is, and any but those
-// that someone waits on when they grew far beyond.
+// tidy drops views that have not been used for a while: those beyond a number; those unused for a minute when half of
+// the memory for views is taken; idle ones when all is taken; and any without waiters when they grew far beyond.
 func (v *Views) tidy(b *backlog.Backlog) {
 	b.Views.Tick()
 	b.Views.Drop(keep)

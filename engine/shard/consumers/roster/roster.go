@@ -21,7 +21,7 @@ import (
 type Roster struct {
 	ByName map[string]*Consumer
 	List   []*Consumer // the same, in no useful order
-	// of consumers whose last stream broke, the earliest first; those who came back are passed over
+	// of consumers whose last stream broke, the earliest first; those that came back are passed over
 	Away     []Absence
 	Attached int // consumers with a stream
 	Gone     int // consumers that are away
@@ -41,11 +41,11 @@ type Consumer struct {
 	Away    queue.Time // its last stream broke; 0: it did not
 	Seen    queue.Time
 	Order   queue.ConsumerOrder
-	LostTo  reserver.Place // so far its reservations are ended, when it was away for too long
-	Breaks  uint32         // how often its last stream broke: tells absences apart
+	LostTo  reserver.Place // up to here its reservations are ended, when it was away for too long
+	Breaks  uint32         // how often its last stream broke, which distinguishes absences
 
-	Incarnation string // of the process that attached last and said it
-	// incarnations that others succeeded, the last ones: a process that lives on takes nothing back
+	Incarnation string // of the last process that attached and named its incarnation
+	// the last incarnations that others succeeded: such a process may live on, and takes nothing back
 	succeeded []string
 }
 
@@ -58,11 +58,11 @@ type Stream struct {
 	Stir    func() // there may be something new
 }
 
-// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it
-// attaches again, and learns what it holds by extending it.
+// maxRevokes is how much a stream may fall behind. A consumer whose stream ends because of it attaches again, and
+// learns which chunks it still holds by extending them.
 const maxRevokes = 10_000
 
-// Revoke tells it that a reservation was taken. One that is behind by very many ends instead.
+// Revoke notifies the stream that a reservation was taken. A stream that is behind by too many ends instead.
 func (a *Stream) Revoke(r queue.Revoked) {
 	if len(a.Revokes) >= maxRevokes {
 		a.Over = true
@@ -72,7 +72,7 @@ func (a *Stream) Revoke(r queue.Revoked) {
 	a.Stir()
 }
 
-// Absence is a consumer's being away from a moment on.
+// Absence is the absence of a consumer from a moment on.
 type Absence struct {
 	Of     *Consumer
 	Breaks uint32
@@ -95,7 +95,7 @@ func (r *Roster) Enter(name string) *Consumer {
 	return c
 }
 
-// tidy forgets a consumer of which there is nothing to know.
+// tidy forgets a consumer that is not attached or away and has no order.
 func (r *Roster) tidy(c *Consumer) {
 	if len(c.Streams) > 0 || c.Away != 0 || c.Order != queue.NoOrder || r.ByName[c.Name] != c {
 		return
@@ -107,7 +107,7 @@ func (r *Roster) tidy(c *Consumer) {
 	r.List = r.List[:len(r.List)-1]
 }
 
-// SetOrder tells a consumer something, also through its streams.
+// SetOrder sets a consumer's order, and notifies its streams.
 func (r *Roster) SetOrder(c *Consumer, order queue.ConsumerOrder) {
 	if c.Order != queue.NoOrder {
 		r.Ordered--
@@ -123,7 +123,7 @@ func (r *Roster) SetOrder(c *Consumer, order queue.ConsumerOrder) {
 	r.tidy(c)
 }
 
-// OrderOf is what an operator told the consumer of this name.
+// OrderOf is an operator's order to the consumer of this name.
 func (r *Roster) OrderOf(name string) queue.ConsumerOrder {
 	if r.Ordered == 0 {
 		return queue.NoOrder
@@ -134,7 +134,7 @@ func (r *Roster) OrderOf(name string) queue.ConsumerOrder {
 	return queue.NoOrder
 }
 
-// Join adds a stream of a process; "": it does not say which it is.
+// Join adds a stream of a process; "": it has not named its incarnation.
 func (r *Roster) Join(name, incarnation string, a *Stream, now queue.Time) {
 	before := r.ended[name]
 	delete(r.ended, name)
@@ -185,8 +185,8 @@ func (r *Roster) Miss(name string, now queue.Time) {
 	r.Await(Absence{c, c.Breaks, now})
 }
 
-// KeepsStream says whether a consumer is attached, or was until the server ended its
-// stream, or is away; and of which process its last stream was, if that said so.
+// KeepsStream says whether a consumer is attached, or was until the server ended its stream, or is away; and which
+// process had its last stream, if that is known.
 func (r *Roster) KeepsStream(name string) (incarnation string, keeps bool) {
 	if c := r.ByName[name]; c != nil && (len(c.Streams) > 0 || c.Away != 0) {
 		return c.Incarnation, true
@@ -195,7 +195,7 @@ func (r *Roster) KeepsStream(name string) (incarnation string, keeps bool) {
 	return incarnation, ended
 }
 
-// maxSucceeded bounds what is remembered of the processes that worked under one name.
+// maxSucceeded bounds how many processes are remembered that worked under one name.
 const maxSucceeded = 8
 
 // follow notes which process the name's last stream is of.
@@ -206,10 +206,9 @@ func (c *Consumer) follow(incarnation, before string) {
 	c.Incarnation = incarnation
 }
 
-// Succeeds says whether a process that attaches as a consumer is another than the one
-// whose stream was the last, and ends the streams of that one. A process that does not say
-// which it is succeeds no one, and neither does one that was succeeded itself: else two
-// that share a name by mistake would take turns in ending each other's work.
+// Succeeds says whether a process that attaches as a consumer is another one than the process of the last stream, and
+// ends the streams of that one. A process without an incarnation succeeds no one, and neither does one that was
+// succeeded itself: else two processes that share a name by mistake would take turns in ending each other's work.
 func (r *Roster) Succeeds(name, incarnation string) bool {
 	before, keeps := r.KeepsStream(name)
 	if incarnation == "" || !keeps || before == incarnation {
@@ -235,8 +234,8 @@ func (r *Roster) back(c *Consumer) {
 	}
 }
 
-// Rewind has the ends of what consumers hold begin at the first reservation again: in a
-// new table they have other places.
+// Rewind makes Lose begin at the first reservation of each consumer again: in a new table reservations have other
+// places.
 func (r *Roster) Rewind() {
 	for _, c := range r.List {
 		c.LostTo = reserver.Place{}
@@ -268,8 +267,7 @@ func (r *Roster) Forget(c *Consumer) {
 // orderKept is how long an order holds for a consumer that is not attached and was not heard of.
 const orderKept = time.Hour
 
-// SweepOrders forgets orders for consumers that are long gone. seen says when one was
-// heard of, beside what the roster knows.
+// SweepOrders forgets orders for consumers that are long gone. seen says when the reserver last heard of one.
 func (r *Roster) SweepOrders(now queue.Time, seen func(name string) queue.Time) {
 	if r.Ordered == 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Whatever consumers and operators do, the counts are those of the list, absences are in the order of time, and a consumer of which there is
-// nothing to know is forgotten.
+// Whatever consumers and operators do, the counts are those of the list, absences are in the order of time, and a
+// consumer without a stream, an absence or an order is forgotten.
 func TestRosterCounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -100,7 +100,7 @@ func TestLastStreamCounts(t *testing.T) {
 	}
 }
 
-// One whose stream the server ended is not missed: it was told to come back, and a planned restart waits for it.
+// A consumer whose stream the server ended is not missed: it comes back, and a planned restart waits for it.
 func TestEndedByTheServerIsNotMissed(t *testing.T) {
 	t.Parallel()
 	r := New()
@@ -113,8 +113,8 @@ func TestEndedByTheServerIsNotMissed(t *testing.T) {
 	}
 }
 
-// A stream hears of what was taken from its consumer, up to a bound. Behind by more it ends: its consumer attaches again and learns what it
-// holds.
+// A stream hears of chunks that were taken from its consumer, up to a bound. If it falls further behind, it ends: its
+// consumer attaches again and learns which chunks it holds.
 func TestStreamThatFallsBehindEnds(t *testing.T) {
 	t.Parallel()
 	stirred := 0
@@ -157,7 +157,7 @@ func TestOrdersAreKeptForAnHour(t *testing.T) {
 }
 
 // A process succeeds another one whose stream was the last, whether that is open, broken or ended by the server, and
-// ends what is open of it. The same process comes back, and one that says nothing succeeds no one and hides no one.
+// ends its open streams. The same process comes back, and one without an incarnation succeeds no one and hides no one.
 func TestSuccessors(t *testing.T) {
 	t.Parallel()
 	r := New()

@@ -12,24 +12,23 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Groups counts dead letters by the fingerprint of their errors. The machine keeps one of
-// all its letters, wherever their submissions are, up to date; a question that it cannot
-// answer fills one of its own from the letters themselves.
+// Groups counts dead letters by the fingerprint of their errors. The machine keeps one up to date for all its letters,
+// wherever their submissions are. A question that this one cannot answer fills another one from the letters themselves.
 //
-// It is bounded: at most `most` fingerprints have a group, each with one error as an example. The
-// letters of others are only counted. A fingerprint is in here with all of its letters or with none:
-// a new one is let in only while there are no others, as there may be older letters of it among them.
+// It is bounded: at most `most` fingerprints have a group, each with one error as an example. Letters of other
+// fingerprints are only counted (Others). A group has all letters of its fingerprint: a new one is made only while
+// Others is 0, as Others might have older letters of it.
 //
-// Counts are signed, and never fixed: one below 0 is a fault, which the audit reports.
+// Counts are signed, and never corrected: one below 0 is a fault, which the audit reports.
 //
-// A letter that goes takes a time away, which may be the first or the last of its group. Then the times
-// are bounds only, until the letters of its submission are looked at again, which a question does.
+// A letter that goes may have been the first or the last of its group. Then the times of the group are only bounds,
+// until a question looks at the letters of that submission again.
 type Groups struct {
 	Most   int
 	Of     map[string]*Group // by fingerprint
 	Others int64             // letters without a group
 	Loose  map[queue.SubmissionID]struct{}
-	// While the letters of a submission are looked at: which, and whether some came or went meanwhile.
+	// While the letters of a submission are looked at: its id, and whether letters came or went meanwhile.
 	looked  queue.SubmissionID
 	changed bool
 }
@@ -43,7 +42,7 @@ type Group struct {
 	Share
 	example string
 	Shares  map[queue.SubmissionID]Share
-	loose   bool // first and last are bounds: those of the shares say more
+	loose   bool // first and last are bounds: the shares have the exact times
 }
 
 // Share is a number of letters, and when the first and the last of them died.
@@ -104,7 +103,8 @@ func (g *Groups) Remove(id queue.SubmissionID, fingerprint string, died queue.Ti
 	g.part(fingerprint, x, id)
 }
 
-// bounds says that the first or the last may be another one without a letter of this time.
+// bounds says that a letter of this time may be the first or the last one, so that the times are only bounds without
+// it.
 func (s *Share) bounds(died queue.Time) bool {
 	return s.First != s.Last && (died == s.First || died == s.Last)
 }
@@ -116,7 +116,7 @@ func (g *Groups) part(fingerprint string, x *Group, id queue.SubmissionID) {
 	}
 }
 
-// Drop takes out all letters of a submission, which are this many.
+// Drop takes out all letters of a submission, and `letters` is their number.
 func (g *Groups) Drop(id queue.SubmissionID, letters uint32) {
 	left := int64(letters)
 	for fingerprint, x := range g.Of {
@@ -132,7 +132,7 @@ func (g *Groups) Drop(id queue.SubmissionID, letters uint32) {
 	delete(g.Loose, id)
 }
 
-// Tells says whether a share is that of these letters. loose: its times are bounds only.
+// Tells says whether a share agrees with a count of its letters. loose: its times are only bounds.
 func (s *Share) Tells(of Share, loose bool) bool {
 	return s.Count == of.Count && (*s == of || loose && s.First <= of.First && s.Last >= of.Last)
 }
@@ -140,8 +140,7 @@ func (s *Share) Tells(of Share, loose bool) bool {
 // Look begins to look at the letters of a submission.
 func (g *Groups) Look(id queue.SubmissionID) { g.looked, g.changed = id, false }
 
-// Exactly ends that: the times of the letters are those that were found, unless some came
-// or went meanwhile.
+// Exactly ends the look: it takes over the times that were found, unless letters came or went meanwhile.
 func (g *Groups) Exactly(id queue.SubmissionID, found *Groups) {
 	if g.looked != id || g.changed {
 		return
@@ -155,7 +154,7 @@ func (g *Groups) Exactly(id queue.SubmissionID, found *Groups) {
 	delete(g.Loose, id)
 }
 
-// tight works the first and the last of a group out from its shares.
+// tight computes the first and the last time of a group from its shares.
 func (x *Group) tight() {
 	x.First, x.Last, x.loose = x.Last, x.First, false
 	for _, share := range x.Shares {
@@ -163,9 +162,8 @@ func (x *Group) tight() {
 	}
 }
 
-// List answers for the letters that the filter means, in no order and without patterns.
-// letters is how many the filter's submission has, if it names one. known: the counters
-// tell; otherwise only the letters themselves do.
+// List answers for the letters that the filter means, in no order and without patterns. letters is how many the
+// filter's submission has, if it names one. known: the counters can answer; otherwise only the letters themselves can.
 func (g *Groups) List(f *queue.DeadFilter, letters uint32) (list api.DeadGroups, known bool) {
 	list.Items = []api.DeadGroup{}
 	chosen := g.Of
@@ -194,7 +192,7 @@ func (g *Groups) List(f *queue.DeadFilter, letters uint32) (list api.DeadGroups,
 	return list, g.Others == 0 || len(g.Of) >= g.Most
 }
 
-// of describes the letters of a group that a submission has, or (0) all of them.
+// of describes the letters of a submission in a group, or (0) all letters of the group.
 func (x *Group) of(id queue.SubmissionID) api.DeadGroup {
 	share, submissions := x.Shares[id], 1
 	if id == 0 {
@@ -207,8 +205,7 @@ func (x *Group) of(id queue.SubmissionID) api.DeadGroup {
 		FirstDiedAt: share.First.API(), LastDiedAt: share.Last.API()}
 }
 
-// Inexact are the submissions whose letters have to be looked at before the times are
-// exact of what the filter means.
+// Inexact are the submissions whose letters have to be looked at to get exact times for the filter.
 func (g *Groups) Inexact(f *queue.DeadFilter) []queue.SubmissionID {
 	if _, loose := g.Loose[f.Submission]; f.Submission != 0 && !loose {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Errors that differ in every word make no more groups than the bound, and the letters of the others are counted. When all are gone so are
-// the groups and the count.
+// Errors that differ in every word make no more groups than the bound, and the letters of the others are counted. When
+// all letters are gone, the groups and the count are empty.
 func TestGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	const letters = 200_000
@@ -44,8 +44,8 @@ type modelLetter struct {
 	died queue.Time
 }
 
-// Whatever comes and goes, what the counters say that they know is so: every group has all letters of its kind, and the others are those of
-// kinds without a group.
+// Whatever letters come and go, the counters are right: every group has all letters of its kind, and Others counts
+// those of kinds without a group.
 func TestGroupsTellTheTruth(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {

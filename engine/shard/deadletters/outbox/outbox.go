@@ -16,7 +16,7 @@ type Outbox struct {
 	Last  uint64 // the greatest number that was given out
 }
 
-// At is where in the list a number is, or would be.
+// At is the place of a number in the list, or the place where it would be.
 func (o *Outbox) At(number uint64) (int, bool) {
 	return slices.BinarySearchFunc(o.List, number, func(x queue.Outgoing, number uint64) int {
 		switch {
@@ -37,7 +37,7 @@ func (o *Outbox) Find(number uint64) *queue.Outgoing {
 	return nil
 }
 
-// Add puts one in; one that is there already changes nothing.
+// Add adds a letter; one that is already there changes nothing.
 func (o *Outbox) Add(x queue.Outgoing) {
 	o.Last = max(o.Last, x.Number)
 	at, there := o.At(x.Number)
@@ -50,7 +50,7 @@ func (o *Outbox) Add(x queue.Outgoing) {
 	}
 }
 
-// Remove takes one out; one that is not there changes nothing.
+// Remove removes a letter; one that is not there changes nothing.
 func (o *Outbox) Remove(number uint64) {
 	at, there := o.At(number)
 	if !there || o.List[at].Queue == "" {
@@ -63,5 +63,5 @@ func (o *Outbox) Remove(number uint64) {
 	}
 }
 
-// Len is how many are on their way.
+// Len is how many letters are on their way.
 func (o *Outbox) Len() int { return len(o.List) - o.holes }

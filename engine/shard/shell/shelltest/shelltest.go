@@ -26,7 +26,7 @@ import (
 // Start is the time at which a shell's clock begins.
 const Start = queue.Time(1_700_000_000_000)
 
-// key is what tokens are signed with.
+// key signs the tokens.
 var key = reserver.Key{K0: 1, K1: 2}
 
 // Shell is a shell.Shell of one goroutine: calls do not overlap.
@@ -36,11 +36,11 @@ type Shell struct {
 	Clock   queue.Time
 
 	Refuse  error // why the shard cannot work; nil: it can
-	Fail    error // of the next commit, which changes nothing; nil: it comes through
+	Fail    error // of the next commit, which changes nothing; nil: it succeeds
 	Woken   int   // how often Wake was called
-	Broken  error // what Distrust was told
+	Broken  error // the cause that Distrust got
 	Commits [][]byte
-	// called by Reload when the replay is through, before anything is offered; nil: nothing is
+	// Reload calls it after the replay, before anything is offered; may be nil
 	Resume func(now queue.Time)
 
 	sealed []*machine.Batch
@@ -74,8 +74,8 @@ func (s *Shell) empty() *machine.Machine {
 	return m
 }
 
-// Reload makes the machine again, of all that was committed, as a shard does after an append of unknown outcome. join
-// gives it its parts. Tests call it to see that a part is the same after a replay as before.
+// Reload makes the machine again, from all that was committed, as a shard does after an append of unknown outcome. join
+// gives it its parts. Tests call it to check that a part is the same after a replay as before.
 func (s *Shell) Reload(join func(m *machine.Machine)) {
 	s.T.Helper()
 	m := s.empty()
@@ -99,7 +99,7 @@ func (s *Shell) Reload(join func(m *machine.Machine)) {
 	s.Machine = m
 }
 
-// Queue is what a door says of the shard.
+// Queue has the name and the log of the shard for a door.
 func (s *Shell) Queue() shell.Queue {
 	seed := uint64(0)
 	return shell.Queue{Name: "q", Logger: slog.New(slog.DiscardHandler), Seed: func() uint64 { seed++; return seed }}
@@ -125,7 +125,7 @@ func (s *Shell) Insert(n *queue.NewSubmission) queue.SubmissionID {
 	return id
 }
 
-// Checkpoint has the history take over the submissions that have ended. written is told of each.
+// Checkpoint moves the ended submissions into the history. It calls written for each.
 func (s *Shell) Checkpoint(written func(r *machine.Record)) error {
 	m := s.Machine
 	var ended []checkpoint.Ended
@@ -161,7 +161,7 @@ func (s *Shell) Take(id queue.SubmissionID, index uint32) queue.Token {
 	return token
 }
 
-// Failed has a consumer take chunks and report each as failed, as `item` says.
+// Failed makes a consumer take chunks and report each as failed, as `item` says.
 func (s *Shell) Failed(id queue.SubmissionID, item queue.FailItem, indexes ...uint32) {
 	s.T.Helper()
 	var items []queue.FailItem
@@ -206,8 +206,8 @@ func (s *Shell) Begin(fn func(m *machine.Machine, now queue.Time) error) (*commi
 	return nil, nil
 }
 
-// Wait is shell.Shell's: it commits the sealed batches, then the open one. Nothing is committed before someone waits,
-// so a test can look at what is decided and not yet on the disk.
+// Wait is shell.Shell's: it commits the sealed batches, then the open one. Nothing is committed before a call waits, so
+// a test can look at decisions that are not on the disk yet.
 func (s *Shell) Wait(waits commit.Set) error {
 	s.T.Helper()
 	s.Seal()
@@ -242,8 +242,7 @@ func (s *Shell) commit(b *machine.Batch) {
 	close(b.Done)
 }
 
-// refuse undoes batches that are not to be. The youngest first, as a later batch was decided on what an earlier one
-// did.
+// refuse undoes batches that fail. The youngest goes first, as later batches build on earlier ones.
 func (s *Shell) refuse(all []*machine.Batch, cause error) {
 	s.Fail = nil
 	for _, b := range slices.Backward(all) {
