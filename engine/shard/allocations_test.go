@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// A reserve and a completion of one chunk cost little memory: these calls are most of what a server does. It is not
+// A reserve and a completion of one chunk cost little memory: these calls are most of a server's work. It is not
 // parallel, as the allocations of other tests would count.
 func TestReserveAndCompleteAllocateLittle(t *testing.T) {
 	withShard(t, t.TempDir(), func(s *Shard) {

@@ -1,7 +1,6 @@
 package shard
 
-// Checkpoints: rows of what changed go to the store, so that the journal before them can be
-// trimmed.
+// Checkpoints: rows of the changed state go to the store, so that the journal before them can be trimmed.
 //
 //	between        with applying and the mutex: position, dirty records, ended ones; their lists are emptied
 //	asides: rules  before the submissions, see rules.Part.Row
@@ -155,9 +154,9 @@ func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
 	}
 }
 
-// write writes the rows of everything that changed up to a position, then lets the journal
-// forget what came before. Rows hold absolute state and the position up to which they are true, so a checkpoint can be
-// cut off anywhere: a replay skips the ops that a row already has.
+// write writes the rows of everything that changed up to a position, then trims the journal before it. Rows hold
+// absolute state and the position up to which they are true, so a checkpoint can be cut off anywhere: a replay skips
+// the ops that a row already has.
 func (p *checkpointer) write() error {
 	resume, _ := p.pause(context.Background()) // a reload that a stop ends does not last
 	defer resume()
@@ -229,8 +228,8 @@ func (p *checkpointer) write() error {
 	return nil
 }
 
-// firstSlice is what the next transaction of a checkpoint writes: at most checkpointMost
-// of either list, so that one transaction has a bound however much changed.
+// firstSlice is the records for the next transaction of a checkpoint: at most checkpointMost of either list, so that a
+// transaction has a bound however much changed.
 func firstSlice(dirty, gone []*machine.Record) checkpointSlice {
 	return checkpointSlice{
 		dirty: dirty[:min(len(dirty), checkpointMost)],
@@ -407,7 +406,7 @@ func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record
 		}
 		for i, r := range dirty {
 			if i < len(f.dirty) {
-				r.Reshaped = true // if its spec was among what was not written
+				r.Reshaped = true // if its spec was not written
 			}
 			if i < len(f.dirty) && r.Dirty && r.State == queue.Open {
 				continue // changed again since its row was taken: it is in the list already

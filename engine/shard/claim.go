@@ -12,8 +12,8 @@ package shard
 //	sweep        contents of inserts that were never published
 //	take         the machine becomes the shard's
 //
-// Everything that deletes comes after begin. Only the owner of the journal knows that no one else
-// needs what it deletes.
+// Everything that deletes comes after begin. Only the owner of the journal knows that no one else needs the deleted
+// data.
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func (p *Prepared) claim(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	var journaled map[string]bool // nil: it is not known what the newest snapshot has
+	var journaled map[string]bool // nil: the contents of the newest snapshot are not known
 	if p.before == nil && p.options.Copies.Snapshots != nil {
 		var err error
 		if journaled, err = p.findCopies(ctx); err != nil {
@@ -151,9 +151,9 @@ func (p *Prepared) sweep(ctx context.Context) error {
 // take starts the shard from its prepared and claimed state. The mutex is held, or no
 // other goroutine knows the shard yet.
 //
-// Three kinds of lives begin here. A reload carries over what memory holds. A start after an orderly stop resumes what
-// the stop wrote. A start after a crash does not know which chunks consumers hold, so limits are restrained for the
-// restart grace. The very first life (epoch 0) needs none: no one can hold anything.
+// Three kinds of lives begin here. A reload carries over the state in memory. A start after an orderly stop restores
+// the reservations that the stop wrote. A start after a crash does not know which chunks consumers hold, so limits are
+// restrained for the restart grace. The very first life (epoch 0) needs none: no one can hold anything.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
 	m.Roster, m.Runs.Ever, m.Runs.Lately = s.roster, s.options.Seconds.Run, s.options.Seconds.Lately
@@ -163,7 +163,7 @@ func (s *Shard) take(p *Prepared) error {
 		m.Recovery.Carry(p.before, now)
 	case parts.stops.InOrder:
 		parts.stops.Resume(now)
-	case m.Epoch > 0: // no one can tell what consumers hold, but in the first life
+	case m.Epoch > 0: // the reservations of consumers are not known, but in the first life there are none
 		m.ValueLimits.Restrain(now, m.Settings.RestartGrace)
 	}
 	if m.Epoch > 0 { // rates are not written: they begin as if all had just been used

@@ -7,9 +7,9 @@ package shard
 //	     │                    │                     │
 //	     └────────────────────┴──── refuse ◄────────┘  all of them, when the append fails
 //
-// A call holds the mutex, decides against the state and what is on its way, encodes its
-// ops into the open batch, and waits for the commit of that batch. One goroutine, run,
-// appends. No timer: a batch is whatever arrived during the append before it.
+// A call holds the mutex, decides by the state and the ops on their way, encodes its ops into the open batch, and waits
+// for the commit of that batch. One goroutine, run, appends. No timer: a batch is whatever arrived during the append
+// before it.
 //
 // These invariants hold whenever the mutex is held:
 //
@@ -25,10 +25,10 @@ package shard
 //  5. Batches fail together. Ops in a younger batch may rest on marks of an older one, so when an append fails, the
 //     batch in flight, all sealed ones and the open one fail with it. Marks are undone from the youngest to the oldest,
 //     as younger ones stand on older ones.
-//  6. Without reservations and marks, memory is what the journal says up to m.AppliedAt. Rows of a
-//     checkpoint carry that position, and a replay of the journal behind it, through the same Apply
-//     methods, makes the same state. So a row is never taken between two ops of one batch: apply holds
-//     `applying` for the whole batch, and a checkpoint takes it before it asks for the position.
+//  6. Without reservations and marks, memory equals the journal up to m.AppliedAt. Rows of a checkpoint carry that
+//     position, and a replay of the journal behind it, through the same Apply methods, makes the same state. So a row
+//     is never taken between two ops of one batch: apply holds `applying` for the whole batch, and a checkpoint takes
+//     it before it asks for the position.
 //  7. apply lets go of the mutex after each 128 ops, so that a batch of many ops delays no call for long. Calls may
 //     then see a part of a batch applied. Rules 3 and 4 make that safe: ops that are not applied yet still have their
 //     marks.
@@ -123,8 +123,7 @@ func (p *writer) seal() {
 	}
 }
 
-// fullBatch is how many bytes of ops share an append: with more, everyone in it would wait
-// for longer than a sync.
+// fullBatch is how many bytes of ops share an append: with more, all callers in it would wait for longer than a sync.
 const fullBatch = 4 << 20
 
 // sealFull ends the open batch if it is full. Ops that belong together are already in it.
@@ -243,8 +242,8 @@ func (p *writer) one() bool {
 // applySlice is how many ops one hold of the mutex applies.
 const applySlice = 128
 
-// apply applies a committed batch in memory, serves its waiters and answers its callers. Checkpoints wait
-// meanwhile: a row must not be taken between two ops of one position. `size` is what was written, in bytes.
+// apply applies a committed batch in memory, serves its waiters and answers its callers. Checkpoints wait meanwhile: a
+// row must not be taken between two ops of one position. `size` is the number of bytes written.
 func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 	p.applying.Lock()
 	defer p.applying.Unlock()

@@ -52,7 +52,7 @@ func TestRoomForOutputs(t *testing.T) {
 		}
 		return s.store.Memtable.Bytes(), err
 	}
-	if err := s.store.SetMaxPages(1); err != nil { // what the file has already
+	if err := s.store.SetMaxPages(1); err != nil { // the size that the file already has
 		t.Fatal(err)
 	}
 	noise := make([]byte, 16<<10)

@@ -185,8 +185,8 @@ func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	})
 }
 
-// CatchUp reads what another writer has appended since Prepare, so that Claim has the least to do. journal.ErrTrimmed:
-// Prepare was too long ago, and has to be called again.
+// CatchUp reads the batches that another writer has appended since Prepare, so that Claim has little to do.
+// journal.ErrTrimmed: Prepare was too long ago, and has to be called again.
 func (p *Prepared) CatchUp(ctx context.Context) error {
 	before := p.m.AppliedAt
 	if err := p.readOn(ctx, before); err != nil || p.m.AppliedAt == before {

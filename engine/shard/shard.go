@@ -66,7 +66,7 @@ type Options struct {
 	Posted func()
 
 	Live *inserts.LiveLimit // how many submissions may be open, shared with other shards; nil: any number
-	// what its views may take, shared with other shards; nil: views.DefaultMemory of its own
+	// the memory for its views, shared with other shards; nil: views.DefaultMemory of its own
 	ViewMemory *views.Memory
 
 	// how long one recount of everything takes, and how often one is made; default an

@@ -29,7 +29,7 @@ type Answers struct {
 	Owned func() error // why no answer may be given any more; nil: it may
 }
 
-// Bytes reads what a submission brought.
+// Bytes reads the contents and the attachment of a submission.
 type Bytes interface {
 	Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error)
 	Attachment(ctx context.Context, r *machine.Record) ([]byte, error)

@@ -18,7 +18,7 @@ func TestTallyCountsWhatIsThere(t *testing.T) {
 	}
 	one := queue.Reservation{Meta: meta, Content: queue.Content{Bytes: make([]byte, 100)}}
 	bytes := meta.Bytes() + 100
-	full := access.Answers{Most: 0} // nothing above what is not counted
+	full := access.Answers{Most: 0} // no bytes beyond those that are not counted
 	answer := full.Answer(nil, &access.Limits{})
 	ctx := access.With(context.Background(), &access.Caller{Answer: &answer})
 

@@ -40,7 +40,7 @@ func open(t *testing.T) *desk {
 	return &desk{s, a, r}
 }
 
-// fromStore reads what the store has in rows of their own.
+// fromStore reads contents and attachments that have rows of their own in the store.
 type fromStore struct{ rows *store.Store }
 
 func (x fromStore) Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error) {
@@ -86,7 +86,8 @@ func (d *desk) reserve() (picks []machine.Pick) {
 	return picks
 }
 
-// An answer has a signed token, the content or its key, the attachment and the meta of each chunk, behind what was in the list.
+// An answer has a signed token, the content or its key, the attachment and the meta of each chunk, appended to the
+// list.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	d := open(t)

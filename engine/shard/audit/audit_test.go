@@ -28,7 +28,7 @@ func filled(t *testing.T) (*machine.Machine, *machine.Record) {
 	return s.Machine, s.Machine.Live(id)
 }
 
-// A counter that differs from what it counts is found and named, whichever it is. Nothing is found where all is well.
+// Every wrong counter is found and named. Nothing is found when all are right.
 func TestEachCounterIsAudited(t *testing.T) {
 	t.Parallel()
 	m, r := filled(t)

@@ -150,13 +150,13 @@ func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mor
 		err = p.complete()
 	}
 	if failed := b.Wait(p.waits); failed != nil {
-		err = failed // what came behind it may only say that the shard reloads because of it
+		err = failed // later errors may only say that the shard reloads because of it
 	}
 	return n, err == nil && (whole || paused) && !p.overtaken, err
 }
 
-// bulkRow is how a request stands in the journal: names and units that never change, whatever becomes of the Go
-// types. It is JSON, as it is written once per operation and people may have to read it in a damaged file.
+// bulkRow is the form of a request in the journal: its names and units never change, even if the Go types do. It is
+// JSON, as it is written once per operation and people may have to read it in a damaged file.
 type bulkRow struct {
 	Action        string              `json:"action"`
 	Submission    queue.SubmissionID  `json:"submission,omitempty"`

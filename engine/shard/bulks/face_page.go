@@ -33,16 +33,16 @@ type page struct {
 	most      int
 	waits     commit.Set
 	seen      survey.Survey
-	noted     uint64 // of what was seen, how much is noted
+	noted     uint64 // how much of `seen` is noted
 	unread    bool   // of a purge: there are submissions that it has not looked at
-	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
+	overtaken bool   // someone else changed the operation, or the state was made again: the page ends here
 }
 
 // started is the moment from which on the page ignores deaths: a letter that it redrives, and that dies again, is not
 // met twice.
 func (p *page) started() queue.Time { return p.id.Created() + 1 }
 
-// change calls fn with the mutex held. The page waits for what it encodes.
+// change calls fn with the mutex held. The page waits for the commit of the ops.
 func (p *page) change(fn func(m *machine.Machine, now queue.Time)) error {
 	c, err := p.Begin(func(m *machine.Machine, now queue.Time) error {
 		fn(m, now)
@@ -74,10 +74,10 @@ func (p *page) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act 
 	p.step = b.Plan.Step
 }
 
-// nothing is done with what a page only walks over.
+// nothing is the act for items that a page only walks over.
 func nothing() (done, refused int) { return 0, 0 }
 
-// bySubmission calls fn for the chunks of each submission of a list, with what the page had seen up to and with the
+// bySubmission calls fn for the chunks of each submission of a list, with how many items the page had examined by the
 // last of them. It relies on the order of the list: chunks of one submission are neighbours.
 func (p *page) bySubmission(list []queue.DeadChunk,
 	fn func(id queue.SubmissionID, indexes []uint32, seen uint64) error) (err error) {
@@ -97,7 +97,7 @@ func (p *page) deadLetters(ctx context.Context) (n int, err error) {
 	if before := p.started(); p.filter.Dead.DiedBefore == 0 || p.filter.Dead.DiedBefore > before {
 		p.filter.Dead.DiedBefore = before
 	}
-	if p.after.Submission == 0 { // what was inserted later has nothing that died before
+	if p.after.Submission == 0 { // later submissions have no earlier deaths
 		p.after = queue.ChunkID{Submission: queue.SubmissionID(p.id)}
 	}
 	list, err := p.letters.Survey(ctx, &p.filter, p.after, p.most, &p.seen)

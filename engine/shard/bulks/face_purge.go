@@ -9,7 +9,7 @@ import (
 )
 
 //	list (memory and history, newest first) ─► filter ─► one hold:  order each deletion + note ─► batch
-//	                                                     the engine: deletes what is ordered, then the next page
+//	                                                     the engine: makes the ordered deletions, then the next page
 //
 // The order is durable before anything is deleted, as with a single deletion. So a crash loses no order, and a replay
 // deletes again.

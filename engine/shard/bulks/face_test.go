@@ -156,7 +156,7 @@ func TestUnchanged(t *testing.T) {
 	x.page(x.start(r), 10, 0, false)
 }
 
-// A dry run counts what would become of each, and changes nothing.
+// A dry run counts the outcome for each, and changes nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)
@@ -366,8 +366,8 @@ func TestBounds(t *testing.T) {
 	x.stands(ids[0], queue.BulkRunning, queue.BulkCounts{}, queue.BulkWalk{})
 }
 
-// After a reload an operation goes on where its last commit was, and what it did before does not count as done since the start; its row
-// says the same.
+// After a reload an operation goes on behind its last commit, and its earlier changes do not count as done since the
+// start. Its row has the same state.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	x := newScript(t)

@@ -25,7 +25,7 @@ type Bulk struct {
 type Part struct {
 	m        *machine.Machine
 	tries    Tries
-	Totals   queue.BulkCounts // of what all of them did since the server's start
+	Totals   queue.BulkCounts // of all operations, since the server's start
 	List     []*Bulk          // all that are known, by id
 	starting int              // those whose start is on its way to the disk
 }
@@ -126,7 +126,7 @@ func (p *Part) add(op *journal.Bulk) error {
 	return nil
 }
 
-// forget drops the oldest ended ones beyond what is kept. The list is by id, and so the oldest come first.
+// forget drops the oldest ended operations beyond queue.MaxBulkKept. The list is by id, and so the oldest come first.
 func (p *Part) forget() {
 	ended := 0
 	for _, b := range p.List {
@@ -184,8 +184,7 @@ func (p *Part) running() int {
 	return n
 }
 
-// startingBulk is an operation that is about to exist, steppingBulk one that has got
-// further than the disk knows.
+// startingBulk is an operation that is about to exist, steppingBulk one with a step on its way to the disk.
 type (
 	startingBulk struct{ p *Part }
 	steppingBulk Bulk
@@ -207,7 +206,7 @@ func (p *Part) at(id queue.BulkID, step uint64) *Bulk {
 	return nil
 }
 
-// Intended counts what intents have left.
+// Intended counts the marks of intents.
 func (p *Part) Intended(count func(what string, n int)) {
 	count("bulk operations about to begin", p.starting)
 	for _, b := range p.List {

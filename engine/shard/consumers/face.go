@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-//	name ─► roster: streams, order, seen        what is told to it, and since when it is away
+//	name ─► roster: streams, order, seen        news for it, and since when it is away
 //	     └► Holds:  its reservations            in the machine, gone with a reload that does not find them
 //
 // Consumers are those that hold chunks or are attached. They outlive a reload.

@@ -184,10 +184,10 @@ func heldAt(m *machine.Machine, slot uint32, sequence uint64, epoch uint32) (*ma
 	return m.LiveSeq(h.Seq), h
 }
 
-// Release takes a chunk from the consumer that holds it, tells the consumer if it is
-// attached, and offers the chunk again, with no try counted. It returns what was held, once
-// the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is
-// just ending; a consumer that finishes the chunk before the act is on the disk comes first.
+// Release takes a chunk from the consumer that holds it, tells the consumer if it is attached, and offers the chunk
+// again, with no try counted. It returns the reservation, once the act is on the disk. CodeConflict: no consumer holds
+// the chunk, or the reservation is just ending; a consumer that finishes the chunk before the act is on the disk comes
+// first.
 func (r Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (held queue.HeldChunk, err error) {
 	var taken *takenBack
 	err = shell.Change(r, func(m *machine.Machine, now queue.Time) error {
@@ -236,7 +236,7 @@ func notHeld(id queue.ChunkID) error {
 		": it was finished or given back, its reservation ended or is just ending, or it was never reserved."}
 }
 
-// heldState is what the audit log says of a reservation, with the names of the HTTP API.
+// heldState is the form of a reservation in the audit log, with the names of the HTTP API.
 func heldState(h *queue.HeldChunk) map[string]any {
 	return map[string]any{"consumer": h.Consumer, "attempt": h.Attempt, "since": h.Reserved.Std().UTC(),
 		"deadline": h.Deadline.Std().UTC()}
@@ -265,7 +265,7 @@ func (x *takenBack) Applied(m *machine.Machine) {
 
 func (x *takenBack) Undo(*machine.Machine) {}
 
-// describe gathers what is known of a consumer, and says what it cost.
+// describe gathers the state of a consumer, and says how many looks that took.
 func (c *Consumers) describe(m *machine.Machine, name string, now queue.Time) (info queue.Consumer, n machine.Looks) {
 	info.Name = name
 	if in := c.roster.ByName[name]; in != nil {

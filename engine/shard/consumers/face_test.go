@@ -72,7 +72,7 @@ func (h *hall) attach(name string) *Attached {
 	return a
 }
 
-// news is what is new for a stream, which must have been woken for it.
+// news is the next notice of a stream, which must have been woken for it.
 func (h *hall) news(a *Attached) Notice {
 	h.T.Helper()
 	select {
@@ -131,8 +131,8 @@ func TestAttached(t *testing.T) {
 	}
 }
 
-// One that is away for longer than the grace loses what it holds, as soon as that is on the disk; one that was heard of gets the grace again.
-// The end of the server is no absence.
+// A consumer that is away for longer than the grace loses its reservations once that is on the disk; one that was heard
+// of gets the grace again. The end of the server is no absence.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	h := enter(t)

@@ -29,9 +29,9 @@ type Start struct {
 	lacking []*machine.Record // the store lacks copies of their blobs
 }
 
-// whole reads the blobs of a submission, and gives them to fn if they are what its insert
-// names. Else its error is damage.
-// The size and the SHA-256 are checked before fn gets anything: a copy that is not whole must not reach the store.
+// whole reads the blobs of a submission, and gives them to fn if they are those that its insert names. Else its error
+// is damage. The size and the SHA-256 are checked before fn gets anything: a copy that is not whole must not reach the
+// store.
 func (s *Start) whole(ctx context.Context, from blobs.Blobs, r *machine.Record,
 	fn func(key string, b []byte) error) error {
 	b, sum, size := r.Details().Blobs, sha256.New(), uint64(0)

@@ -26,9 +26,8 @@ type Cuts struct {
 // that moment, and the journal up to the last batch that was applied then. A start
 // recovers from it as after any crash.
 //
-// The two have to be of the very same moment. A journal that goes on behind the store
-// would name blobs that were written to the store later; one that ends before it would not
-// have what the store's rows hold.
+// The two have to be of the very same moment. A journal that goes on behind the store would name blobs that were
+// written to the store later; one that ends before it would lack ops that the store's rows have.
 type Cut struct {
 	Store *store.Cut
 	Span

@@ -96,9 +96,9 @@ func (l *Letters) GiveUp(ctx context.Context, id queue.SubmissionID,
 	return l.begin(ctx, id, indexes, Fate{Action: queue.BulkDelete})
 }
 
-// ActOn calls fn once, with the mutex held. In it, act does what a bulk operation asks
-// for with those of the indexes that are dead letters of the submission, as far as their
-// state allows it. The caller holds the history until the commit that is returned.
+// ActOn calls fn once, with the mutex held. In fn, act does the action of a bulk operation with those of the indexes
+// that are dead letters of the submission, as far as their state allows it. The caller holds the history until the
+// commit that is returned.
 func (l *Letters) ActOn(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
 	fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error) {
 	return l.at(ctx, id, func(_ *machine.Machine, h *Holder, now queue.Time) error {

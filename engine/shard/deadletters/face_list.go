@@ -265,7 +265,7 @@ func Recall(ctx context.Context, from *store.Store, p *Part) error {
 		for i := range rows {
 			before = rows[i].ID
 			if p.m.Record(before) != nil {
-				continue // opened again, or what is in memory is younger
+				continue // opened again, or the record in memory is younger
 			}
 			r, _, err := machine.EndedRecord(&rows[i])
 			if err != nil {

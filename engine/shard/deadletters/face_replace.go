@@ -117,7 +117,7 @@ func digest(content []byte) json.RawMessage {
 // as a row of the part, and readers ask here first (Storage.Replaced):
 //
 //	insert's content in the store ─┐
-//	                               ├─► what a reserve, a forward or a reader of the letter gets
+//	                               ├─► the content for a reserve, a forward or a reader of the letter
 //	replaced, by seq and index ────┘   if there is one
 //
 // of has all of them, byID finds those of a submission when it leaves, and bytes is their size, for the limit.

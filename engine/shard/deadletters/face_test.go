@@ -18,7 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// script is a shell with dead letters, and with what callers ask of them.
+// script is a shell with dead letters, and the calls about them.
 type script struct {
 	*shelltest.Shell
 	*Letters

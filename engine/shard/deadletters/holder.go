@@ -14,7 +14,7 @@ import (
 type Holder struct {
 	p    *Part
 	r    *machine.Record   // its tries are true
-	open bool              // otherwise it has ended
+	open bool              // false: it has ended
 	row  *checkpoint.Ended // the history row, unless the submission is in memory
 }
 
@@ -69,14 +69,14 @@ func (h *Holder) Take(indexes []uint32) (taken []uint32) {
 	return taken
 }
 
-// Fate is what happens to dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
+// Fate is an action on dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
 type Fate struct {
 	Action queue.BulkAction
 	To     string
 }
 
-// Decide encodes what happens to dead letters that were taken, in as many ops as it takes: one with more than
-// journal.MaxRedrive chunks could not be read again, and the shard would stop at its own journal.
+// Decide encodes the fate of dead letters that Take returned, in several ops if needed: a replay could not read one
+// with more than journal.MaxRedrive chunks, and the shard would not start on its own journal.
 func (h *Holder) Decide(fate Fate, indexes []uint32, now queue.Time) {
 	for some := range slices.Chunk(indexes, journal.MaxRedrive) {
 		h.decide(fate, some, now)

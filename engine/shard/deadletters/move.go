@@ -125,9 +125,8 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 	}
 }
 
-// reopen brings an ended submission back, from what endedFor found. Its letters are in
-// their groups already, or will be. From here on memory has the submission, and is newer than the history until the
-// next checkpoint.
+// reopen brings an ended submission back, from the row that endedFor found. Its letters are in their groups already, or
+// will be. From here on memory has the submission, and is newer than the history until the next checkpoint.
 func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 	if old := p.m.Endings.ByID[row.ID]; old != nil {
 		marks.Hit("a submission is opened again before the history has it")

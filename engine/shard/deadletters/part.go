@@ -25,7 +25,7 @@ type Part struct {
 	sending  int               // chunks that enter the outbox with an op on its way to the disk
 	posted   bool              // the outbox got something since someone looked
 	inbox    map[uint64]uint64 // by source: the last number that arrived from its outbox
-	arriving map[uint64]uint64 // the same, with what is on its way to the disk
+	arriving map[uint64]uint64 // the same, with letters whose inserts are on their way to the disk
 	replaced replaced
 }
 
@@ -54,7 +54,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	return false, nil
 }
 
-// Intended counts what intents have left.
+// Intended counts the marks of intents.
 func (p *Part) Intended(count func(what string, n int)) {
 	count("submissions with moving dead letters", len(p.moving))
 	count("dead letters about to leave", p.sending)

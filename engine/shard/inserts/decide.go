@@ -67,9 +67,8 @@ func (c *call) decide(m *machine.Machine, since queue.Time) error {
 	return nil
 }
 
-// The order of the checks is the order of the answers: a repeated key is answered even while the queue is draining or
-// a rule refuses inserts, then comes the unique key, and only what would insert something new has to pass rules,
-// draining and limits.
+// The order of the checks is the order of the answers: a repeated key is answered even while the queue is draining or a
+// rule refuses inserts, then comes the unique key, and only a new submission has to pass rules, draining and limits.
 func (c *call) decideOne(n *queue.NewSubmission, a *asked, since queue.Time) error {
 	if entry := c.Keys.Find(c.m, a.key, since); entry != nil {
 		a.entry = entry

@@ -35,7 +35,7 @@ type Inserts struct {
 	Crowded uint64 // inserts that the LiveLimit refused. The mutex guards it
 }
 
-// Means are what inserts need beside their shard.
+// Means are the dependencies of inserts beside their shard.
 type Means struct {
 	ID    queue.ShardID
 	Queue string
@@ -61,9 +61,9 @@ type call struct {
 	list     []queue.Insertion
 	asked    []asked // by index of the list
 	keys     []*keys.Key
-	batch    *commit.Commit // that has what it inserts; nil: nothing is published
+	batch    *commit.Commit // that has its inserts; nil: nothing is published
 	one      [1]asked       // room for the usual call, which inserts one submission
-	seed     uint64         // for what is drawn
+	seed     uint64         // for the draws
 	atomic   bool
 	repeats  bool               // it is atomic and repeats inserts of others: their outcome decides
 	ousting  []contents.Named   // those whose bytes were put, and that found no one to oust then
@@ -82,11 +82,11 @@ type asked struct {
 	key     *keys.Key         // its idempotency key; nil: it has none
 	op      *journal.Insert   // nil: it makes none
 	entry   *machine.Keyed    // the use of the key: its own, or, without an op, that of the first insert
-	unique  *machine.Unique   // who holds its unique key: itself, or, without an op, the submission that did before
+	unique  *machine.Unique   // the holder of its unique key: itself, or, without an op, the earlier submission
 	ousted  *machine.Unique   // whose place it takes; nil: no one's
 	waits   *machine.Waits    // for other submissions; nil: it waits for none
 	unknown error             // it is to wait for a submission that this shard does not have
-	coming  *machine.OnItsWay // what it brings to the scopes of quotas; nil: to none
+	coming  *machine.OnItsWay // the work that it adds to the scopes of quotas; nil: to none
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	large   bool              // there are, and they are too many: they have to be blobs before
 }
@@ -112,8 +112,8 @@ func (x *Inserts) Many(ctx context.Context, list []queue.Insertion, atomic bool)
 	return err
 }
 
-// begin decides on all, and publishes what is to be inserted. The caller waits for the batch, and says in any case
-// how that went (discardUnnamed), and, at last, that the call is over (end).
+// begin decides on all inserts, and publishes those that are to be made. The caller waits for the batch, and in any
+// case calls discardUnnamed with the result, and, at last, end.
 func (c *call) begin(ctx context.Context) error {
 	x := c.Inserts
 	if c.asked = c.one[:]; len(c.list) != 1 {
@@ -161,7 +161,7 @@ func (c *call) discardUnnamed(err error) {
 	}
 }
 
-// end lets go of what the call had taken.
+// end releases everything that the call took.
 func (c *call) end() {
 	if c.named != nil {
 		c.named()

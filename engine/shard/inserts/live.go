@@ -39,7 +39,7 @@ func (l *LiveLimit) Admit(n int) error {
 	return nil
 }
 
-// Release ends what Admit began.
+// Release takes back Admit.
 func (l *LiveLimit) Release(n int) { l.pending.Add(-int64(n)) }
 
 // Opened adds to the submissions that are open.

@@ -165,7 +165,7 @@ func ruleText(r *queue.Rule) string {
 // timeText is a time within a sentence, in the format of fields.
 func timeText(t queue.Time) string { return t.Std().UTC().Format(api.TimeFormat) }
 
-// rateText says what a rate waits for.
+// rateText is the sentence about a rate that holds the chunk back.
 func rateText(w *BranchWhy, key, own string) string {
 	of := "All chunks together are"
 	if key != "" {

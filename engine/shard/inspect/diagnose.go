@@ -240,9 +240,8 @@ func (d *diagnosing) delayed(r *machine.Record) machine.Looks {
 	return machine.Looks(len(list))
 }
 
-// add counts chunks of one submission for a cause.
-// Causes differ by what an operator would change: two values at their limits are two causes, two filters of one
-// plan are one.
+// add counts chunks of one submission for a cause. Causes differ if an operator would change different things: two
+// values at their limits are two causes, two filters of one plan are one.
 func (d *diagnosing) add(why BranchWhy, plan int, chunks uint64) {
 	if chunks == 0 {
 		return

@@ -19,9 +19,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it
-// would hand out. Met of the Shown submissions were looked at: all of them, unless there are very
-// many. Withheld is what limits of operators keep from every strategy: it does not enter the tree.
+// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and the chunks that it would hand
+// out. Met of the Shown submissions were looked at: all of them, unless there are very many. Withheld is the work that
+// limits of operators keep from every strategy: it does not enter the tree.
 type Explained struct {
 	Tree       []api.ExplainBlock  // as Plan.Nodes
 	Branches   []api.ExplainBranch // as Leaves of Plan.Unscored
@@ -83,7 +83,7 @@ type Submissions interface {
 	EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error)
 }
 
-// New is the inspector of a shard. It foresees what scoring would pick, so it has the part itself.
+// New is the inspector of a shard. It foresees the picks of scoring, so it has the part itself.
 func New(q *shell.Questions, s *scoring.Scoring, views scoring.Views, submissions Submissions) *Inspector {
 	return &Inspector{Questions: q, scoring: s, views: views, submissions: submissions}
 }
@@ -241,8 +241,8 @@ func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, v
 	}
 }
 
-// countedFor is the values that a submission counts for in the leaves: its own, that of rates without a key, and where
-// limits count together what lacks a key that it lacks, that of the lack.
+// countedFor is the values for which a submission counts in the leaves: its own, the one of rates without a key, and,
+// where limits count all submissions without some key together, and this one lacks it, the value for that.
 func countedFor(meta queue.Meta, leaves []strategy.Leaf) []queue.MetaEntry {
 	list := append(slices.Clip(meta), queue.MetaEntry{})
 	for i := range leaves {
@@ -345,8 +345,8 @@ func (ins *Inspector) Blocks() []NodeWork {
 // done in parts, as each lag is of the moment.
 const mostSummed = 10_000
 
-// LedgerSums is how the fair ledgers stand together. The largest lag is looked for in
-// slices, between which everybody else has a turn.
+// LedgerSums is how the fair ledgers stand together. It looks for the largest lag in slices, between which all others
+// have a turn.
 func (ins *Inspector) LedgerSums() (sums backlog.LedgerSums) {
 	var shares []backlog.Share
 	ins.Look(func(m *machine.Machine) { sums, shares = m.Backlog.Ledgers.Sums(mostSummed, nil) })

@@ -126,7 +126,7 @@ func (a *asked) value(company int64) queue.MetaEntry {
 	return queue.MetaEntry{Key: "company", Value: queue.IntValue(company)}
 }
 
-// An explanation counts what each block of a strategy lets through and what it refuses, apart from work that rules and
+// An explanation counts the work that each block of a strategy lets through or refuses, apart from work that rules and
 // operators' limits keep back. It says which chunks would be picked, and why earlier branches did not give them.
 func TestExplain(t *testing.T) {
 	t.Parallel()

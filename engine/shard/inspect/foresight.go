@@ -36,7 +36,7 @@ type foresight struct {
 	faults  []error                // of the blocks that were asked: why they do not score
 }
 
-// step is what is known of the scores of one branch of the plan. Of a branch without scores it is empty.
+// step has the scores of one branch of the plan, as far as they are known. For a branch without scores it is empty.
 type step struct {
 	branch  *strategy.Branch
 	scorer  strategy.Scorer
@@ -46,7 +46,7 @@ type step struct {
 	next    int // the number of the window that follows (scoring.NextWindow)
 }
 
-// scoredWindow is what is kept of a window once it is scored.
+// scoredWindow is the part of a window that is kept once it is scored.
 type scoredWindow struct {
 	rows []*backlog.Submission
 	scoring.Choice
@@ -82,10 +82,9 @@ func (f *foresight) score(ctx context.Context) error {
 	return nil
 }
 
-// run is one try at the preview, with the views of the plan. It is done unless f.wants
-// says what to score first.
-// The seed is set at each run, so that all runs draw the same and the last one agrees with the windows of those
-// before.
+// run is one try at the preview, with the views of the plan. It is done unless f.wants is set: then that step has to be
+// scored first. The seed is set at each run, so that all runs draw the same and the last one agrees with the windows of
+// those before.
 func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, now queue.Time) (n machine.Looks) {
 	if f.of != m { // the state was loaded again: its candidates are others
 		f.of = m

@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// ledger is a Fair block that is in use, at all its places together. Lag is what a tenant is owed, in chunks or in
-// seconds of work: its share of all that was handed out while it had work, minus what it received. Negative: it is
+// ledger is a Fair block that is in use, at all its places together. Lag is how much a tenant is owed, in chunks or in
+// seconds of work: its share of all work handed out while it had some, minus the work that it received. Negative: it is
 // ahead. Over one block at one place lags add up to 0, as one tenant's shortfall is another's surplus.
 type ledger struct {
 	backlog.Division

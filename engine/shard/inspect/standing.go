@@ -52,10 +52,10 @@ func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 
 //	ahead = earlier branches
 //	      + for each Fair block, from the innermost outwards:
-//	          chunks of its own tenant before it  +  what other tenants get until its tenant is due
+//	          chunks of its own tenant before it  +  the chunks of other tenants until its tenant is due
 //	      + chunks before it in its own order
 //
-// place counts what comes before a chunk, submission by submission.
+// place counts the chunks that come before a chunk, submission by submission.
 type place struct {
 	plan   []strategy.Branch // up to that of the first leaf that admits the chunk
 	leaf   *strategy.Leaf

@@ -71,9 +71,9 @@ func (t *tree) count(m *machine.Machine, x *backlog.Submission) {
 	}
 }
 
-// enter sends a submission into a block, and says whether some order inside of it has it.
-// Nodes stand in the order of the text, each before what is inside of it; After is the number of the next node that
-// is not inside. So an inner walk needs no pointers, and a node without inner ones is an order.
+// enter sends a submission into a block, and says whether some order inside of it has it. Nodes are in the order of the
+// text, each before its inner nodes; After is the number of the next node that is not inside. So an inner walk needs no
+// pointers, and a node without inner ones is an order.
 func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 	n, b := &t.nodes[number], &t.blocks[number]
 	add(&b.Entered, x)

@@ -34,7 +34,7 @@ type afters struct {
 	waits  map[uint32]*Waits
 	behind map[queue.SubmissionID]*behind
 	over   []over
-	known  Ends // what the history said at a start
+	known  Ends // ends that the history gave at a start
 }
 
 // submissions are those of the shard, as afters asks for them.
@@ -163,7 +163,7 @@ func (p *afters) waitsFor(seq uint32, id queue.SubmissionID) bool {
 // Applied is an intent's: the insert is on the disk.
 func (w *Waits) Applied(*Machine) {}
 
-// Undo forgets what the insert would have waited for: it failed.
+// Undo forgets the waits of the insert: it failed.
 func (w *Waits) Undo(m *Machine) { m.Afters.Forget(w) }
 
 // inserting notes that an insert is applied, at a replay perhaps once more.
@@ -192,7 +192,7 @@ func (p *afters) end(id queue.SubmissionID, state queue.SubmissionState) {
 	}
 }
 
-// step writes, for at most `most` submissions whose wait is over, what follows, and says how many it looked at.
+// step writes the consequences for at most `most` submissions whose wait is over, and says how many it looked at.
 func (p *afters) step(m *Machine, now queue.Time, most int, parked map[Action]*Parking) (n int) {
 	var later []over
 	for n < most && len(p.over) > 0 {

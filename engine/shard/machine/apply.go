@@ -35,8 +35,8 @@ func (m *Machine) ApplyEpoch(epoch uint32) error {
 	return nil
 }
 
-// ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
-// At a replay it checks what an insert checked before it was encoded: these ops come from the disk.
+// ApplyInsert makes a submission exist and offers it, unless it waits for its run_at. At a replay it repeats the checks
+// of an insert, because these ops come from the disk.
 func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	for _, inserting := range m.Joined.Inserting {
 		inserting(s)
@@ -260,7 +260,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 		marks.Hit("a released chunk waits, and no try is counted")
 	} else if n > 0 && !ordered && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
 		marks.Hit("what a consumer says is added to a counted attempt")
-		t.Past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
+		t.Past[n-1].Error = op.Error // the consumer's report came after the try was counted
 	} else {
 		t.ended(queue.Attempt{
 			Ended: m.Now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond,
@@ -274,7 +274,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	m.Touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		Died(m, r, op.Index, 1) // the op that follows says what that means for the submission
+		Died(m, r, op.Index, 1) // the next op has the consequence for the submission
 	case op.Reason == journal.Skipped:
 		m.Counting.skips(r, op.Index)
 	case op.NotBefore > m.Now:

@@ -18,7 +18,7 @@ const (
 	AsideInbox  uint8 = 3 // by source
 	AsideBulk   uint8 = 4 // by id
 	AsideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
-	// key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
+	// key 0: the largest seq given out, also to submissions that left the history: no number is given out twice
 	AsideSeq      uint8 = 6
 	AsideRecent   uint8 = 7  // by part: which tokens completed chunks lately
 	AsideSet      uint8 = 8  // by number: an operator's setting

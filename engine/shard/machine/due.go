@@ -89,7 +89,7 @@ func (h *dueHeap) pop() {
 // next, so that callers are never held up for longer than one slice takes. A wrong idea of the next due time does no
 // harm: the engine starts a pass many times a second, and every pass looks again.
 
-// TickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
+// TickMost bounds how many actions of a kind one slice has, and so how long one hold of the mutex takes.
 const TickMost = 500
 
 // Parking is an action that is left alone.

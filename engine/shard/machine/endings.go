@@ -110,7 +110,7 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Endings.came(r.ID, m.Now)
 }
 
-// came tells those who wait for the end of a submission that it has come.
+// came notifies the waits for the end of a submission.
 func (p *endings) came(id queue.SubmissionID, at queue.Time) {
 	for _, w := range p.Watch[id] {
 		w.Ended()

@@ -25,8 +25,8 @@ func (m *Machine) Mark(slot uint32) {
 	m.Batch.Mark(slot, h.Sequence)
 }
 
-// Fails checks failures and encodes what happens to their chunks. Results are appended in the order of the items, one
-// for each. An item that names the same chunk as an earlier one finds it Finishing, so a batch cannot count a failure
+// Fails checks failures and encodes the ops for their chunks. Results are appended in the order of the items, one for
+// each. An item that names the same chunk as an earlier one finds it Finishing, so a batch cannot count a failure
 // twice.
 func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {

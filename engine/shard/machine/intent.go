@@ -54,8 +54,8 @@ func (b *Batch) Intend(i intent) {
 	b.Intents.List = append(b.Intents.List, opIntent{i, b.Enc.Ops()})
 }
 
-// Batch is what one journal append will make durable: the ops of every call that arrived
-// during the previous append.
+// Batch has the ops that one journal append will make durable: those of every call that arrived during the previous
+// append.
 type Batch struct {
 	*commit.Commit
 	Enc     journal.Encoder

@@ -84,8 +84,7 @@ func (k *keys) replay(s *journal.Insert, at queue.Time) {
 	k.fresh = append(k.fresh, entry)
 }
 
-// Fresh are the keys that wait for a checkpoint. The list, and what stands in the entries,
-// does not change any more.
+// Fresh are the keys that wait for a checkpoint. The list and its entries do not change any more.
 func (k *keys) Fresh() []*Keyed { return k.fresh[:len(k.fresh):len(k.fresh)] }
 
 // Written drops the first keys that wait for a checkpoint, at most `most`: the store has them.

@@ -16,8 +16,8 @@ import (
 // other.
 type Kind uint8
 
-// The kinds. To add one: a name here, entries in Lifecycle.Timers, and what is done about
-// one in Machine.act; or, if it needs no timer, a case in Machine.Step.
+// The kinds. To add one: a name here, entries in Lifecycle.Timers, and a case in Machine.act; or, if it needs no timer,
+// a case in Machine.Step.
 const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
 	KindLost                     // reservations of consumers that were lost
@@ -29,7 +29,7 @@ const (
 	KindDeadDeadline             // submissions whose dead_deadline has passed
 	KindSweep                    // reservations of ended submissions
 	KindRetention                // ended submissions whose retention is over
-	KindSchedule                 // what schedules insert
+	KindSchedule                 // inserts of schedules that are due
 	KindAfter                    // submissions whose wait for others is over
 	KindForward                  // dead letters on their way to another queue, which the engine carries
 	KindCount
@@ -65,7 +65,7 @@ type Action struct {
 // About says that an action is about something that can be left alone while its kind goes on.
 func (a Action) About() bool { return a != Action{Kind: a.Kind} }
 
-// acts counts what became of actions, since the server's start.
+// acts counts actions by outcome, since the server's start.
 type acts struct{ Done, Stale uint64 }
 
 // lifecycle has the actions that wait for their time.

@@ -57,7 +57,7 @@ type Rows interface {
 type Joined struct {
 	Parts []Part
 	Rows  map[uint8]Rows // by kind
-	Steps map[Kind]Step  // of the life-cycle worker, by the kind of what they do
+	Steps map[Kind]Step  // of the life-cycle worker, by kind
 	Rules Rules          // the machine's questions about operators' rules
 
 	Began     []func()                  // another life of the shard begins

@@ -1,8 +1,8 @@
 package machine
 
 // The bytes of open submissions, for quotas of bytes: the contents and attachments that came with their
-// inserts. They are counted only for keys that ever had such a quota, because a counter for each value of each
-// key would take memory from users who set none. So the first quota of a key walks over all open submissions.
+// inserts. They are counted only for keys that ever had such a quota, because a counter for each value of each key
+// would take memory even without such quotas. So the first quota of a key walks over all open submissions.
 
 import (
 	"github.com/quern-queue/quern/engine/backlog"

@@ -19,8 +19,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// scope is what a quota is for: a value of a meta key. The zero scope is the whole queue. A group is the text that
-// names it, also where submissions have it as a number.
+// scope is a value of a meta key that a quota bounds. The zero scope is the whole queue. A group is the text that names
+// it, also where submissions have it as a number.
 type scope = queue.MetaEntry
 
 func groupScope(group string) scope {
@@ -35,8 +35,8 @@ func scopeOf(entry queue.MetaEntry) scope {
 	return entry
 }
 
-// quotas are the groups that someone created, with their quotas, and what inserts on their way bring to each scope.
-// Quotas of the queue are in its settings, and those of values in the backlog.
+// quotas are the groups that someone created, with their quotas, and the work that inserts on their way add to each
+// scope. Quotas of the queue are in its settings, and those of values in the backlog.
 type quotas struct {
 	settings *queue.Settings
 	backlog  *backlog.Backlog
@@ -82,7 +82,7 @@ func (p *quotas) Left(group string) bool {
 	return p.leaving[group] > 0 && p.Use(group).Submissions == 0
 }
 
-// Stays ends what Leaves has begun.
+// Stays takes back Leaves.
 func (p *quotas) Stays(group string) { delete(p.leaving, group) }
 
 // rated says that a MaxRate of the group's key counts earlier work of the group.

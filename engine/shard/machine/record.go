@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
-// Record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
+// Record has all data of a submission but the availability of its chunks, which the backlog keeps.
 //
 // Its size matters, as 10^6 of them are kept, and so does the order of its fields: picks and completions spend most of
 // their time waiting for memory. It is three cache lines of 64 bytes (TestRecordLayout).

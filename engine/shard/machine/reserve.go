@@ -28,13 +28,13 @@ type Request struct {
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
-	Came     time.Time     // when the call came, for its first look at what there is; zero: the shard reads its clock
+	Came     time.Time     // when the call came, as the time of its first look; zero: the shard reads its clock
 
 	Answered int   // bytes that the answer has already, from other shards of the queue
 	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
 	Asks     bool  // it waits for a sign of work, and gets no chunks: it then asks all shards of its queue
 
-	Restrained bool        // Plan is without what limits count, because of the restart grace
+	Restrained bool        // Plan is without work that limits count, because of the restart grace
 	Numbered   bool        // Plan has numbers in place of percentages
 	Over       *time.Timer // ends Wait; runs from the first time on that there was nothing
 	Waited     time.Duration

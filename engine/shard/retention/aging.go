@@ -83,7 +83,7 @@ func (r *Retention) Age(ctx context.Context, keep time.Duration, most int) (more
 
 // agePage gives up those of a page that are too old, `most` at most, and says how many. They share commits, unless the
 // page before failed: then each submission has a commit of its own, so that the failing one is found. History is held
-// for reading: the retention of submissions must not delete what this page is about.
+// for reading: the retention of submissions must not delete the submissions of this page.
 func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
 	r.History.RLock()
 	defer r.History.RUnlock()

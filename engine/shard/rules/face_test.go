@@ -31,7 +31,7 @@ func ruling(t *testing.T, n int) (*shelltest.Shell, *Rules) {
 	return s, r
 }
 
-// want checks the ids of the rules, what the backlog says is paused, and that nothing is on its way to the disk.
+// want checks the ids of the rules, the paused chunks of the backlog, and that no op is on its way to the disk.
 func (r *Rules) want(t *testing.T, s *shelltest.Shell, paused uint64, ids ...queue.RuleID) {
 	t.Helper()
 	var got []queue.RuleID
@@ -153,7 +153,7 @@ func TestRuleEndsWithItsSubmission(t *testing.T) {
 		t.Errorf("about one that is about to end: %v", err)
 	}
 	s.Seal()
-	if _, _, err := r.Set(queue.Rule{Match: acme}, nil); err != nil { // and waits for what is sealed
+	if _, _, err := r.Set(queue.Rule{Match: acme}, nil); err != nil { // and waits for the sealed batch
 		t.Fatal(err)
 	}
 	r.want(t, s, 0, 2)

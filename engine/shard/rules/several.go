@@ -145,7 +145,7 @@ func (r *Rules) begin(match queue.RuleMatch, set *queue.Rule) (in *machine.Machi
 	return in
 }
 
-// finish ends what begin began. Chunks that no rule covers any more are handed out, slice by slice.
+// finish undoes begin. Chunks that no rule covers any more are handed out, slice by slice.
 func (r *Rules) finish(in *machine.Machine) {
 	if in == nil {
 		return

@@ -301,7 +301,7 @@ func (s *Scheduled) Info() queue.ScheduleInfo {
 	return x
 }
 
-// Intended counts what intents have left.
+// Intended counts the marks of intents.
 func (p *Part) Intended(count func(what string, n int)) {
 	for _, sch := range p.ByName {
 		if sch.Busy != nil || sch.changes != 0 || !sch.Made {

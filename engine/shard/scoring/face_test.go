@@ -153,7 +153,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// Without a scorer, or with one that fails, a branch gives what its inner order does, or what the next branch gives.
+// Without a scorer, or with one that fails, a branch gives the chunks of its inner order, or those of the next branch.
 // The caller does not hear of a fault. If its context ends, nothing stays picked.
 func TestFaults(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 package scoring
 
 //	look (locked): copy a window ─► score (no lock, up to 15 ms) ─► take (locked, in slices) ─► next window
-//	                                                                  └ what changed meanwhile is checked again
+//	                                                                  └ changes meanwhile are checked again
 //
 // A scorer may be slow, so it never runs under the lock. A scored candidate may be gone by then: each take asks the
 // views again, and passes over it.

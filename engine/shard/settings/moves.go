@@ -38,7 +38,7 @@ func (s *Settings) Moving() (going, gone []journal.Set) {
 // Leave moves a group to another shard, durably, if none of its submissions is open; left says how many are. set is the
 // new row of the group. The caller makes sure that no one else changes the row meanwhile.
 //
-//	nothing is open ─► nothing more is opened ─► what was decided before is on the disk ─► nothing is open: gone
+//	nothing is open ─► nothing more is opened ─► earlier decisions are on the disk ─► nothing is open: gone
 //
 // Earlier decisions may still open submissions: a redrive is counted only when it is applied. So the row is written
 // twice.

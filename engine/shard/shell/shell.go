@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Shell is what a part can do with its shard. It is safe for concurrent use. A function that is called
+// Shell has the functions of a shard that its parts can use. It is safe for concurrent use. A function that is called
 // with the mutex held must not block, and must not call the shell again, except for Seal, Wake and Now.
 type Shell interface {
 	// Look calls fn with the mutex held, also while the shard cannot work: then fn sees

@@ -67,7 +67,7 @@ func (s *Submissions) Watch(w *Watch, ids ...queue.SubmissionID) {
 	}
 }
 
-// Unwatch takes back what Watch began.
+// Unwatch ends the counting that Watch began.
 func (s *Submissions) Unwatch(w *Watch, ids ...queue.SubmissionID) {
 	s.Look(func(m *machine.Machine) {
 		for _, id := range ids {

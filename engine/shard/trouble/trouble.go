@@ -51,7 +51,7 @@ type Kind struct {
 	again    queue.Time // no slice before
 	Err      error      // of the last failure; nil after a success
 	Failed   uint64     // slices, since the start
-	Success  queue.Time // of the last slice that came through; 0: none yet
+	Success  queue.Time // of the last slice that succeeded; 0: none yet
 }
 
 // Most is how many actions the next slice has.
@@ -109,7 +109,7 @@ func (k *Kind) Pass(now queue.Time, looked int) {
 type Book struct {
 	Kinds    [machine.KindCount]Kind
 	Parked   map[machine.Action]*machine.Parking
-	Slices   uint64 // that came through, since the start
+	Slices   uint64 // that succeeded, since the start
 	Degraded bool   // some kind fails again and again: inserts are refused
 
 	// how often actions that are tried alone failed since their last success: schedules, large rules, letters that
@@ -207,10 +207,10 @@ func (b *Book) Blame(a machine.Action, err error, now queue.Time) {
 	}
 }
 
-// Suspected says whether an action has failed alone since it last came through.
+// Suspected says whether an action has failed alone since its last success.
 func (b *Book) Suspected(a machine.Action) bool { return b.blamed[a] > 0 }
 
-// Clear notes that an action came through.
+// Clear notes that an action succeeded.
 func (b *Book) Clear(a machine.Action) { delete(b.blamed, a) }
 
 // Unpark lets the worker examine a parked action again, because an operator changed the object of the

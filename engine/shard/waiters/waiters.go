@@ -49,8 +49,8 @@ type Waiters struct {
 	views   []*backlog.View // of the plan that is being followed
 }
 
-// Rates let time pass for waiters that a rate holds back. Advance opens the gates of what may be taken by
-// now; Arm has Serve called again when the next one may open.
+// Rates let time pass for waiters that a rate holds back. Advance opens the gates whose time has come; Arm has Serve
+// called again when the next one may open.
 type Rates struct{ Advance, Arm func() }
 
 // New is the lines of a shard without waiters. machine returns the present state. stale says why a waiter has to ask
