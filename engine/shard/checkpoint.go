@@ -406,7 +406,7 @@ func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record
 		}
 		for i, r := range dirty {
 			if i < len(f.dirty) {
-				r.Reshaped = true // if its spec was not written
+				r.Reshaped = true // if its spec was among what was not written
 			}
 			if i < len(f.dirty) && r.Dirty && r.State == queue.Open {
 				continue // changed again since its row was taken: it is in the list already

@@ -156,7 +156,7 @@ func (c *call) begin(ctx context.Context) error {
 
 // discardUnnamed deletes the blobs that no insert names, after the call succeeded or failed.
 func (c *call) discardUnnamed(err error) {
-	if c.batch == nil || errors.Is(err, journal.ErrFull) { // no insert that names them was written
+	if c.batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
 		c.Contents.Discard(c.large)
 	}
 }

@@ -195,7 +195,7 @@ func (p *Part) takeEffect(set *journal.Set) error {
 // Replayed ends a replay: it applies all settings before any call is served. Only the last values count: a limit that
 // was set and removed again must not hold for a moment.
 func (p *Part) Replayed() {
-	p.m.ValueLimits.Shorten(p.m.Settings.RestartGrace) // for a reload: a change in the journal may end the grace
+	p.m.ValueLimits.Shorten(p.m.Settings.RestartGrace) // of a reload: a change that it has found may end the grace
 	list := make([]journal.Set, 0, len(p.rows))
 	for _, number := range slices.Sorted(maps.Keys(p.rows)) {
 		set := &p.rows[number].set
