@@ -259,8 +259,8 @@ func TestFullDiskLeavesNoBlobs(t *testing.T) {
 	})
 }
 
-// The start names submissions whose blobs are missing or have other bytes. Its chunks become dead letters when they are
-// reserved, and the others go on.
+// The start names submissions whose blobs are missing or have other bytes. Their chunks become dead letters when they
+// are reserved, and the others go on.
 func TestMissingBlobsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, s *Shard, key string){

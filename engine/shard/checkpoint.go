@@ -398,7 +398,7 @@ func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 	}
 }
 
-// putBack leaves all records that were not written to the next checkpoint.
+// putBack leaves the unwritten records to the next checkpoint.
 func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record, f *checkpointSlice) {
 	p.Look(func(*machine.Machine) {
 		for _, r := range f.ending {
@@ -440,7 +440,7 @@ func (p *checkpointer) asides(ctx context.Context, m *machine.Machine, kind uint
 	return nil
 }
 
-// putBackAsides leaves rows that were not written to the next checkpoint.
+// putBackAsides leaves the unwritten rows to the next checkpoint.
 func (p *checkpointer) putBackAsides(m *machine.Machine, keys []machine.Aside) {
 	for part := range slices.Chunk(keys, checkpointMost) {
 		p.Look(func(*machine.Machine) {

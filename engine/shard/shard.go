@@ -62,7 +62,7 @@ type Options struct {
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
 	Born queue.Time // when the shard was made: with ID it identifies its outbox for ever
-	// called when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
+	// called when dead letters left for another queue, see Outgoing; must not call the shard; may be nil
 	Posted func()
 
 	Live *inserts.LiveLimit // how many submissions may be open, shared with other shards; nil: any number

@@ -18,7 +18,7 @@ import (
 // Its size matters, as 10^6 of them are kept, and so does the order of its fields: picks and completions spend most of
 // their time waiting for memory. It is three cache lines of 64 bytes (TestRecordLayout).
 type Record struct {
-	// Fields that completions read, and all other calls.
+	// Fields that completions and all other calls read.
 	Sub       *backlog.Submission // nil once ended
 	Tries     map[uint32]*Try
 	more      *details

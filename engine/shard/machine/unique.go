@@ -66,7 +66,7 @@ func (p *uniques) Len(now queue.Time) int {
 	return p.held
 }
 
-// Room refuses another key that is to be held for a time when there are already Limit.
+// Room refuses a key that is to be held for a time if there are Limit of them already.
 func (p *uniques) Room(n *queue.NewSubmission, now queue.Time) error {
 	if n.Unique == nil || n.Unique.For == 0 {
 		return nil

@@ -108,7 +108,7 @@ func (p *Part) Progress() float64 {
 	return 1
 }
 
-// submissions goes on with the own counters of submissions.
+// submissions goes on with the counters that submissions keep of their own chunks.
 func (p *Part) submissions(most int) (steps int) {
 	m := p.m
 	for steps < most {
