@@ -5,7 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// largeSnapshot is machine.snapshot in slices. applying is held all the time.
+// largeSnapshot is machine.Snapshot in slices. applying is held all the time.
 func (p *checkpointer) largeSnapshot(m *machine.Machine, r *machine.Record) []byte {
 	var left *backlog.Remains
 	most := p.options.CheckpointItems

@@ -19,8 +19,8 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// However many submissions a rule covers, and however many rules end at one time: no hold of the mutex enters more than countMost of them
-// into a book, and all rules end.
+// However many submissions a rule covers, and however many rules end at one time: no hold of the mutex enters more than
+// rules.CountMost of them into a book, and all rules end.
 func TestUntilOfLargeRules(t *testing.T) {
 	t.Parallel()
 	ctx, settings := context.Background(), queue.DefaultSettings()

@@ -4,5 +4,5 @@
 //
 // Questions change nothing and must not slow down other calls. So the package holds the mutex only for bounded times,
 // and lets other callers have it in between. A long answer therefore covers several moments. The package reads the
-// machine through the interface Shard.
+// machine through shell.Questions.
 package inspect

@@ -85,7 +85,7 @@ func (h *dueHeap) pop() {
 
 // The life-cycle worker runs the timed work. It first looks in memory for due actions, and then gives commands like any
 // other caller: they are decided under the mutex, go through the group commit, and are looked at again when they are
-// applied. It works in slices of at most tickMost actions, and waits for each to be on the disk before it makes the
+// applied. It works in slices of at most TickMost actions, and waits for each to be on the disk before it makes the
 // next, so that callers are never held up for longer than one slice takes. A wrong idea of the next due time does no
 // harm: the engine starts a pass many times a second, and every pass looks again.
 

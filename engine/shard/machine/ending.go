@@ -38,8 +38,8 @@ type ending struct {
 }
 
 // EndedRow is the history row of an ended submission. Its changing part is why it ended
-// and its last snapshot. The mutex is not needed, and should not be held; but the
-// submission's reservations have to be swept (see drain).
+// and its last snapshot. The mutex is not needed, and should not be held; but the submission's reservations have to be
+// swept (see submissions.Drain).
 func (r *Record) EndedRow() checkpoint.Ended {
 	e := r.Ended
 	e.once.Do(func() {

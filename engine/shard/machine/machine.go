@@ -104,7 +104,7 @@ func (m *Machine) Seed(seed uint64) { m.source.Seed(seed, seed^seedStream) }
 // seedStream makes the second half of a seed from the first.
 const seedStream = 0x9E3779B97F4A7C15
 
-// Live finds an open submission, record finds any that is in memory.
+// Live finds an open submission, Record finds any that is in memory.
 func (m *Machine) Live(id queue.SubmissionID) *Record {
 	if sub := m.Backlog.ByID(id); sub != nil {
 		return sub.Data.(*Record)

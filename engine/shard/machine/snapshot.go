@@ -330,7 +330,7 @@ func (m *Machine) IsHeld(r *Record, index uint32) bool {
 // mutex: reserves, releases and retries only move chunks between available, held and waiting, and all three are written
 // as available. The cursors and the lists of chunks put back and taken ahead are copied in one hold. The held and
 // waiting chunks among the taken ones are then collected slice by slice; a chunk that stops being held or waiting
-// before the walk met it is noted then (loosened.note). A chunk noted needlessly does no harm: a chunk that is
+// before the walk met it is noted then (Loosened.note). A chunk noted needlessly does no harm: a chunk that is
 // available, held or waiting at any time meanwhile was so at the copy, too.
 
 // Size is about how many entries the row of an open submission has.

@@ -7,6 +7,6 @@
 //
 // A submission's own recount holds for the moment at which it ends: changes of tries that the walk has met are counted
 // too (machine.Counting). The totals hold for the moment at which their stage begins: each submission is counted as it
-// was then, by the walk or by the first later change (machine.Changing; engine/backlog/recount.go). Nothing in here
-// knows the time.
+// was then, by the walk or by the first later change (machine.Counting.Changing; engine/backlog/recount.go). Nothing in
+// here knows the time.
 package recount
