@@ -28,7 +28,7 @@ type AuditEntry struct {
 	Cursor string
 }
 
-// AuditFilter says which entries are meant; what is zero does not count.
+// AuditFilter says which entries are meant. A field that is zero does not filter.
 type AuditFilter struct {
 	Since, Until queue.Time // from this time on; before that one
 	Actor        string
@@ -39,7 +39,7 @@ type AuditFilter struct {
 	OldestFirst  bool   // the order, in which cursors go on; a list that is the oldest first needs a cursor
 }
 
-// means says whether an entry is among those.
+// means says whether the filter means an entry.
 func (f *AuditFilter) means(a *queue.Act) bool {
 	resource, _, _ := strings.Cut(a.Action, ".")
 	return a.At >= f.Since && (f.Until == 0 || a.At < f.Until) && (f.Actor == "" || f.Actor == a.Actor) &&
@@ -47,8 +47,8 @@ func (f *AuditFilter) means(a *queue.Act) bool {
 		(f.Target == "" || f.Target == a.Target) && (f.Outcome == "" || f.Outcome == a.Outcome)
 }
 
-// auditScan is how many rows of the log one page looks at: a filter that few entries match gives pages that are short, or empty, and
-// still have a next one.
+// auditScan is how many rows of the log one page looks at. With a filter that few entries match, pages are short or empty, and still have a
+// next one.
 const auditScan = 5000
 
 // AuditPage is a page of the audit log.
@@ -57,16 +57,15 @@ type AuditPage struct {
 	Lacks []string // the queues that the filter means and whose latest entries may be missing: no one could be asked, or in quarantine
 }
 
-// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the
-// log). An entry is there when what it tells of is, and stays for Options.AuditKeep. In a cluster far is what other
-// nodes said to the same question before.
+// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the log). An entry is as
+// durable as its act, and stays for Options.AuditKeep. In a cluster, far has the answers of other nodes to the same question.
 func (e *Engine) Audit(f AuditFilter, cursor string, limit int, far ...FreshActs) (page AuditPage, err error) {
 	from, order, err := f.begin(cursor)
 	if err != nil {
 		return page, err
 	}
-	// Queues put their entries into the log at times. What they have not is read first: an entry that they put there
-	// meanwhile is then found twice and not missed. In a cluster that needs a look at what they have put there by now.
+	// Queues put their entries into the log now and then. The entries that are not there yet are read first: one that a queue puts there
+	// meanwhile is found twice and not missed. In a cluster, this node then catches up with the log.
 	fresh := append(far, freshActs(e, &f, order, from, limit, queue.MaxAnswerBytes))
 	behind := e.nodes != nil && e.nodes.catchUp() != nil
 	page.Lacks = auditLacks(e, &f, fresh, behind)
@@ -74,7 +73,7 @@ func (e *Engine) Audit(f AuditFilter, cursor string, limit int, far ...FreshActs
 	return page, err
 }
 
-// begin is the place that a list begins at, and its order.
+// begin returns the place where a list begins, and its order.
 func (f *AuditFilter) begin(cursor string) (from store.ActPlace, order actOrder, err error) {
 	from, order = store.ActPlace{At: math.MaxInt64}, latestFirst
 	if f.OldestFirst {

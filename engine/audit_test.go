@@ -39,8 +39,8 @@ func lines(list []AuditEntry) (out []string) {
 	return out
 }
 
-// Every act is in the log with who did it and what it changed, in the order of time, before and after a checkpoint and a restart, each once;
-// what changes nothing, or is refused, is not.
+// Every act is in the log once, with its actor and its change, in the order of time, before and after a checkpoint and a restart. An act
+// that changes nothing, or is refused, is not.
 func TestAuditTellsOfEveryAct(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), access.With(t.Context(), &access.Caller{Token: &access.Token{Name: "ana"}, OnBehalfOf: "bo", From: "10.0.0.7", RequestID: "r-1"})

@@ -345,7 +345,8 @@ func (b *Backup) changed(path string, whole io.Reader, before []byte) (f archive
 
 func (b *Backup) at(name string) string { return filepath.Join(b.dir, filepath.FromSlash(name)) }
 
-// Write writes the backup as a tar, once. It closes the backup before it writes the end: who has read all of it can begin the next one.
+// Write writes the backup as a tar, once. It closes the backup before it writes the end: a caller that has read all of it can begin the
+// next one.
 func (b *Backup) Write(w io.Writer) error {
 	return archive.Write(w, &b.Manifest, func(name string) (io.ReadCloser, error) {
 		f, err := os.Open(b.at(name))

@@ -22,7 +22,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// ledger is an oracle outside of the engine: what was sent to it, and what it acknowledged.
+// ledger is an oracle outside of the engine. It has all that was sent to the engine, and all that the engine acknowledged.
 type ledger struct {
 	mu          sync.Mutex
 	inserts     sync.RWMutex                  // held for reading by inserts under way
@@ -392,7 +392,7 @@ func TestRestoreCutOff(t *testing.T) {
 	}
 }
 
-// Any byte of a backup that is another one is found: what is restored then is nothing that a server starts on.
+// A backup with any one byte changed is refused, and no server starts on a restore of it.
 func TestDamagedBackup(t *testing.T) {
 	t.Parallel()
 	e, _ := loaded(t)

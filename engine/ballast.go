@@ -73,8 +73,8 @@ func (b *ballast) free() bool {
 	return true
 }
 
-// take brings so much aboard; it says whether it is there now. Allocated blocks count, not a hole in a file. What does not fit leaves
-// the file as it was.
+// take grows the ballast to so many bytes, and says whether it has them now. Allocated blocks count, not a hole in a file. If they do not
+// fit, the file stays as it was.
 func (b *ballast) take(bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,12 +94,11 @@ func (b *ballast) take(bytes int64) bool {
 	return true
 }
 
-// ballastMargin is what has to be free beside the ballast before inserts are let in again: with less they would fill the
-// disk again at once.
+// ballastMargin must be free beside the ballast before inserts are let in again: with less, they would fill the disk again at once.
 const ballastMargin = 4 << 20
 
-// room says whether there is space again, and takes the ballast aboard if so. `inside` is how many bytes inserts find free inside files:
-// for the ballast itself they are of no use.
+// room says whether there is space again, and fills the ballast if so. `inside` is how many free bytes the files have for inserts. The
+// ballast cannot use them.
 func (b *ballast) room(inside int64) bool {
 	b.mu.Lock()
 	missing := max(b.bytes, 0) - b.have
@@ -119,10 +118,11 @@ func Spare(folder string) int64 {
 	return int64(stat.Bavail) * stat.Bsize
 }
 
-// newFiles is what the files of a new queue take, with room to spare.
+// newFiles is how many bytes the files of a new queue take, with some to spare.
 const newFiles = 1 << 20
 
-// unlessFull is an error of making files: on a full disk it is that one, whatever SQLite or the system call it.
+// unlessFull takes an error of making files. On a full disk it returns journal.ErrFull, because SQLite and the system have other names for
+// it.
 func (b *ballast) unlessFull(err error) error {
 	if err == nil || b.spare() >= newFiles {
 		return err
@@ -145,8 +145,8 @@ func (e *Engine) makeRoom() {
 	}
 }
 
-// Room is a CodeDiskFull while the disk is full: what brings something new has to be refused then. What finishes, stops
-// or takes away has the room that the ballast keeps.
+// Room returns a CodeDiskFull while the disk is full. Then calls that bring something new must be refused. Calls that finish, stop or
+// remove something use the room that the ballast kept.
 func (s Storage) Room() error {
 	if s.e.full.Load() {
 		return journal.ErrFull

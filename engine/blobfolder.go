@@ -20,12 +20,12 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// BlobFolder keeps blobs as files in a folder, which it makes with the first one. It implements blobs.Blobs. A file has the bytes and
-// behind them the SHA-256 of key and bytes: one that is cut short, changed, or another's is damaged.
+// BlobFolder keeps blobs as files in a folder, which it makes with the first one. It implements blobs.Blobs. A file has the bytes, and
+// behind them the SHA-256 of key and bytes. A file that is cut short, changed, or of another key is damaged.
 type BlobFolder struct {
 	dir   string
 	seed  maphash.Seed
-	locks [64]sync.Mutex // by key: who puts a key, or deletes it, is alone with it
+	locks [64]sync.Mutex // by key: a put or a delete of a key is alone with it
 }
 
 // blobSuffix ends the names of the files, so that no name is "..".

@@ -137,7 +137,8 @@ func (e *Engine) Bulks(queueName string) (list []queue.Bulk, err error) {
 	return list, nil
 }
 
-// CancelBulk stops a bulk operation, durably, and keeps who asked for that. What it did stays done; one that has ended stays as it is.
+// CancelBulk stops a bulk operation, durably, and keeps who asked for that. The changes that it made stay. An operation that has ended
+// stays as it is.
 func (e *Engine) CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, error) {
 	if err := validActor(actor); err != nil {
 		return queue.Bulk{}, err
@@ -213,8 +214,8 @@ func (p *bulkRunner) turnOf(ctx context.Context, q *Queue, b *queue.Bulk) {
 	}
 }
 
-// page does a page. While dead letters are decided to leave for a queue, that queue cannot be deleted. Submissions whose
-// deletion a page has ordered are deleted behind it: what deletes them needs the history for itself.
+// page does a page. While it decides that dead letters leave for a queue, that queue cannot be deleted. A purge page only orders deletions.
+// They are done behind it, because a deletion needs the history for itself.
 func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int) (n int, more bool, err error) {
 	if b.Action == queue.BulkForward && !b.DryRun {
 		p.e.forwards.doors.RLock()
@@ -233,7 +234,7 @@ func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int
 	return n, more, err
 }
 
-// failed decides what a failed step means: what may pass is tried again, anything else ends the operation.
+// failed decides what a failed step means. A failure that may pass is tried again; any other ends the operation.
 func (p *bulkRunner) failed(ctx context.Context, q *Queue, b *queue.Bulk, err error) {
 	failure := err.Error()
 	switch code := queue.CodeOf(err); {

@@ -108,7 +108,7 @@ func TestBulkByFilter(t *testing.T) {
 	e.bulks.step(ctx)
 	wantBulk(t, "redrive of one kind", e, redrive, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after it", e, 600)
-	// What died after an operation started is not met by it, even if it was not there yet.
+	// An operation does not meet chunks that died after it started, nor those inserted since.
 	late := startBulk(t, e, queue.BulkRequest{Action: queue.BulkDelete})
 	clock.Add(5)
 	failSome(t, e, insert(t, e, 5), func(uint32) bool { return true })

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// An operation whose filter means nearly nothing shows how far it got all the same, durably, and does not hold its turn until it has walked
-// over everything; what it walked over is counted once, wherever its pages break off.
+// An operation whose filter means nearly nothing still shows durably how far it got, and gives its turn up before it has walked over
+// everything. Everything is counted once, wherever its pages break off.
 //
 //quern:sequential
 func TestBulkBreaksOffWhenItFindsLittle(t *testing.T) {
@@ -48,7 +48,7 @@ func TestBulkBreaksOffWhenItFindsLittle(t *testing.T) {
 	}
 }
 
-// What breaks off within the pages of what it does finds counts nothing twice: the marks of pages of any size add up to the whole.
+// An operation that breaks off within a page of its finds counts nothing twice: the marks of pages of any size add up to the whole.
 func TestBulkCountsOnceWhateverThePages(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -82,7 +82,7 @@ func TestBulkCountsOnceWhateverThePages(t *testing.T) {
 	}
 }
 
-// What is foreseen goes by the pace of the last minute, not by what was before, and not by a clock that was set back.
+// The forecast of an operation uses the pace of the last minute, not an earlier pace, and not a clock that was set back.
 func TestBulkForeseesByItsRecentPace(t *testing.T) {
 	t.Parallel()
 	e, clock := bulkEngine(t, 1)

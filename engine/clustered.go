@@ -26,14 +26,14 @@ type Cluster struct {
 	Node    *member.Member // it has joined; the engine runs it
 }
 
-// clustered is the home of a node. What other nodes need is in the backend; the directory has what can be made again from it, and each
-// start makes it again.
+// clustered is the home of a node. The backend has everything that other nodes need. The directory is a cache, which each start makes again
+// from the backend.
 type clustered struct {
 	e *Engine
 	Cluster
 }
 
-// cacheFile marks a directory that has nothing but what can be made again.
+// cacheFile marks a directory that is only a cache.
 const cacheFile = "cache-of-a-cluster"
 
 func (c clustered) dir() string { return c.e.options.Dir }

@@ -28,10 +28,10 @@ type ClusterRestore struct {
 }
 
 // Run restores a backup and its increments, in their order, of a server that is alone or of a cluster. It refuses a cluster that has queues
-// or of which a node runs, and changes nothing in the cluster before it has read and checked all of the backup. Until it is done no node
-// starts; a restore that was cut off is begun again with nothing.
+// or of which a node runs, and changes nothing in the cluster before it has read and checked all of the backup. No node starts until it is
+// done. A restore that was cut off begins again from nothing.
 //
-// What comes of it is another server, as what Restore makes is.
+// The result is another server, as with Restore.
 func (r *ClusterRestore) Run(ctx context.Context, from ...io.Reader) (*archive.Manifest, error) {
 	begun, err := r.empty(ctx)
 	if err != nil {

@@ -300,7 +300,7 @@ func TestRestoreIntoAClusterCutOff(t *testing.T) {
 
 func empty(ends map[string]journal.Position) bool { return ends[catalogueJournal] == 0 }
 
-// What cannot be restored into a cluster is refused before anything in it is changed, with what to do.
+// A backup that cannot be restored into a cluster is refused before anything in it is changed, and the error says what to do.
 func TestRestoreIntoAClusterRefuses(t *testing.T) {
 	t.Parallel()
 	alone := openAt(t, t.TempDir())

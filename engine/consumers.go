@@ -138,8 +138,8 @@ type HeldRequest struct {
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
 
-// List lists the chunks that are held: those for longest first, or those with the earliest deadline. What comes or goes while the list is
-// made may be missed, and a page that has a next one may have fewer than the limit.
+// List lists the chunks that are held: those for longest first, or those with the earliest deadline. A reservation that comes or goes while
+// the list is made may be missed. A page that has a next one may have fewer items than the limit.
 func (p Reservations) List(ctx context.Context, r HeldRequest) (page Page[queue.HeldChunk], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // damaged is a data directory at the moments that the matrix of damage needs.
 type damaged struct {
 	stopped string // closed in good order
-	killed  string // as a kill -9 leaves it: what the files hold while a server runs
+	killed  string // as a kill -9 leaves it: a copy of the files of a running server
 	older   string // closed in good order a life before both
 	younger string // in the middle of the last life
 	want    string // what is served from the first two

@@ -118,8 +118,8 @@ func BenchmarkDeadGroups(b *testing.B) {
 	}
 }
 
-// A pass of the ageing reads what the history has of a submission once, however much of it the pass looks at: what it allocates does not
-// grow with the product of both. Not parallel: it counts allocations.
+// A pass of the ageing reads the history of a submission once, however many of its letters it looks at: its allocations do not grow with
+// the product of history and letters. Not parallel: it counts allocations.
 func TestAgeingReadsASubmissionOnce(t *testing.T) {
 	const letters = 10_000 // two passes
 	e := deadEngine(t, 1, 1, letters, 0)

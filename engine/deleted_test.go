@@ -118,8 +118,8 @@ func TestRepeatedInsertAfterADeletedOne(t *testing.T) {
 	}
 }
 
-// A node stands still in the middle of a deletion, for longer than its lease. What the next owner takes in meanwhile stays: in the queue
-// itself, or in the one that was created with its name after the next owner has ended the deletion.
+// A node stands still in the middle of a deletion, for longer than its lease. The submissions that the next owner takes in meanwhile stay:
+// in the queue itself, or in a new queue of that name, created after the next owner has ended the deletion.
 func TestDeletionThatStandsStill(t *testing.T) {
 	t.Parallel()
 	for _, step := range []struct {

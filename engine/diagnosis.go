@@ -359,7 +359,7 @@ func plain(text string) string {
 	return text
 }
 
-// Cause is one reason for which chunks are not handed out.
+// Cause is one reason why chunks are not handed out.
 type Cause = inspect.Cause
 
 // Diagnosis is why the chunks of a value or of a submission move or do not, by the strategies in use.
@@ -367,7 +367,7 @@ type Diagnosis struct {
 	inspect.Diagnosis
 	Entry      queue.MetaEntry   // the value that it is about; no key: it is about Submission
 	Submission queue.Submission  // only its id, state, failure, dead and skipped chunks count
-	Used       []api.StrategyUse // in use, the one used last first: what Cause.Plan counts
+	Used       []api.StrategyUse // in use, the one used last first. Cause.Plan is an index into it
 	Since      queue.Time        // what was used before is not known
 
 	Forecast  *api.Forecast   // nil: nothing moves
@@ -422,8 +422,8 @@ func (p Questions) Narrow(d *Diagnosis, own queue.MetaEntry) {
 	p.q.foresee(d)
 }
 
-// asked is what a diagnosis judges by. What was at its limit lately is what the frames saw, so that the sentence and the time that a
-// value has been at its limit say the same.
+// asked is the input of a diagnosis. The frames say which values were at their limits lately, so that the sentence agrees with the time
+// that a value has been at its limit.
 func (p Questions) asked(plans []*strategy.Plan) inspect.Asked {
 	return inspect.Asked{Plans: plans, Full: func(entry queue.MetaEntry) bool { return p.q.frames.full.since(entry) != 0 }}
 }

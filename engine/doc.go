@@ -1,12 +1,12 @@
-// Package engine is the queue server without its faces: use cases, one file each. It opens the data directory, runs one
-// shard per queue (for now), and hands out a Queue by its name, or by arithmetic on the id of a submission. What a queue can do
-// beside inserting, reserving and finishing is in resources.go.
+// Package engine is the queue server without its faces: use cases, one file each. It opens the data directory, runs one shard per queue
+// (for now), and hands out a Queue by its name, or by arithmetic on the id of a submission. resources.go has what a queue can do beside
+// inserting, reserving and finishing.
 //
 //	web, cmd ──► engine ──► shard ──► backlog, fair, reserver, strategy (pure)
 //	                │         └─────► journal, store (disk)
 //	                └ catalogue, ballast, lock, metrics
 //
-// What happens to a chunk:
+// The life of a chunk:
 //
 //	insert ──► ready ──reserve──► reserved ──complete──► done
 //	            ▲ ▲                   │
@@ -14,7 +14,7 @@
 //	            │ ├───────────────────┤
 //	            │ │   fail, or the deadline passed, with tries left: after a delay
 //	            │ └──── waiting ◄─────┤
-//	            │                     │   no tries left: what the setting on_exhausted says
+//	            │                     │   no tries left: as the setting on_exhausted says
 //	            │                     ├──► skipped
 //	            │                     ├──► its submission fails, and its other chunks are skipped
 //	            └───── redrive ───────┴──► dead ──► given up, or forwarded to another queue

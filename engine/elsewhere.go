@@ -73,7 +73,7 @@ func (n *Nodes) refresh() error {
 	return n.divide(known)
 }
 
-// Elsewhere is the cause of an error about a queue that this node of a cluster does not serve: who does.
+// Elsewhere is the cause of an error about a queue that this node of a cluster does not serve. It names the node that does.
 type Elsewhere struct {
 	Queue string
 	Node  string // "": no node does at this moment
@@ -402,8 +402,8 @@ func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
 	return n.node.Take(ctx, row.Shard)
 }
 
-// end makes sure that no node takes a queue over any more, which is then taken out of the catalogue. It fails if another one may have done
-// so already: who claims a queue appends to its journal, so of a claim and of this one is refused.
+// end makes sure that no node takes a queue over any more, before the queue is taken out of the catalogue. It fails if another node may
+// have claimed the queue already: a claim appends to the journal, so either the claim or the deletion of the journal is refused.
 func (n *Nodes) end(ctx context.Context, row *store.QueueRow) error {
 	if n == nil {
 		return nil

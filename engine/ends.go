@@ -101,12 +101,12 @@ func (e *Engine) WaitEnds(ctx context.Context, ids []queue.SubmissionID, wait ti
 	return w.Wait(ctx, min(wait, queue.MaxWait))
 }
 
-// watchEvery is how often the files of the data directory are looked for. What is acknowledged between their going and the next look is
-// lost with them.
+// watchEvery is how often the server looks whether the files of the data directory are still there. Work that it acknowledges between their
+// loss and the next look is lost with them.
 const watchEvery = 250 * time.Millisecond
 
-// watched are files that a server has open, as they were then. Deleted or replaced, they would take everything that is written from then on
-// with them at the server's end: it goes to a file without a name.
+// watched are files that a server has open, as they were when it opened them. If one is deleted or replaced, later writes go to a file
+// without a name, and are lost when the server ends.
 type watched struct {
 	mu    sync.Mutex
 	files map[string]*watchedFile

@@ -60,7 +60,7 @@ type Engine struct {
 	files     watched        // those of the whole directory
 	tokens    Tokens
 	ballast   *ballast
-	full      atomic.Bool // the disk is: what brings something new is refused for want of room
+	full      atomic.Bool // the disk is: calls that bring something new are refused
 	sealer    PlaceSealer
 	key       reserver.Key
 	plans     plans

@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Exchange is a whole cycle of a consumer in one call: what it finished, what it still works on, and its next chunks.
+// Exchange is a whole cycle of a consumer in one call: results of finished chunks, extensions of those it still works on, and its next
+// chunks.
 type Exchange struct {
 	Complete []queue.CompleteItem
 	Fail     []queue.FailItem
@@ -24,8 +25,8 @@ type Exchanged struct {
 	Reserve                ReserveResult
 }
 
-// Exchange finishes first, waits for the commit, and then reserves: what it finished no longer counts against limits.
-// Everything is checked before anything is done. On an error after the commit the finished part of out is filled.
+// Exchange finishes first, waits for the commit, and then reserves, so that finished chunks no longer count against limits. Everything is
+// checked before anything is done. On an error after the commit the finished part of out is filled.
 func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
 	return exchange(ctx, q, q.config.Load(), queue.At(q.e.options.Now()), x, out)
 }

@@ -22,8 +22,7 @@ const (
 	journalFile   = "journal.db"
 )
 
-// makeDir makes a directory with all above it, so that they are still there after a power cut: what was acknowledged in
-// their files is worth nothing without their names.
+// makeDir makes a directory with all above it, so that they outlive a power cut: acknowledged work is lost if the names of its files are.
 func makeDir(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
@@ -73,13 +72,13 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// oursOrHarmless are the names that a data directory without a catalogue may have: what a start makes before the catalogue, what is left
-// when that is lost, and what stands in a directory that was made for a server.
+// oursOrHarmless are the names that may stand in a data directory without a catalogue: files that a start makes before it, files that are
+// left when it is lost, and files of a directory that was made for a server.
 var oursOrHarmless = []string{"ballast", "lock", "lost+found", "plugins", "quern.yaml", "shards", "tls", backupDir, restoringFile,
 	restoringFile + Partial, catalogueFile + "-shm", catalogueFile + "-wal"}
 
-// isOurs refuses a directory that has no catalogue and the files of others: ours would be mixed with them. Hidden
-// files, sockets and empty folders are in no one's way.
+// isOurs refuses a directory that has no catalogue and the files of others, because ours would be mixed with them. Hidden files, sockets
+// and empty folders are harmless.
 func isOurs(dir string) error {
 	if there, err := exists(filepath.Join(dir, catalogueFile)); there || err != nil {
 		return err
@@ -137,8 +136,8 @@ func (l local) hasFiles(row store.QueueRow) error {
 	return nil
 }
 
-// knowsFolders refuses folders of shards that the catalogue does not have: it may have lost them, and with them queues
-// full of work. What is left of a queue that was not made to the end, or is deleted, is removed.
+// knowsFolders refuses folders of shards that the catalogue does not have: it may have lost queues full of work. It removes the remains of
+// a queue whose creation or deletion was cut off.
 func (l local) knowsFolders(c *store.Catalogue) error {
 	e := l.e
 	rows, err := c.Queues()

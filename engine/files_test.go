@@ -99,7 +99,7 @@ func TestHalfARestoreIsRefused(t *testing.T) {
 	}
 }
 
-// A folder of other files is refused and stays as it is; what a directory for a server may have is in no one's way.
+// A folder of other files is refused and stays as it is. Files that a directory for a server may have do not matter.
 func TestFoldersOfOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]bool{"notes.txt": true, "photos/one.jpg": true, "store.db": true, "quern.yaml": false,
@@ -148,8 +148,8 @@ func names(t *testing.T, dir string) []string {
 	return list
 }
 
-// Folders of shards that the catalogue does not know are refused, whatever became of its queues; moved away, they do not disturb. What is
-// left of a queue that was being made or deleted when the server was killed is not one of them.
+// Folders of shards that the catalogue does not know are refused, until someone moves them away. The folder of a queue that was being made
+// or deleted when the server was killed is not refused.
 func TestUnknownShards(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -195,7 +195,7 @@ func TestUnknownShards(t *testing.T) {
 	}
 }
 
-// What cannot be written to the end is no backup, and what stood in its place stays.
+// A file that cannot be written to the end does not appear, and the file that stood in its place stays.
 func TestWriteFileIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// forwards carries dead letters out of the outboxes of queues to the queues that they are for. What a crash interrupts is carried
-// again after the start, and the queue that has it already knows so (shard/deadletters/arrive.go).
+// forwards carries dead letters from the outboxes of queues to their target queues. A letter that a crash interrupts is carried again after
+// the start, and a queue that has it already recognises it (shard/deadletters/arrive.go).
 type forwards struct {
 	e    *Engine
 	turn sync.Mutex // held by the goroutine that delivers: one at a time

@@ -223,8 +223,8 @@ func (q *Queue) Stats() queue.Stats {
 	return stats
 }
 
-// Examined is how many submissions all reserves of a queue have looked at since it was opened: what picking costs, whatever
-// the machine.
+// Examined is how many submissions all reserves of a queue have looked at since it was opened. It measures the cost of picking
+// independently of the machine.
 func (q *Queue) Examined() uint64 { return q.shard.Examined() }
 
 // emptyCounts counts reserves that came back with nothing, by reason.

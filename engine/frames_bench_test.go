@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What a frame costs at the most values that it reads: all of it, and the part for which the shard is held.
+// The cost of a frame with the most values that it reads, in total and while the shard is held.
 func BenchmarkFrame(b *testing.B) {
 	e, err := Open(context.Background(), Options{Dir: b.TempDir(), Now: time.Now, Seed: func() uint64 { return 7 }, BallastBytes: -1})
 	if err != nil {

@@ -1,8 +1,8 @@
 package engine
 
-// Groups that someone creates, with limits and a description. What is set for a group is in the journal of the shard that
-// has it, so that its limits hold under the mutex of that shard. The catalogue knows which shard that is, and keeps it when
-// a group is deleted: a submission that is on its way finds the same shard.
+// Groups that someone creates, with limits and a description. The settings of a group are in the journal of its shard, so that its limits
+// hold under the mutex of that shard. The catalogue knows the shard, also after the group is deleted: a submission that is on its way finds
+// the same shard.
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// GroupSettings are what is set for a group. Versions count from 1; each change makes the next. Version 0: nothing is set.
+// GroupSettings are the settings of a group. Versions count from 1; each change makes the next. Version 0: nothing is set.
 type GroupSettings struct {
 	Description string
 	Limits      queue.Quota

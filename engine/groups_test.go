@@ -112,7 +112,7 @@ func TestGroupLimitsAreExact(t *testing.T) {
 	}
 }
 
-// What waits for its run_at counts, from its insert until it is reserved, also after a restart.
+// A chunk that waits for its run_at counts from its insert until it is reserved, also after a restart.
 func TestGroupLimitCountsWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -257,8 +257,8 @@ func TestGroupLimitsMove(t *testing.T) {
 	}
 }
 
-// What leaves a group in the commit of an insert makes room for it: the submission that the completion of its last chunk
-// ends, and the one that a unique key replaces. Else a chain of submissions would end at a limit of 1.
+// A submission that leaves a group in the commit of an insert makes room for it: one whose last chunk the call completes, or one that a
+// unique key replaces. Else a chain of submissions would end at a limit of 1.
 func TestGroupLimitLetsChainsGoOn(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 1)

@@ -104,8 +104,8 @@ func (x InitialRules) Lift(ctx context.Context, id queue.RuleID, actor string) e
 	return nil // it is lifted already
 }
 
-// begin has a new queue begin with the rules. It may be done again: what is there already changes nothing. A further
-// shard of a queue takes over the rules of the others instead (Sharded.inherit).
+// begin gives a new queue the rules. It may be called again: a rule that is there already changes nothing. A further shard of a queue takes
+// over the rules of the others instead (Sharded.inherit).
 func (x InitialRules) begin(ctx context.Context, q *Queue) error {
 	if _, number := queue.CutShard(q.name); number > 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What tenants received lately is what they received since the oldest reading that is kept: of up to ten minutes ago.
+// A ledger's recent service counts from the oldest reading that is kept, up to ten minutes ago.
 func TestLedgersLately(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -19,7 +19,7 @@ import (
 	shardvalues "github.com/quern-queue/quern/engine/shard/values"
 )
 
-// What is left over under a label that may have only this many values, and strategies that have no name. Neither can be a name.
+// otherShown labels the rest beyond the values that a label may have, and inlineShown strategies without a name. Neither can be a name.
 const (
 	otherShown  = "_other"
 	inlineShown = "_inline"
@@ -99,9 +99,9 @@ func shownValue(v queue.MetaValue) string {
 	return text
 }
 
-// collectKeys shows the values of the keys that were asked for: FrameValues of them for each key and each metric, those with most of
-// what it shows, and one for the rest. What is in flight is that of the last frame; a scrape counts the others, and of each key reads
-// as many values as a frame does.
+// collectKeys shows the values of the keys that were asked for: FrameValues of them for each key and each metric, those with most of what
+// it shows, and one for the rest. Chunks in flight are those of the last frame. A scrape counts the other metrics, and reads as many values
+// of each key as a frame does.
 func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue, now queue.Time) {
 	frame := q.frames.last.Load()
 	if frame == nil {

@@ -264,7 +264,7 @@ func (n *Nodes) give(ctx context.Context, row *store.QueueRow, shard queue.Shard
 	return errors.Join(err, given)
 }
 
-// drop stops serving a queue here. What calls that wait are answered is that it moves.
+// drop stops serving a queue here. Calls that wait are answered that it moves.
 func (n *Nodes) drop(q *Queue) error {
 	n.e.mu.Lock()
 	if n.e.queues[q.name] == q {

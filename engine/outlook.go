@@ -39,13 +39,13 @@ type outlook struct {
 	done   uint64     // all that was done, at the last look
 	at     queue.Time // of the last look
 
-	// What is behind the limits of one key, as of the last look: of the key with most. A chunk may be behind those of several.
+	// The chunks behind the limits of one key, as of the last look: of the key with most. A chunk may be behind the limits of several keys.
 	behind behind
 	left   uint64       // values at their limits that are not paced, as there are maxPaced others
-	held   []rules.Held // rules with what each holds that none that ends later does: those that end last
+	held   []rules.Held // the rules that end last, each with the chunks that no rule that ends later holds
 }
 
-// behind is what waits at the limits of the values of one key.
+// behind counts the chunks that wait at the limits of the values of one key.
 type behind struct {
 	key     queue.MetaKey
 	values  int            // that are at their limits
@@ -208,11 +208,11 @@ func (o *outlook) tell(stats *api.Stats, held []rules.Held, now queue.Time) *api
 	return foreseen(parts, now)
 }
 
-// others is what waits for no limit of a value.
+// others are the chunks that wait for no limit of a value.
 func (o *outlook) others() forecast.Part { return forecast.Part{Chunks: o.free, Pace: o.rest.Pace()} }
 
-// alone takes from what rules hold, those that end last coming first, what others hold that end later: the sum is no more than chunks, all
-// that rules hold. The last of as many rules as are parts holds what is left.
+// alone counts each held chunk once, for the rule that ends last. held begins with the rules that end last. chunks is the number of all
+// held chunks, which the sum does not exceed. The last of maxRuled rules gets the rest.
 func alone(held []rules.Held, chunks uint64) []rules.Held {
 	for i := range held {
 		if held[i].Chunks = min(held[i].Chunks, chunks); i == maxRuled-1 {
@@ -223,8 +223,9 @@ func alone(held []rules.Held, chunks uint64) []rules.Held {
 	return held
 }
 
-// ruled is what rules hold, each a part that goes on when it ends, and the rest. What has no pace of its own goes at that of the rest,
-// together with all that goes on later: so each part includes those that come behind it, and the end of all is the latest of theirs.
+// ruled returns a part for each rule, whose chunks go on when the rule ends, and one for the rest. A part without a pace of its own goes at
+// the pace of the rest, together with all chunks that go on later: so each part includes those behind it, and the end of all is the latest
+// of theirs.
 func (o *outlook) ruled(now queue.Time) (parts []forecast.Part) {
 	together := o.others()
 	for i := range o.held {
@@ -270,9 +271,9 @@ func foreseen(parts []forecast.Part, now queue.Time) *api.Forecast {
 	return out
 }
 
-// foresee adds to a diagnosis when the chunks of each cause are done. A limit or the rest is shared with others, and no one knows whose
-// turn it is: what waits there ends with the last of all that wait there. What a tenant is told follows from the pace of its own value and
-// from nothing else. A cause of which it may not know the end has none, and then all of its work has none.
+// foresee adds to a diagnosis when the chunks of each cause are done. Other chunks wait at the same limit or in the rest, and no one knows
+// whose turn it is: so the end there is that of all chunks that wait there. A tenant's forecast uses only the pace of its own value. A
+// cause whose end the tenant may not know gets none, and then all of its work gets none.
 func (q *Queue) foresee(d *Diagnosis) {
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// recorded is a batch of the calibration: what it is, and what was foreseen of it.
+// recorded is a batch of the calibration, with its forecast.
 type recorded struct {
 	entry  queue.MetaEntry
 	id     queue.SubmissionID
@@ -185,8 +185,8 @@ func (b *recorded) read(t *testing.T, e *Engine) {
 	}
 }
 
-// A rule is a part of its own: what each holds goes on when it ends, and a chunk under two rules when the last of them does. What a rule
-// holds of a value whose pace is known goes at that pace. Rules that have no end make the rest end as before.
+// Each rule is a part: its chunks go on when it ends, and a chunk under two rules when the later one ends. Chunks of a value whose pace is
+// known go at that pace. Rules without an end do not change the end of the rest.
 func TestEachRuleIsAPart(t *testing.T) {
 	t.Parallel()
 	const now = queue.Time(1_000_000)

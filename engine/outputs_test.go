@@ -41,8 +41,8 @@ func completeSix(t *testing.T, e *Engine, chunks int, outputs string) queue.Subm
 	return sub.ID
 }
 
-// A done chunk whose output is gone from the store is never served as one without an output: who reads it gets an error with the submission
-// and the chunk. What has all its outputs is served, and so is what the journal still has.
+// A done chunk whose output is gone from the store is never served as one without an output: a reader gets an error with the submission and
+// the chunk. A submission that has all its outputs is served, and so are outputs that the journal still has.
 func TestMissingOutputs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A fleet grows and shrinks, and asks for a fifth for each company. What a call hands out never brings a company above the call's
-// number, and it gets less than it asked for only when each company with work has that number in flight.
+// A fleet grows and shrinks, and asks for a fifth for each company. No call brings a company above the call's number. A call gets less than
+// it asked for only when each company with work has that number in flight.
 func TestLimitInPercent(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

@@ -10,9 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// plans remembers what strategies compiled to, by the raw JSON they came as and by their canonical text, so that every
-// spelling of a strategy shares one plan. Of a strategy that is asked for by its name it remembers that name alone: what
-// stands behind it may change.
+// plans remembers what strategies compiled to, by the raw JSON they came as and by their canonical text, so that every spelling of a
+// strategy shares one plan. For a strategy that is asked for by its name it remembers only the name, because the definition may change.
 type plans struct {
 	mu     sync.RWMutex
 	byRaw  map[string]asked
@@ -135,8 +134,8 @@ func (e *Engine) checkScored(ctx context.Context, plan *strategy.Plan) (resting 
 // warnEvery is how often it is logged that a stored strategy names a plugin that cannot be used.
 const warnEvery = time.Minute
 
-// warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: who
-// reserves by a name cannot replace what an operator took away.
+// warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: a consumer that reserves
+// by a name cannot replace a plugin that an operator took away.
 func (p Strategies) warnOfPlugin(n *namedStrategy, why error) {
 	now := p.q.e.options.Now().UnixNano()
 	last := n.warned.Load()

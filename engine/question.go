@@ -87,9 +87,9 @@ func (p Questions) question(most int, seed *uint64, about queue.Meta) (*inspect.
 	return q, nil
 }
 
-// Candidates gives the first `rows` candidates (1 to strategy.MaxWindow) of a strategy in its text form, in its order and with
-// these columns, for a reservation with this context: what a plugin would be asked to score. Nothing is reserved.
-// Scores inside of the strategy are left out.
+// Candidates gives the first `rows` candidates (1 to strategy.MaxWindow) of a strategy in its text form, in its order and with these
+// columns, for a reservation with this context, as a plugin would get them to score. Nothing is reserved. Scores inside of the strategy are
+// left out.
 func (e *Engine) Candidates(ctx context.Context, queueName, text string, about queue.Meta, reads []strategy.Column,
 	rows int) (*strategy.Window, error) {
 	q, err := e.Queue(queueName)
@@ -138,8 +138,8 @@ func (p Questions) Explain(ctx context.Context, r PreviewRequest) (Explained, ui
 // longestWait bounds the expected wait that is reported: a longer one says nothing.
 const longestWait = 365 * 24 * time.Hour
 
-// Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
-// rounded to two digits, as it has changed by the time it is read. The rate is how many chunks of the queue were reserved a second over
+// Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. The numbers of chunks before it are rounded
+// to two digits, because they have changed by the time they are read. The rate is how many chunks of the queue were reserved a second over
 // the last minute.
 func (p Questions) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (inspect.Why, error) {
 	why, err := p.q.shard.Inspect.Why(ctx, id, index, plan)

@@ -501,8 +501,8 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 	return err
 }
 
-// deleteQueue holds e.mu only to look at the tables and to change them. What is between may wait for the database, and
-// other calls must not wait with it. Meanwhile the queue answers no calls: what it took in would be lost.
+// deleteQueue holds e.mu only to look at the tables and to change them. Between, it may wait for the database, and other calls must not
+// wait with it. Meanwhile the queue answers no calls: work that it took in would be lost.
 func deleteQueue(ctx context.Context, e *Engine, name string, quarantined bool) (err error) {
 	e.changing.Lock()
 	defer e.changing.Unlock()

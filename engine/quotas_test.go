@@ -111,7 +111,7 @@ func TestQuotasAreExact(t *testing.T) {
 	}
 }
 
-// What waits for its run_at counts, before the quota is set and after a restart; the end of a submission makes room.
+// Chunks that wait for their run_at count, before the quota is set and after a restart. The end of a submission makes room.
 func TestQuotasCountWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	for name, set := range quotaScopes {
@@ -236,7 +236,7 @@ func TestQuotasOfBytes(t *testing.T) {
 	}
 }
 
-// What cannot be exact is refused: quotas of a queue with several shards, and of values of other keys than the group's.
+// Quotas that cannot be exact are refused: those of a queue with several shards, and of values of other keys than the group's.
 func TestQuotasNeedOneShard(t *testing.T) {
 	t.Parallel()
 	e, _ := openSharded(t, t.TempDir(), 2)

@@ -76,7 +76,7 @@ func TestRefusedActsAreRecordedAtAPace(t *testing.T) {
 	}
 }
 
-// What is remembered of refused acts is bounded: it goes when it is recorded and the token may have sixty entries again.
+// The memory of refused acts is bounded: a token's part goes when it is recorded and the token may have sixty entries again.
 func TestRefusedActsAreForgotten(t *testing.T) {
 	t.Parallel()
 	e := openFor(t, t.TempDir())

@@ -4,7 +4,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/submissions"
 )
 
-// resources are what a queue has beside inserting, reserving and finishing. What needs no more than the shard is the shard's own.
+// resources are what a queue has beside inserting, reserving and finishing. Calls that need no more than the shard are in the shard's own
+// resources.
 type resources struct {
 	Bulks        Bulks
 	Consumers    Consumers

@@ -23,12 +23,12 @@ import (
 // restoringFile is the mark, in a data directory, of a restore that is not finished: a copy of the manifest. No server starts there.
 const restoringFile = "restoring"
 
-// Restore makes a data directory of a backup and the increments of it, in their order, in one that is empty or missing, or where a restore
-// that began with the very same backup was cut off. It returns when every file is on the disk with the checksum of the last manifest, which
-// it returns. Before that no server starts there. Nothing is written when an increment does not continue the one before it.
+// Restore makes a data directory of a backup and its increments, in their order. The directory is empty or missing, or a restore that began
+// with the very same backup was cut off in it. It returns when every file is on the disk with the checksum of the last manifest, which it
+// returns. Before that no server starts there. Nothing is written when an increment does not continue the one before it.
 //
-// What comes of it is another data directory: it has an id of its own, so that its files and those of the old one cannot be mixed, and
-// another key for the tokens of reservations, so that none that the old server gave out is good in both. Access tokens stay good.
+// The result is another data directory. It has its own id, so that its files and those of the old one cannot be mixed, and its own key for
+// the tokens of reservations, so that no token of the old server is good in both. Access tokens stay good.
 func Restore(ctx context.Context, dir string, from ...io.Reader) (_ *archive.Manifest, err error) {
 	chain, err := openChain(from)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/rules"
 )
 
-// Set sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
-// what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then. allow is
-// asked with the rule that is there, nil for none, and no other change comes between; nil: always.
+// Set sets a pause or a block, durably: chunks that it covers are not handed out from then on. Set draws ID and Since. If there is a rule
+// with the same action and match, Set changes that one, or nothing if it says the same already, and created is false. allow is asked with
+// the rule that is there, nil for none, and no other change comes between; a nil allow permits all.
 func (p Rules) Set(ctx context.Context, r queue.Rule, allow func(now *queue.Rule) error) (rule queue.Rule, created bool, err error) {
 	if err := validRule(&r); err != nil {
 		return rule, false, err

@@ -70,13 +70,13 @@ func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 	return p.q.shard.Schedules.Put(name, def, guard, p.q.act(ctx, "", "schedule.create", "schedule "+name))
 }
 
-// Delete removes a schedule. What it inserted stays.
+// Delete removes a schedule. The submissions that it inserted stay.
 func (p Schedules) Delete(ctx context.Context, name string, guard ScheduleGuard) error {
 	return p.q.shard.Schedules.Delete(name, guard, p.q.act(ctx, "", "schedule.delete", "schedule "+name))
 }
 
-// Switch pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. What it is already is no
-// change. Ticks that pass during the pause are missed ones when it ends.
+// Switch pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. A state that it has already is no change.
+// Ticks that pass during the pause are missed ones when it ends.
 func (p Schedules) Switch(ctx context.Context, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
 	if len(reason) > queue.MaxPauseReasonBytes {
 		return queue.ScheduleInfo{}, queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(reason),
@@ -215,10 +215,10 @@ func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out api
 // Span is a piece of work that is traced.
 type Span = schedules.Span
 
-// Spans begin spans of what the engine does by itself; what it is called for is the caller's to trace. A nil Span is one that is not
-// recorded. They must be quick: they are called with locks held.
+// Spans begin spans of the work that the engine does by itself. Callers trace their own calls. A nil Span is not recorded. They must be
+// quick: they are called with locks held.
 type Spans interface {
-	// Emit begins the span of a schedule's inserting for ticks. What is inserted carries its context.
+	// Emit begins the span of a schedule's inserting for ticks. The submissions carry its context.
 	Emit(queueName, schedule string) Span
 
 	// Bulk begins the span of a turn of a bulk operation.

@@ -8,10 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What operators set for a queue is in the journal of its shard. Here is what the shard tells of it, in the form in which calls look it up
-// without the shard's mutex.
+// The settings that operators make for a queue are in the journal of its shard. This file keeps them in a form in which calls can look them
+// up without the shard's mutex.
 
-// set takes over what the shard tells; with all, nothing else is set. The shard's mutex is held.
+// set takes over settings from the shard; with all, there are no others. The shard's mutex is held.
 func (q *Queue) set(list []journal.Set, all bool) {
 	named := maps.Clone(q.named.all())
 	if named == nil || all {

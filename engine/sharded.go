@@ -1,8 +1,8 @@
 package engine
 
 // A queue of several shards. Each shard is a Queue of its own: it has a journal, a store, a worker and standing views,
-// and everything that can be asked of a queue can be asked of it, by the name orders~2. The first one has the name of the
-// queue itself in the catalogue, and is asked as orders~1. What producers and workers ask of "orders" goes to a Sharded:
+// and everything that can be asked of a queue can be asked of it, by the name orders~2. The first one has the name of the queue itself in
+// the catalogue, and is asked as orders~1. Calls of producers and workers to "orders" go to a Sharded:
 //
 //	insert    ─► the shard of the submission's group, which stays there                      (sharded_groups.go)
 //	reserve   ─► the shards' heads, merged branch by branch                                  (sharded_reserve.go)

@@ -38,7 +38,8 @@ func (c *countedChunks) take(id queue.SubmissionID) {
 	c.flying[c.users[id]]++
 }
 
-// What shards count together gives each chunk in the order that one list of all chunks has, while other calls take and finish chunks, too.
+// With a limit that shards count together, chunks come in the order of one list of all chunks, also while other calls take and finish
+// chunks.
 func TestOrderByCountsOfAllShards(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

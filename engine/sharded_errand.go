@@ -259,7 +259,7 @@ func (t *taking) run(ctx context.Context, s *Sharded, asked *ReserveRequest) (ou
 	return out
 }
 
-// errands are the parts of one call. What the call asks for is in asked, and the results are in done.
+// errands are the parts of one call: asked has its items, and done the results.
 type errands struct {
 	s      *Sharded
 	asked  errand
@@ -280,7 +280,7 @@ type errandPart struct {
 // things are places in the lists of an errand: of complete, fail, extend, release, takes and looks.
 type things [6][]int
 
-// firstTake is where the takes are in things. What stands before them has to be done, or the call fails.
+// firstTake is where the takes are in things. The items before them must be done, or the call fails.
 const firstTake = 4
 
 // onlyTake says that nothing is to be finished.
@@ -456,7 +456,7 @@ func (e *errands) carry(ctx context.Context) {
 	others.Wait()
 }
 
-// collect puts the results of the parts together. What is left was not done, because a shard is elsewhere (refused).
+// collect puts the results of the parts together. left has the items that were not done, because their shard is elsewhere (refused).
 func (e *errands) collect() (left things, refused, failed error) {
 	for _, p := range e.parts {
 		at, elsewhere := errors.AsType[*Elsewhere](p.err)

@@ -108,7 +108,7 @@ func (r errandValues) done() (out errandDone) {
 	return out
 }
 
-// What nodes send each other is read as it was written, and what is cut short, or of another version, is refused.
+// Errands and answers are read as they were written. One that is cut short, or of another version, is refused.
 func TestErrandsTravel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {
@@ -384,7 +384,8 @@ func (r *rendezvous) meet() {
 	}
 }
 
-// When there is nothing, the nodes are asked for their reasons at once. What has just come is handed out, and no more than was asked for.
+// When there is nothing, the nodes are asked for their reasons at once. A chunk that has just come is handed out, and no more than were
+// asked for.
 func TestReasonsAreAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	f, nodes := newFellows(t, 3, "a", "b", "c")

@@ -1,8 +1,8 @@
 package engine
 
-// Errands as bytes between nodes. Each type lists its fields once, for writing and for reading (package coding). Tokens,
-// results and reservations come in thousands, so they are no JSON. Nodes of one cluster may have different versions: what
-// begins with another version is refused, and the caller of the node sends its call again.
+// Errands as bytes between nodes. Each type lists its fields once, for writing and for reading (package coding). Tokens, results and
+// reservations come in thousands, so they are no JSON. Nodes of one cluster may have different versions: a node refuses bytes that begin
+// with another version, and its caller sends the call again.
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 // errandVersion is the first byte of errands and their answers.
 const errandVersion = 1
 
-// What most items, results and reservations take of an errand and its answer, in bytes.
+// The size of most items, results and reservations in an errand and its answer.
 const (
 	itemBytes        = 32
 	resultBytes      = 4
@@ -239,7 +239,7 @@ type refusalText struct {
 	At      *Elsewhere `json:",omitempty"` // who serves the shard by now
 }
 
-// appendRefusal writes an error. What is no refusal is a fault of this node: the caller learns that it has failed.
+// appendRefusal writes an error. An error that is no refusal is a fault of this node: the caller learns that it has failed.
 func appendRefusal(dst []byte, err error) []byte {
 	said := refusalText{Refused: &queue.Error{Code: queue.CodeUnavailable,
 		Message: "A node that serves a part of the queue failed: " + err.Error()}}

@@ -199,7 +199,7 @@ func TestFairOverShardsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// The ledger of all shards is what each of them answers with: what each user received, in all shards together.
+// Each shard answers with the ledger of all shards: the service that each user received in all of them together.
 func TestLedgerOverShards(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)

@@ -1,7 +1,7 @@
 package engine
 
-// What a node asks another one about shards of a queue that the other one serves: by a call of package web, which carries
-// bytes and knows nothing of them. Each question is one line of the table below, which both sides go by.
+// The questions that a node asks another one about shards that the other one serves. Package web carries them as bytes, and knows nothing
+// of their content. Each question is one line of the table below, which both sides use.
 //
 //	node A: reserve, complete ─► errand ──► node B: the shards that it serves      (sharded_errand.go)
 //	        wait              ─► listen ──► answers when one of them may have something
@@ -305,8 +305,8 @@ func answerListen(ctx context.Context, s *Sharded, in *listenAsked) (out heard, 
 	return out, nil
 }
 
-// farLoads are how many submissions are open in the shards of other nodes, by their numbers less one. What does not answer
-// is left out. own are the shards that this node serves.
+// farLoads are how many submissions are open in the shards of other nodes, by their numbers less one. Nodes that do not answer are left
+// out. own are the shards that this node serves.
 func (s *Sharded) farLoads(own []*Queue) map[int]uint64 {
 	urls := map[string]bool{}
 	for i, q := range own {

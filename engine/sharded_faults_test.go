@@ -176,7 +176,7 @@ func TestShardsAreInBackups(t *testing.T) {
 	}
 }
 
-// What several shards cannot do exactly is refused while only one of them serves, too: the chunks of the others come back.
+// A strategy that several shards cannot follow exactly is refused even while only one of them serves: the chunks of the others come back.
 func TestRefusedWhileOneShardServes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -147,8 +147,8 @@ func (s *Sharded) Release(ctx context.Context, items []queue.ReleaseItem, dst []
 	return spread(ctx, s, items, dst, tokenOfRelease, (*Queue).Release)
 }
 
-// GiveBack releases chunks of a queue whose consumer went away before it heard of them, in the shards of all nodes. What
-// cannot be reached goes back at its deadline.
+// GiveBack releases chunks of a queue whose consumer went away before it heard of them, in the shards of all nodes. Chunks that cannot be
+// reached go back at their deadlines.
 func GiveBack(ctx context.Context, w Work, list []queue.Reservation) {
 	_, _ = w.Release(context.WithoutCancel(ctx), releases(list), nil)
 }

@@ -135,8 +135,8 @@ func TestQueueIsSplitWhileWorkRuns(t *testing.T) {
 	}
 }
 
-// What the only shard has of groups stays there when the queue gets more: the groups of its dead letters, whose submissions can
-// be opened again, and of its schedules.
+// The groups of the only shard stay there when the queue gets more: those of its dead letters, whose submissions can be opened again, and
+// of its schedules.
 func TestGroupsOfTheFirstShardStay(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 1)

@@ -67,8 +67,8 @@ func (s *Sharded) placed(list []queue.Insertion, atomic bool) (places map[int][]
 	return places, nil
 }
 
-// Homes names the shard of each submission that is to be inserted, as it is asked: "orders~2". What is refused has none: it
-// has an Err. New groups get their shards.
+// Homes names the shard of each submission that is to be inserted, as it is asked: "orders~2". One that is refused has an Err, and no
+// shard. New groups get their shards.
 func (s *Sharded) Homes(list []queue.Insertion, atomic bool) ([]string, error) {
 	places, err := s.placed(list, atomic)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What is said of the ledgers of Fair over several shards. Each shard has a ledger of the same branch, which knows only
-// what it gave itself, so the one of all shards takes its place in answers.
+// The answers about ledgers of Fair over several shards. Each shard has a ledger of the same branch, which knows only what the shard gave
+// itself, so the ledger of all shards takes its place.
 
 // branchIn is the Fair branch with this ledger, and what the shards share out by it; nil: they share out nothing by it.
 // The lock of Sharded.counts is held.

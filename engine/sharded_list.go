@@ -1,6 +1,6 @@
 package engine
 
-// What lists of groups and of shards say. A queue of one shard has both, too: its groups are the values of the group's key.
+// The lists of groups and of shards. A queue of one shard has both, too: its groups are the values of the group's key.
 
 import (
 	"context"

@@ -30,7 +30,7 @@ type merging struct {
 	plans  []*strategy.Plan // one per branch
 	rnd    *rand.Rand
 
-	from  int // of got: what the caller had before
+	from  int // of got: those before it are from before this merge
 	got   []queue.Reservation
 	bytes int // that the answer has: more than none, if it has reservations
 	err   error
@@ -298,7 +298,7 @@ func (m *merging) comesLater(b, shard int) bool {
 	return m.heads[b][shard].Flight > before
 }
 
-// addTakes adds the turns to errands. What the answer has room for is divided among them.
+// addTakes adds the turns to errands. They share the room of the answer.
 func (m *merging) addTakes(w *errands, b int) {
 	n := len(m.turns)
 	used := m.bytes + max(0, queue.MaxAnswerBytes-m.bytes)/max(n, 1)*(n-1)

@@ -520,7 +520,7 @@ func (m *shardModel) drain() {
 	}
 }
 
-// restart begins again. What was in flight still is.
+// restart restarts the engine. Chunks in flight stay in flight.
 func (m *shardModel) restart() {
 	m.note("restart")
 	m.happened["restarted"]++

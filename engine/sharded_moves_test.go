@@ -268,7 +268,7 @@ func TestGroupsMoveWhileWorkRuns(t *testing.T) {
 	}
 }
 
-// What would be done twice, or be seen in two shards, after a move: a repeated insert, a redrive, a schedule.
+// After a move, nothing is done twice or seen in two shards: a repeated insert, a redrive, a schedule.
 func TestWhatAMoveLeavesBehind(t *testing.T) {
 	t.Parallel()
 	e, w := openMoves(t, t.TempDir())

@@ -219,8 +219,8 @@ func TestWaitInShardsOfOtherNodes(t *testing.T) {
 	}
 }
 
-// What is set for the queue holds in the shards of all nodes when the call returns, and one that a node does not take over at once it
-// takes over later. More shards are made by the node of the first one, and all are deleted, wherever they are.
+// A setting of the queue holds in the shards of all nodes when the call returns. A node that does not take it over at once does so later.
+// More shards are made by the node of the first one, and all are deleted, wherever they are.
 func TestSettingsOfShardsOnSeveralNodes(t *testing.T) {
 	t.Parallel()
 	f, nodes := newFellows(t, 2, "a", "b")

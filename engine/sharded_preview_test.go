@@ -16,8 +16,8 @@ func picksBy(branch int, ids ...queue.SubmissionID) (list []Previewed) {
 	return list
 }
 
-// What the shards foresee is taken branch by branch, and in the order of each branch. Behind the end of a list that had
-// no room for more, no one knows what comes first.
+// The previews of shards are merged branch by branch, in the order of each branch. Behind the end of a list that had no room for more, no
+// one knows what comes first.
 func TestForeseenIsMerged(t *testing.T) {
 	t.Parallel()
 	parsed, err := strategy.Parse(`OrElse(SelectOnly("a", 1, OldestFirst), NewestFirst)`)

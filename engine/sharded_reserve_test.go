@@ -170,7 +170,7 @@ func TestLimitsHoldOverShards(t *testing.T) {
 	}
 }
 
-// What several shards cannot do exactly is refused, and says what to do.
+// A strategy that several shards cannot follow exactly is refused, and the error says what to do.
 func TestWhatShardsCannotDo(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 2)
@@ -294,7 +294,7 @@ func TestWaitOverShards(t *testing.T) {
 	}
 }
 
-// What the shards give together is one answer, which has no more bytes than one of a single shard. What does not fit stays ready.
+// The chunks of all shards are one answer, with no more bytes than that of a single shard. Chunks that do not fit stay ready.
 func TestAnswerOverShardsIsBounded(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// What is decided from counts and settings.
+// Counts and settings decide how many groups fit, and whether another shard is prepared.
 func TestRoomForGroups(t *testing.T) {
 	t.Parallel()
 	shards := func(groups ...int) (list []shardRoom) {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// What holds for a queue as a whole holds in each shard: rules, and settings of meta keys and their values. The HTTP face sets
-// them in all shards. A shard that is made later takes them over here, before any submission can come to it.
+// Rules, and settings of meta keys and their values, hold for the whole queue, so each shard has them. The HTTP face sets them in all
+// shards. A shard that is made later takes them over here, before any submission can come to it.
 
-// inherit has a shard take over what is set in another one of the queue. What is about single submissions stays with these. It
-// may be done again: what is there already changes nothing. The caller holds e.changing.
+// inherit has a shard take over the rules and settings of another one of the queue. Rules about single submissions stay with these. It may
+// be called again: an entry that is there already changes nothing. The caller holds e.changing.
 func (s *Sharded) inherit(ctx context.Context, number int) error {
 	q, err := s.shard(number)
 	if err != nil {

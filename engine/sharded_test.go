@@ -165,7 +165,7 @@ func TestFinishOverShards(t *testing.T) {
 	}
 }
 
-// What a completion brings is in its commit, and so in its shard: another shard's group is refused by its place.
+// A submission that a completion inserts is in its commit, and so in its shard: a group of another shard is refused by its place.
 func TestCompletionBringsIntoItsShard(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)

@@ -232,7 +232,7 @@ func TestLimitByOtherKeyAfterRestart(t *testing.T) {
 	}
 }
 
-// What shards of one node count together is refused when they are on several nodes, and works again when they are back on one.
+// A limit that shards of one node count together is refused when they are on several nodes, and works again when they are back on one.
 func TestLimitByOtherKeyNeedsOneNode(t *testing.T) {
 	t.Parallel()
 	_, nodes := newFellows(t, 2, "a", "b")

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// What the HTTP face asks before it divides a call about a queue of several shards into calls about its shards. The first
-// two answers are the same on every node of a cluster. The others are known where the queue as a whole serves (ServesWhole).
+// The HTTP face asks these questions before it divides a call about a queue of several shards into calls about its shards. The first two
+// answers are the same on every node of a cluster. Only the node that serves the queue as a whole knows the others (ServesWhole).
 
 // ShardsOf is how many shards a queue has; 0: it has only one, or there is none of this name.
 func (x *Sharding) ShardsOf(name string) int {

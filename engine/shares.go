@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file keeps one access token from taking all that the server has of submissions, meta values, consumers, rules and bulk operations.
-// What a token brought is remembered with its Use, and held against what is still there; rules and bulk operations say themselves whose
-// they are.
+// This file keeps one access token from taking all that the server has of submissions, meta values, consumers, rules and bulk operations. A
+// token's Use remembers the things that it brought, and is compared with those that still exist. Rules and bulk operations name their
+// owners themselves.
 
 // insertShare is what a call's inserts add to the shares of its access token when they are committed. The zero insertShare adds nothing.
 type insertShare struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What a restart forgives a token: its open submissions, and the values of meta keys that they brought, count for no token any more. What
-// it does not: they are open still, and count with all others. So each restart, for which a token cannot ask, gives it one more share at
-// most, and all tokens together never more than the server has.
+// After a restart, the open submissions of a token, and the values of meta keys that they brought, count for no token any more. They are
+// still open, and count with all others. So each restart, which a token cannot cause, gives it at most one more share, and all tokens
+// together never get more than the server has.
 func TestWhatARestartForgivesAToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

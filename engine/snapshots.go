@@ -134,8 +134,8 @@ func (p Snapshots) Has(s journal.Snapshot) (bool, error) {
 // Keep removes all copies that are older than one. Keys begin with the epoch and the position, so their order is that of age.
 func (p Snapshots) Keep(s journal.Snapshot) error { return p.shelf.keep(p.place, s.Key) }
 
-// Restore makes the store at path again, where none is, of the newest snapshot that the journal tells of; before the first one, of nothing,
-// as the journal has everything from the beginning on. What comes behind the snapshot a start takes from the journal.
+// Restore makes the missing store at path again from the newest snapshot that the journal names. Before the first snapshot it makes an
+// empty store, as the journal then has everything from the beginning on. A start takes the changes since the snapshot from the journal.
 func (p Snapshots) Restore(ctx context.Context, path string, log journal.Journal) (newest journal.Snapshot, err error) {
 	if newest, err = p.newest(ctx, path, log, math.MaxUint64); err != nil {
 		return newest, err

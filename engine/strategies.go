@@ -18,8 +18,8 @@ import (
 // no other caller can change the name, and its error is the change's. nil lets everything pass.
 type StrategyGuard func(now api.NamedStrategy, exists bool) error
 
-// named are the named strategies of one queue, as they stand. A reserve reads a map that is never changed;
-// what its shard tells puts a new map in its place.
+// named are the named strategies of one queue, as they stand. A reserve reads a map that never changes: a change that the shard reports
+// puts a new map in its place.
 type named struct {
 	change sync.Mutex // one change at a time; taken before the shard's mutex
 	byName atomic.Pointer[map[string]*namedStrategy]

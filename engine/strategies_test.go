@@ -68,7 +68,7 @@ func planOf(e *Engine, queueName, name string) string {
 	return plan.String()
 }
 
-// Names, their newest and their older versions outlive a restart; what is deleted stays deleted.
+// Names, their newest and their older versions outlive a restart. A deleted name stays deleted.
 func TestStrategiesOutliveARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,7 +210,7 @@ func TestStrategyLimit(t *testing.T) {
 	put(t, e, DefaultQueue, "one-more", `"Random"`)
 }
 
-// What cannot be a name is refused in every place where one may stand.
+// A text that cannot be a name is refused wherever a name may stand.
 func TestStrategyNames(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
@@ -254,7 +254,7 @@ func TestUnreadableStrategy(t *testing.T) {
 	}
 }
 
-// What a reserve asks by costs no memory, unless a plugin has a part in it: it is asked for with every reserve.
+// Asked, which every reserve calls, allocates nothing, unless the strategy uses a plugin.
 func TestAskedAllocatesNothing(t *testing.T) {
 	e := openAt(t, t.TempDir())
 	defer closed(t, e)

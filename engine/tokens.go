@@ -22,11 +22,11 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Tokens are the access tokens of the server. Who looks one up takes no lock and reads no disk: all of them are in a table that
-// a change replaces as a whole, after the catalogue has it.
+// Tokens are the access tokens of the server. A look-up takes no lock and reads no disk: all tokens are in a table, which a change replaces
+// as a whole, after the catalogue has it.
 //
-// Before there was a token, nothing needs one. From the first on every request does, for good: neither revoking nor expiry of the
-// last opens the server again. When none with the scope admin is good, the next start writes one to the file AdminTokenFile.
+// Before the first token, no request needs one. From then on every request does, for good: neither revoking nor expiry of the last opens
+// the server again. When none with the scope admin is good, the next start writes one to the file AdminTokenFile.
 type Tokens struct {
 	dir       string
 	now       func() time.Time
@@ -93,7 +93,8 @@ func (t *Tokens) reload() error {
 // Table is all tokens as they are now.
 func (t *Tokens) Table() *access.Table { return t.table.Load() }
 
-// At is all tokens as they are at that time. What is over by then ends for good, durably and before anyone is refused for it.
+// At is all tokens as they are at that time. Tokens and secrets that are over by then end for good, durably and before anyone is refused
+// for it.
 func (t *Tokens) At(now queue.Time) *access.Table {
 	if table := t.Table(); !table.Due(now) {
 		return table

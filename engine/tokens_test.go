@@ -188,7 +188,7 @@ func TestAdminTokenIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// What a new token may not be is said, and leaves the server as it was.
+// A request for a token that is not allowed is refused with the reason, and leaves the server as it was.
 func TestTokensAreChecked(t *testing.T) {
 	t.Parallel()
 	e, _ := guarded(t, t.TempDir(), false, time.Now)

@@ -344,7 +344,7 @@ func (q *Queue) value(entry queue.MetaEntry) api.ValueCount {
 	return q.showValue(entry.Key, &count, of[entry.Value])
 }
 
-// showValue is a value of a key as the API has it: what was counted and added up of it, and what is set for it.
+// showValue is a value of a key as the API has it: its counts and totals, and its settings.
 func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount, total shardvalues.Total) api.ValueCount {
 	entry := queue.MetaEntry{Key: key, Value: count.Value}
 	set, byDefault := q.values.find(queue.ValueTarget{MetaEntry: entry}), q.values.find(allOf(key))

@@ -51,8 +51,8 @@ func finishAll(t *testing.T, e *Engine, held []queue.Reservation) {
 	}
 }
 
-// A limit that is set while work runs is obeyed by the next reservation, whatever its strategy; what is in flight stays. Of the
-// strategy's limit and the one that is set the smaller holds.
+// A limit that is set while work runs is obeyed by the next reservation, whatever its strategy. Chunks in flight stay. The smaller one of
+// the strategy's limit and this limit holds.
 func TestSetLimitHoldsFromTheNextReservation(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", `Fair("company", Random)`, `Fair("$submission", OldestFirst)`, `PreferDistinct("company", 1, Random)`, `MaxSimultaneous("company", 100, OldestFirst)`, `MaxSimultaneous("other", 1, OldestFirst)`, `SelectOnly("all", 1, Random)`} {
@@ -125,7 +125,7 @@ func TestSmallerLimitHolds(t *testing.T) {
 	}
 }
 
-// What is set holds for the first reservation after a restart too.
+// A limit that is set holds for the first reservation after a restart too.
 func TestSetLimitHoldsAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

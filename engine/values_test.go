@@ -145,7 +145,7 @@ func TestValuesAreSortedByEachNumber(t *testing.T) {
 	}
 }
 
-// What is set outlives a restart, before any submission has the value and after; what is deleted stays deleted.
+// Settings outlive a restart, before any submission has the value and after. Deleted settings stay deleted.
 func TestValuesOutliveARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -286,8 +286,8 @@ func TestValuesGoWithTheirQueue(t *testing.T) {
 	closed(t, e)
 }
 
-// Of many who change settings that they read, exactly one does; of many who set the first, one. Who reads meanwhile sees one of
-// the versions, whole.
+// Of many callers that change the settings that they read, exactly one succeeds, and so of many that make the first ones. A reader
+// meanwhile sees one of the versions, whole.
 func TestValueGuardIsExact(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
@@ -388,7 +388,7 @@ func TestRatesOfValuesAndKeys(t *testing.T) {
 	}
 }
 
-// What cannot be set is refused, with the field.
+// Settings that are not allowed are refused, with the field.
 func TestValueRefusals(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

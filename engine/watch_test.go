@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A file that is deleted, moved or replaced, and a journal that is cut, under a running server ends all acknowledging at the next look, and /readyz says which one: of
-// a queue for that queue, of the catalogue for all. What is there can still be read.
+// If a file is deleted, moved or replaced, or a journal is cut, under a running server, it stops acknowledging at the next look, and
+// /readyz names the file. A file of a queue stops that queue, the catalogue all of them. Data that is there can still be read.
 func TestFilesAreWatched(t *testing.T) {
 	t.Parallel()
 	replace := func(path string) error {

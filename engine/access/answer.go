@@ -8,10 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// SmallAnswer is up to how many bytes an answer is not counted.
+// SmallAnswer is the size, in bytes, up to which an answer is not counted.
 const SmallAnswer = 64 << 10
 
-// Answers bounds the memory of large answers, from when they are gathered until their clients have taken them.
+// Answers bounds the memory of large answers, from the moment they are gathered until their clients have taken them.
 type Answers struct {
 	Most    int64        // bytes of all
 	Held    atomic.Int64 // bytes
@@ -43,8 +43,8 @@ func (a *Answer) Holds() int64 {
 	return a.held
 }
 
-// Hold has the answer count for n bytes from now on, none up to SmallAnswer. When there is no room for more than it has, it has what it had
-// and Hold returns a queue.Error. What holds something has to hold 0 in the end.
+// Hold has the answer count for n bytes from now on, or for none if n is at most SmallAnswer. If there is no room for the growth, the
+// answer keeps what it held, and Hold returns a queue.Error. A caller that holds something must Hold(0) in the end.
 func (a *Answer) Hold(n int64) error {
 	if a == nil || a.of == nil {
 		return nil

@@ -54,7 +54,7 @@ func (c *Caller) Share() (*Use, *Limits) {
 	return c.Token.Use, c.Limits
 }
 
-// Who is how the audit log names the caller.
+// The [queue.Who] of a caller is how the audit log names it.
 func (c *Caller) Who(said string) queue.Who {
 	who := queue.Who{Actor: c.Actor(said), OnBehalfOf: c.OnBehalfOf, From: c.From, RequestID: c.RequestID}
 	if who.Actor == who.OnBehalfOf {

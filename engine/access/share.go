@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Share is what one token brought that is still there, such as its open submissions. It is held against what there is
-// whenever room is asked for: what went counts no more, and nothing has to be counted down. It begins empty with the
-// server. It is safe for concurrent use.
+// Share lists the things that one token brought and that still exist, such as its open submissions. Room compares the list with what exists
+// and forgets the rest, so no one has to count down. It begins empty with the server. It is safe for concurrent use.
 type Share[K comparable] struct {
 	mu   sync.Mutex
 	keys []K
@@ -17,7 +16,8 @@ type Share[K comparable] struct {
 	next int            // of keys, to be looked at
 }
 
-// How many of its own a Share looks at when it is asked for room: this many in any case, so that it keeps small, and more when it is full.
+// A Share looks at this many of its keys when it is asked for room: lookAlways in any case, to stay small, and up to lookFull when it is
+// full.
 const (
 	lookAlways = 2
 	lookFull   = 1000
@@ -99,8 +99,8 @@ type Turns struct {
 // Waiting is how many wait for a place.
 func (t *Turns) Waiting() int { return int(t.waiting.Load()) }
 
-// Take waits for a place. It returns false when too many wait, or with the error of ctx. now is counted from any start. What took a place
-// has to call leave.
+// Take waits for a place. It returns false when too many wait, or with the error of ctx. now is counted from any start. A caller that got a
+// place must call leave.
 func (t *Turns) Take(ctx context.Context, now func() time.Duration) (leave func(), ok bool, err error) {
 	t.once.Do(func() {
 		t.places = make(chan time.Duration, readsAtOnce)

@@ -178,8 +178,8 @@ type Limits struct {
 	Bulks       int   // bulk operations of one queue that it started and that run; those of admins are not bounded by it
 }
 
-// Enter counts a request in, unless the token has as many as it may: then wait says when to come back. What entered has to Leave. The
-// moment is counted from any start, the same for all calls.
+// Enter counts a request in, unless the token has as many as it may: then wait says when to come back. A request that entered must Leave.
+// `at` is counted from any start, the same for all calls.
 func (u *Use) Enter(at time.Duration, most Limits) (wait time.Duration, ok bool) {
 	if n := u.asked.Add(1); most.AtOnce > 0 && int(n) > most.AtOnce {
 		u.asked.Add(-1)

@@ -44,8 +44,8 @@ const (
 	harmless = 0.1
 )
 
-// guesser makes guesses at the tokens of a table. The tokens are few, and each is shown often, as those of consumers are: what the processor
-// learns about their secrets must not be told to guesses that are like them.
+// guesser makes guesses at the tokens of a table. The tokens are few, and each is shown often, as consumers do: so the processor learns
+// about their secrets, and the time of a guess must not show how like them it is.
 type guesser struct {
 	random *rand.ChaCha8
 	choice *rand.Rand

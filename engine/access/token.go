@@ -76,8 +76,8 @@ func DrawSecret(random io.Reader) (string, error) {
 // Text is a token as its holder keeps it.
 func Text(id ID, secret string) string { return prefix + string(id) + "_" + secret }
 
-// parse takes a token's text apart. It does not look at the letters: what Text did not make is the text of no token, and a processor that
-// learns to foresee the letters of a secret that is often shown would tell by the time who comes near to it.
+// parse takes a token's text apart. It does not check the letters. A text that Text did not make belongs to no token anyway. And a
+// processor learns to predict the letters of a secret that it sees often, so the time of a check would show how near a guess is.
 func parse(text string) (id ID, secret string, ok bool) {
 	if len(text) != textLength || text[:len(prefix)] != prefix || text[len(prefix)+idLength] != '_' {
 		return "", "", false
@@ -156,8 +156,8 @@ func (t *Token) proves(hash *Hash, now queue.Time) bool {
 	return current == 1 || previous == 1 && now < t.PreviousUntil
 }
 
-// Rotate gives the token another secret. The one before stays good until that time (0: it ends now), and the one before that ends. What
-// ended is not kept: no clock makes it good again.
+// Rotate gives the token another secret. The current one stays good until that time (0: it ends now), and the one before it ends. Ended
+// secrets are not kept: no clock makes them good again.
 func (t *Token) Rotate(secret Hash, until queue.Time) {
 	t.Previous, t.PreviousUntil = Hash{}, until
 	if until != 0 {
@@ -311,7 +311,7 @@ func (r *Restriction) CoversMeta(meta queue.Meta) bool {
 // Scopes is a set of rights. An operation names those of which any one is enough; a token has those that it was made with.
 type Scopes uint8
 
-// The scopes. Admin implies all others: who may make tokens can make one with every scope.
+// The scopes. Admin implies all others: a token that may make tokens can make one with every scope.
 const (
 	Produce Scopes = 1 << iota // insert
 	Consume                    // reserve and finish; pause

@@ -99,7 +99,7 @@ func TestExpiryAndRotation(t *testing.T) {
 	}
 }
 
-// What was over once is over at all times, also at those before: an expired token, and the secret before a rotation whose overlap ended.
+// An expired token, and an old secret whose overlap ended, stay refused even if the clock goes back.
 func TestWhatIsOverStaysOver(t *testing.T) {
 	t.Parallel()
 	made, first := drawn(t, 1, func(t *Token) { t.Expires, t.Subject = 1000, "CN=worker" })
@@ -236,7 +236,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// A token has as many requests at once and per second as it may, and a burst of two seconds' worth; what is refused counts for nothing.
+// A token has as many requests at once and per second as it may, and a burst of two seconds' worth. Refused requests do not count.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const start = time.Hour
@@ -272,7 +272,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is written down has no secret of a token, wherever it stands and also when it is cut off; anything else stays as it is.
+// Mask removes the secret of a token wherever it stands, also one that is cut off. It changes nothing else.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	made, text := drawn(t, 1, nil)

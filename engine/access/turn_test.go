@@ -44,7 +44,7 @@ func TestTurnsShareTheProcessor(t *testing.T) {
 						}
 					}
 					enter(1, 0)
-					time.Sleep(work) // of the bubble's clock: what a read takes
+					time.Sleep(work) // by the bubble's clock: the read
 					enter(-1, work)
 					leave()
 				}

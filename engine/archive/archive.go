@@ -142,9 +142,9 @@ func (a *Archive) Blocks(most int64) (map[string][]byte, error) {
 	return blocks, nil
 }
 
-// Files gives fn each file, and reads what it leaves of it; nil: all is only read. It checks everything: there is nothing but what the
-// manifest lists, in its order, with these sizes and checksums, and the end. What fn has read of a file is known to be right when it is
-// called for the next one, or Files ends without an error.
+// Files gives fn each file, and reads the rest that fn leaves; with a nil fn it only reads. It checks that the archive has exactly the
+// files of the manifest, in its order, with its sizes and checksums, and the end. The bytes that fn read of a file are proven right when fn
+// is called for the next file, or Files returns no error.
 func (a *Archive) Files(fn func(f *File, content io.Reader) error) error {
 	for len(a.left) > 0 {
 		to := fn

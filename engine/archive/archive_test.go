@@ -102,7 +102,7 @@ func tarOf(t *testing.T, m *Manifest, entries []forged) []byte {
 	return out.Bytes()
 }
 
-// What is written is read, byte for byte, and is as long as the manifest says.
+// An archive is read as it was written, byte for byte, and is as long as the manifest says.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	m, content := example()

@@ -41,7 +41,7 @@ type Keeper struct {
 	metrics metrics
 }
 
-// New looks at what is in the folder. What a crash left of a backup is removed.
+// New looks at the folder, and removes the parts of a backup that a crash left.
 func New(o Options) (*Keeper, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the folder for backups cannot be made: %w", err)

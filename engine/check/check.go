@@ -139,7 +139,8 @@ func (c *checking) queues(ctx context.Context) (err error) {
 	return nil
 }
 
-// files compares the checksums of all rows, also of queues that cannot be opened. It comes last: what it reads, it takes out of the logs.
+// files compares the checksums of all rows, also of queues that cannot be opened. It comes last: to read a file, it takes the rows out of
+// its log.
 func (c *checking) files(ctx context.Context) error {
 	names, err := dataFiles(c.dir)
 	if err != nil {

@@ -258,7 +258,7 @@ func TestShardsAreChecked(t *testing.T) {
 	}
 }
 
-// What is damaged is named: queue, submission and chunk, and file, table and row.
+// A finding names the damage: queue, submission and chunk, and file, table and row.
 func TestFindingsName(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -323,8 +323,8 @@ func harms(rnd *rand.Rand) map[string]func([]byte) []byte {
 	return list
 }
 
-// What a check calls whole is served, with all that was in it. A damage that a server would refuse, or serve less of, is found, whichever
-// file it is in, and the check changes nothing.
+// A server serves all of a directory that a check calls whole. A check finds any damage that would make a server refuse or serve less,
+// whichever file it is in, and it changes nothing.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -117,7 +117,7 @@ func (r *reading) tell(name string, seq uint32, op any) error {
 	return r.stop
 }
 
-// What journal.Applier wants.
+// The methods of journal.Applier.
 
 func (r *reading) ApplyEpoch(epoch uint32) error {
 	return r.tell("epoch", 0, struct{ Epoch uint32 }{epoch})

@@ -49,8 +49,8 @@ type SubmissionOptions struct {
 }
 
 // Submissions goes through the submissions of a queue: the open ones by the order of their inserts, then those that ended. They are as a
-// start of the server would have them, or as the rows of the last checkpoint are if it cannot open the queue, of which fn is told first.
-// What is damaged is told, and the rest is read. The directory is only read.
+// start of the server would have them. If it could not open the queue, fn gets the failure first, and the submissions are as in the rows of
+// the last checkpoint. fn gets each damage, and the rest is read. The directory is only read.
 func Submissions(ctx context.Context, dir string, o SubmissionOptions, fn func(Item) error) error {
 	var shard, opened, rows string
 	return o.inCopy(dir, func(work string) (err error) {

@@ -136,7 +136,7 @@ func damagedIsShown(t *testing.T, dir string, all []Item) {
 		list[1].Kind != OpDamaged || !strings.Contains(text, "in table open_page") || list[2].Submission != all[2].Submission {
 		t.Errorf("of a damaged queue there is\n%s", text)
 	}
-	// A page of the file is gone: what SQLite comes to is shown.
+	// A page of the file is gone: the list shows the failure of SQLite.
 	store := filepath.Join(dir, "shards", "0001", "store.db")
 	b, err := os.ReadFile(store)
 	if err != nil {

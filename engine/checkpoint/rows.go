@@ -1,5 +1,5 @@
-// Package checkpoint has the rows that a checkpoint writes: what a shard's machine gives, its store keeps, and a recovery takes up again.
-// The store does not look into their bytes; docs/formats/ops.md says what they are.
+// Package checkpoint has the rows of a checkpoint. A shard's machine makes them, its store keeps them, and a recovery reads them. The store
+// does not look into their bytes, which docs/formats/ops.md describes.
 package checkpoint
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Row is the snapshot of one open submission. What Spec and State hold is the machine's affair.
+// Row is the snapshot of one open submission. Only the machine looks into Spec and State.
 type Row struct {
 	Seq   uint32
 	ID    queue.SubmissionID
@@ -49,8 +49,8 @@ func (e *Ended) Own() Ended {
 	return c
 }
 
-// Aside is a row of what a shard keeps beside its submissions: what is in its outbox, how far it got with those of others, its bulk
-// operations. Kinds and bytes are the machine's affair; a key is unique within its kind.
+// Aside is a row of the things that a shard keeps beside its submissions: its outbox, how far it got with the outboxes of others, its bulk
+// operations. Only the machine knows the kinds and bytes. A key is unique within its kind.
 type Aside struct {
 	Kind  uint8
 	Key   uint64

@@ -49,7 +49,7 @@ type Backend interface {
 	// appended.
 	Journals(ctx context.Context) (map[string]journal.Position, error)
 
-	// Blobs are the blobs of all nodes: what one puts, all read.
+	// Blobs are the blobs of all nodes: every node can read a blob that another node put.
 	Blobs() blobs.Blobs
 
 	// Leases are the signs of life of all nodes.
@@ -61,16 +61,15 @@ type Backend interface {
 }
 
 // Leases tell which nodes live and who serves which shard. They are for liveness and for finding the owner: no write is safe because of
-// them. A journal refuses the writer that was overtaken, whatever is said here. A call that ends with an error may have had its effect.
+// them. A journal refuses a writer that was overtaken, whatever the leases say. A call that ends with an error may have had its effect.
 type Leases interface {
-	// Beat says that a node lives. It takes the place of what the node said before, unless it comes late, behind a newer one of the same
-	// process: who looks would miss that one. ErrTooManyNodes: there are MaxNodes others.
-	// A node that has not beaten for an hour is forgotten.
+	// Beat says that a node lives. It replaces the node's last beat, unless it comes late, behind a newer beat of the same process: other
+	// nodes would then miss the newer one. ErrTooManyNodes: there are MaxNodes others. A node that has not beaten for an hour is forgotten.
 	Beat(ctx context.Context, n Node) error
 
 	// Nodes are the nodes as of their last beats, by name. A counter that has changed is proof of life. A node has missed its beats when
-	// its counter, or its absence, stood still for as long as its lease lasts on the clock of the one who looks: no clock is compared
-	// with that of another machine.
+	// its counter, or its absence, stood still for the length of its lease on the clock of the node that looks: no clock is compared with
+	// that of another machine.
 	Nodes(ctx context.Context) ([]Node, error)
 
 	// SetOwner says that a node has claimed a shard with this epoch. Owners only go upward: ErrNewerOwner says that an owner with a newer

@@ -61,7 +61,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// Answers are of the last one to two windows, and tell since when. What is older is forgotten, and a clock that is set back changes nothing.
+// Answers cover the last one to two windows, and say since when. Older values are forgotten, and a clock that is set back changes nothing.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	k := new(Kept)
@@ -179,7 +179,7 @@ func TestShareOfMany(t *testing.T) {
 
 var sink api.Durations
 
-// What a chunk costs whose submission has two values.
+// The cost of a chunk whose submission has two values.
 func BenchmarkRun(b *testing.B) {
 	for _, values := range []int64{1, 200, 10_000} {
 		b.Run(fmt.Sprint(values), func(b *testing.B) {

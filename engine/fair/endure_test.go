@@ -62,9 +62,9 @@ func anything(l *Ledger, rnd *rand.Rand, tenant uint32, cost Cost) {
 	}
 }
 
-// Ten tenants of the least weight share two hundred thousand charges of the greatest cost, six times what 10^12 picks of
-// chunks at weight 1 add to their tags. What happens is what happens with small costs, pick by pick; then tenants are blocked
-// and unblocked, too. Nothing overflows and nothing drifts.
+// Ten tenants of the least weight share two hundred thousand charges of the greatest cost, six times what 10^12 picks of chunks at weight 1
+// add to their tags. Every pick is the same as with small costs. Then tenants are blocked and unblocked, too. Nothing overflows and nothing
+// drifts.
 func TestEndurance(t *testing.T) {
 	t.Parallel()
 	const tenants, picks = 10, 100_000

@@ -84,8 +84,8 @@ func (l *Ledger) keep(tenant uint32) {
 	}
 }
 
-// Join says that the tenant has something to offer and may: it competes from now on. Who comes from idleness starts with lag 0,
-// who owes still owes, who was blocked has the lag it had.
+// Join says that the tenant has something to offer and may: it competes from now on. An idle tenant starts with lag 0, an owing one still
+// owes, and a blocked one has the lag it had.
 func (l *Ledger) Join(tenant uint32) {
 	s := l.slot(tenant)
 	switch s.state {
@@ -166,7 +166,7 @@ func (l *Ledger) reap() {
 	}
 }
 
-// drop forgets an owing tenant. What it is behind goes to those that remain: to the blocked only if there are no others.
+// drop forgets an owing tenant. The others share the lag that it has: the tenants that compete, or the blocked ones if none competes.
 func (l *Ledger) drop(tenant uint32) {
 	l.keep(tenant)
 	s := &l.slots[tenant]
@@ -242,8 +242,8 @@ func (l *Ledger) place(tenant uint32, s *slot) {
 	}
 }
 
-// Expect says what the tenant's next picks are likely to cost each, up to MaxCost; 0 is Ledger.Unit. It only decides how
-// urgent a pick is against those of others. What a pick does cost is Charge's.
+// Expect says what the tenant's next picks are likely to cost each, up to MaxCost; 0 is Ledger.Unit. It only decides how urgent a pick is
+// against those of others. Charge gets the real cost.
 func (l *Ledger) Expect(tenant uint32, c Cost) {
 	s := l.slot(tenant)
 	if s.state == Active {

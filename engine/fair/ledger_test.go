@@ -104,7 +104,7 @@ func TestCheaperGoesFirst(t *testing.T) {
 	}
 }
 
-// Who was idle while others were served comes back without credit, and without being behind for it.
+// A tenant that was idle while others were served comes back with no credit and no debt.
 func TestIdlenessEarnsNothing(t *testing.T) {
 	t.Parallel()
 	l := joined(1, 1)
@@ -173,7 +173,7 @@ func TestWeightOfABacklog(t *testing.T) {
 	}
 }
 
-// Who was blocked for long neither catches up what it could not have taken nor loses what it was owed.
+// A tenant that was blocked for long does not catch up the chunks that it could not take, and keeps the lag that it had.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	l := joined(1, 1, 2)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Cost is an amount of service: what a pick is charged, and the unit of lags. A ledger counts in chunks or in consumer time.
+// Cost is an amount of service. Picks are charged in it, and lags are measured in it. A ledger counts in chunks or in consumer time.
 type Cost int64
 
 const (
@@ -18,7 +18,7 @@ const (
 	// MaxCost is the most that one call charges or refunds; more is taken for this much. It is 65,536 chunks, or 194 days.
 	MaxCost Cost = 1 << 56
 
-	// maxLead is how far from virtual time a tag may be moved, times the weight: what is charged or refunded beyond is forgiven.
+	// maxLead is how far from virtual time a tag may be moved, times the weight. Charges and refunds beyond are forgiven.
 	maxLead = 16 * int64(MaxCost)
 )
 
@@ -43,7 +43,7 @@ const (
 	MaxWeight     Weight = 1_000_000 // the greatest weight, 1000
 )
 
-// WeightOf is w rounded to thousandths, at least MinWeight and at most MaxWeight. What is no number gives MinWeight.
+// WeightOf is w rounded to thousandths, at least MinWeight and at most MaxWeight. NaN gives MinWeight.
 func WeightOf(w float64) Weight {
 	switch thousandths := math.Round(w * 1000); {
 	case thousandths >= float64(MaxWeight):

@@ -12,7 +12,7 @@ const (
 	window = 10 * time.Second // the time that one pace is counted over
 	kept   = 60               // windows: ten minutes
 	wide   = 6                // windows that a pace is the mean of: chunks may take longer than one window
-	spread = 1.35             // the slow pace is at least so much below the middle one: what comes differs by more than what was seen
+	spread = 1.35             // the slow pace is at least so much below the middle one: the future varies more than the past
 
 	// longest is the end that is reported at most: a later one says nothing.
 	longest = 365 * 24 * time.Hour

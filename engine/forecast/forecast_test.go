@@ -41,7 +41,7 @@ func TestPaces(t *testing.T) {
 	}
 }
 
-// All of it ends with its latest part; what does not move has no end, and a limit or a rule binds.
+// The whole ends with its latest part. A part that does not move has no end, and a limit or a rule binds.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	ten := Pace{5, 10, 20}

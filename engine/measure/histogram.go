@@ -1,6 +1,5 @@
-// Package measure counts what happens too often for a general histogram: one observation stands for any number of equal ones, takes
-// no lock and allocates nothing. What it counts is shown in the form of Prometheus' native histograms, and of the classic ones
-// beside.
+// Package measure counts what happens too often for a general histogram: one observation stands for any number of equal ones, takes no lock
+// and allocates nothing. A histogram is shown in the form of Prometheus' native histograms, and in the classic form.
 package measure
 
 import (
@@ -14,7 +13,7 @@ const Schema = 3
 const (
 	perPower = 1 << Schema
 	lowest   = -20 // 2^lowest and everything below it is one bucket: a microsecond, of seconds
-	powers   = 46  // up to 2^26: two years, of seconds. What is larger is counted in the last bucket
+	powers   = 46  // up to 2^26: two years, of seconds. A larger value is counted in the last bucket
 	slots    = powers * perPower
 )
 
@@ -35,7 +34,7 @@ func New(bounds []float64) *Histogram {
 	return &Histogram{bounds: bounds, classic: make([]atomic.Uint64, len(bounds)+1)}
 }
 
-// Observe counts n observations of v. What is below 0, or no number, is counted as 0.
+// Observe counts n observations of v. A negative value, or NaN, is counted as 0.
 func (h *Histogram) Observe(v float64, n uint64) {
 	if h == nil || n == 0 {
 		return

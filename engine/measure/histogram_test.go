@@ -58,7 +58,7 @@ func TestObserveFindsItsBuckets(t *testing.T) {
 	}
 }
 
-// What is no amount counts as nothing, and a histogram that is not there counts nothing.
+// Values that are no amount count as 0, and a nil histogram counts nothing.
 func TestObserveOddities(t *testing.T) {
 	t.Parallel()
 	var none *Histogram

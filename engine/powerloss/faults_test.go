@@ -142,7 +142,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A journal whose start the disk had no room for at first: what it acknowledges when there is room outlives a kill.
+// The disk has no room for the start of a journal at first. Batches that it acknowledges once there is room outlive a kill.
 func TestRoomAfterTheStart(t *testing.T) {
 	boots("one")
 	work, refused := scratch(t), 0
@@ -176,7 +176,8 @@ func TestRoomAfterTheStart(t *testing.T) {
 	}
 }
 
-// appended opens the journal at path and appends a batch behind `tail`; what is to be done before and after it comes between open and close.
+// appended opens the journal at path and appends a batch behind `tail`. It calls `before` and `after` around the append, while the journal
+// is open.
 func appended(ctx context.Context, path string, tail journal.Position, before func() error, after ...func() error) error {
 	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{})
 	if err != nil {
@@ -194,8 +195,8 @@ func appended(ctx context.Context, path string, tail journal.Position, before fu
 	return errors.Join(err, log.Close())
 }
 
-// Whichever write fails, once, as the medium has a fault there or no room for it: what it was for is refused, or is told later to be there,
-// the server goes on, and a start has all that was acknowledged before and after.
+// One write fails, whichever it is, because of a fault of the medium or for want of room. Its call is refused, or succeeds later. The
+// server goes on, and a start has all that was acknowledged before and after.
 func TestFailingWrite(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)
@@ -277,7 +278,7 @@ func TestFailingSync(t *testing.T) {
 	}
 }
 
-// Nothing is acknowledged before the disk has it, however long that takes. What is only read goes on meanwhile, and the server is ready.
+// Nothing is acknowledged before the disk has it, however long that takes. Reads go on meanwhile, and the server is ready.
 func TestSlowSync(t *testing.T) {
 	boots("one")
 	dir := fresh(t, scratch(t))

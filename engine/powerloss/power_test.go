@@ -142,7 +142,7 @@ func open(ctx context.Context, dir string, fatal func(error)) (*engine.Engine, e
 		Fatal: fatal})
 }
 
-// scratch is a folder in memory, where there is one with room: what the trace says is durable need not be.
+// scratch is a folder in memory, if there is one with room. Bytes that the trace calls durable need not be so here.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if engine.Spare("/dev/shm") < 1<<30 {

@@ -17,7 +17,7 @@ type Act struct {
 // ServerActor is the actor of rules that the server sets itself. No access token has this name.
 const ServerActor = "quern"
 
-// Who is who did something, and by which request.
+// A Who names the actor of an act, and the request.
 type Who struct {
 	Actor      string // the name of the token; without tokens what the client said. At most MaxActorBytes
 	OnBehalfOf string // whom the client said it acts for. At most MaxActorBytes

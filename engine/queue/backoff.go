@@ -54,7 +54,7 @@ type Delays struct {
 	ms [MaxDelays]uint32
 }
 
-// NewDelays is a list. What is longer than MaxDelays is cut.
+// NewDelays makes a list of the first MaxDelays delays.
 func NewDelays(ms []uint32) (d Delays) {
 	d.n = uint8(copy(d.ms[:], ms))
 	return d

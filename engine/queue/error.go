@@ -53,7 +53,7 @@ type Problem struct {
 // Error is a failure that the caller can act on.
 type Error struct {
 	Code     Code
-	Message  string    // a whole sentence for a person: what is wrong and what to do
+	Message  string    // a whole sentence for a person: the problem, and what to do
 	Problems []Problem // for CodeInvalid: all that was found
 	Err      error     // the cause, for logs only
 

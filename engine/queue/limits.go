@@ -12,7 +12,7 @@ import (
 const (
 	MaxChunks          = api.MaxChunks
 	MaxInlineChunks    = api.MaxInlineChunks
-	MaxInlineBytes     = 64 << 20 // all inline bytes of one insert: what one request may make the server hold
+	MaxInlineBytes     = 64 << 20 // all inline bytes of one insert: bounds the memory that one request takes
 	MaxChunkBytes      = 1 << 20  // one inline chunk: more belongs in object storage
 	MaxOutputBytes     = 1 << 20  // one chunk's output
 	MaxAttachmentBytes = 64 << 10 // goes out with every reservation
@@ -59,7 +59,7 @@ const (
 	MinReservation = 100 * time.Millisecond
 	MaxListLimit   = 1000
 
-	// MaxAnswerBytes bounds the contents, outputs and metadata of one answer, before they are encoded. What does not fit comes with the
+	// MaxAnswerBytes bounds the contents, outputs and metadata of one answer, before they are encoded. Items that do not fit come with the
 	// next call. The first item always fits.
 	MaxAnswerBytes = 4 << 20
 
@@ -158,7 +158,8 @@ func ShortDuration(d time.Duration) string {
 // Holds says whether n, in the range's unit, is in the range. No range holds what is not a number.
 func (r Range) Holds(n float64) bool { return n >= float64(r.Least) && n <= float64(r.Most) }
 
-// Duration is a number of the range's units. What is negative or too large for a duration is refused at the pointer with what is allowed.
+// Duration is a number of the range's units. A number that is negative, or too large for a duration, is refused at the pointer, with the
+// range that is allowed.
 func (r Range) Duration(pointer string, n int64) (time.Duration, error) {
 	const most = time.Duration(1<<63 - 1)
 	if n < 0 || n > int64(most/r.Unit) {

@@ -10,8 +10,8 @@ import (
 const meaningVersion = 1
 
 // Meaning is the fingerprint of what a request asks for, however it was written: in any order of its fields and of its meta, with a default
-// left out or spelled out, alone or as one of many. Meta has to be in order. What only says how the request came is left out: its trace,
-// its idempotency key.
+// left out or spelled out, alone or as one of many. Meta has to be in order. Fields that only say how the request came are left out: its
+// trace, its idempotency key.
 func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), meaningVersion)

@@ -28,7 +28,7 @@ func TestMeaningOfEachField(t *testing.T) {
 		"AttemptTimeout":     func(n *NewSubmission) { n.AttemptTimeout = 1 },
 		"Unique":             func(n *NewSubmission) { n.Unique = &Unique{Key: "k"} },
 		"After":              func(n *NewSubmission) { n.After = &After{IDs: []SubmissionID{1}} },
-		// What only says how the request came, and what no request has.
+		// Fields that only say how the request came, and fields that no request has.
 		"Trace":          func(n *NewSubmission) { n.Trace = "00-1" },
 		"IdempotencyKey": func(n *NewSubmission) { n.IdempotencyKey = "k" },
 		"Fingerprint":    func(n *NewSubmission) { n.Fingerprint[0] = 1 },

@@ -38,8 +38,8 @@ func Without(key MetaKey) MetaKey { return key + lacked }
 // LackedBy is the key of which Without is this one.
 func LackedBy(without MetaKey) (key MetaKey, is bool) { return strings.CutSuffix(without, lacked) }
 
-// Meta is a submission's strategic metadata: what strategies, rules and filters may see. It is sorted by key and holds a
-// key once (NewMeta makes it so).
+// Meta is a submission's strategic metadata, which strategies, rules and filters may see. It is sorted by key and holds a key once (NewMeta
+// makes it so).
 type Meta []MetaEntry
 
 // EntriesOf are the entries of meta as the API has it, in no order.

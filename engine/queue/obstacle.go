@@ -5,9 +5,9 @@ import "github.com/quern-queue/quern/sdk/api"
 // Obstacle is what keeps a chunk from being handed out by a branch.
 type Obstacle uint8
 
-// The obstacles, in the order in which they are looked for. NoObstacle: a reserve that begins now may be given the chunk.
-// From ObstacleHidden on, the branch admits the chunk and others come first, so that it has a place in line. What comes
-// before it has none.
+// The obstacles, in the order in which they are looked for. NoObstacle: a reserve that begins now may be given the chunk. From
+// ObstacleHidden on, the branch admits the chunk and others come first, so that it has a place in line. With an earlier obstacle it has
+// none.
 const (
 	NoObstacle Obstacle = iota
 	ObstacleDone

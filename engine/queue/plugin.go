@@ -20,7 +20,7 @@ type PluginVersion struct {
 	Reason   string // why it is in that state, for people; "" if there is nothing to say
 	Size     int64  // bytes of the module
 	Manifest []byte // JSON
-	Report   []byte // JSON: what its checks found
+	Report   []byte // JSON: the findings of its checks
 	Created  Time
 	Actor    string // who uploaded it, "" if that is not known
 }

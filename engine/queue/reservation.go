@@ -97,10 +97,10 @@ type Content struct {
 // EmptyReason says why a reserve came back with nothing.
 type EmptyReason uint8
 
-// The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules. AllSkipped: there is
-// something, but the scorer gave none of it a score now. RestartGrace: what there is falls under a limit, and the queue's restart
-// grace is not over. RateLimited: a rate holds back what
-// there is, until RetryAfter. ConsumerQuiet and ConsumerDraining: an operator keeps work from this consumer, or told it to leave.
+// The reasons. NotYetDue: all work waits for a time. AllLimited and Paused come with limits and rules. AllSkipped: there is work, but the
+// scorer gave none of it a score now. RestartGrace: all work falls under a limit, and the queue's restart grace is not over. RateLimited: a
+// rate holds all work back until RetryAfter. ConsumerQuiet and ConsumerDraining: an operator keeps work from this consumer, or asked it to
+// leave.
 const (
 	NotEmpty EmptyReason = iota
 	Nothing

@@ -57,7 +57,7 @@ func (o Overlap) String() string { return overlapNames[o] }
 // ParseOverlap reads the name of a policy.
 func ParseOverlap(text string) (Overlap, bool) { return parseName[Overlap](overlapNames[:], text) }
 
-// Schedule is the definition of a schedule: what to insert, and when. It is immutable: a change makes a new one.
+// Schedule is the definition of a schedule. It says what to insert, and when. It is immutable: a change makes a new one.
 type Schedule struct {
 	Spec           string
 	Seconds        bool          // cron specs begin with a field for seconds

@@ -48,7 +48,7 @@ func TestSettingsRows(t *testing.T) {
 	}
 }
 
-// A row that says what no version wrote is refused; what an older one did not know is as in a new
+// A row that no version wrote is refused. Settings that an older version did not know are as in a new queue.
 func TestSettingsRowsOfOthers(t *testing.T) {
 	t.Parallel()
 	const old = `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"fail_submission","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +

@@ -21,8 +21,8 @@ import (
 // spareBatches is how many batches, and starts, may have been written that no one can count.
 const spareBatches = 1 << 10
 
-// faultOf says what is wrong with a journal; "": nothing, or something that no repair is for: it belongs elsewhere or to another moment.
-// ends says that the journal has its end: what is wrong is within it.
+// faultOf names the fault of a journal; "": it has none, or none that a repair is for, as it belongs elsewhere or to another moment. ends
+// says that the journal has its end, so that the fault is before it.
 func faultOf(ctx context.Context, path string, id queue.Identity, checkpoint journal.Position) (reason string, ends bool, err error) {
 	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{Identity: id})
 	if err == nil {

@@ -275,8 +275,8 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-// Whatever is damaged, a repair makes a directory of it that a check finds nothing in and that a server opens. What is gone there is what
-// the report says is lost: by submission and chunk, or among what it says cannot be read. What the report names is gone. With
+// Whatever is damaged, a repair makes a directory that a server opens and in which a check finds nothing. Everything that is gone there is
+// in the report: by submission and chunk, or among the things that cannot be read. Everything that the report names is gone. With
 // QUERN_NEW_SEEDS other places are damaged.
 func TestDamageMatrix(t *testing.T) {
 	t.Parallel()

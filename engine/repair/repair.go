@@ -1,6 +1,6 @@
 // Package repair recovers a damaged data directory into one that a server opens: journals are cut off before their damage, and of other
-// files every row goes into a new one that can be read and whose checksum matches. The directory itself stays as it is: what can be kept
-// goes into a copy, and the report names what is lost.
+// files, every row that can be read and whose checksum matches goes into a new file. The directory itself stays as it is: the repair is a
+// copy, and the report names the losses.
 //
 //quern:tests processes
 package repair
@@ -27,7 +27,7 @@ func Dir(ctx context.Context, from, to string, o check.Options) (*Report, error)
 	return repair(ctx, from, to, o, false, publish)
 }
 
-// InPlace repairs the data directory `dir` like Dir, and puts the copy into its place, in one step. What it was is at `old` then.
+// InPlace repairs the data directory `dir` like Dir, and puts the copy into its place, in one step. The damaged directory is at `old` then.
 func InPlace(ctx context.Context, dir, old string, o check.Options) (*Report, error) {
 	r, err := repair(ctx, dir, old, o, true, func(partial, old string) error {
 		if err := publish(partial, old); err != nil {

@@ -195,7 +195,7 @@ func harms(rnd *rand.Rand, newest uint64) map[string]harm {
 }
 
 // A repaired directory opens and works, and what is missing in it is exactly what was reported: by submission and chunk where the batch
-// could be read, and by the batch where it could not. What was there before stays as it was.
+// could be read, and by the batch where it could not. Everything that is left is as it was.
 func TestNothingIsLostUnreported(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -338,7 +338,7 @@ func goesOn(t *testing.T, e *engine.Engine, before map[string]bool, old queue.To
 	}
 }
 
-// The store may be ahead of a cut, by a checkpoint that was cut off: what it has is not lost.
+// The store may be ahead of a cut, by a checkpoint that was cut off. The rows that it has are not lost.
 func TestWhatIsThereIsNotLost(t *testing.T) {
 	t.Parallel()
 	e := open(t, filepath.Join(t.TempDir(), "data"))
@@ -371,7 +371,7 @@ func TestWhatIsThereIsNotLost(t *testing.T) {
 	}
 }
 
-// What no repair is for is left, and said: a journal of another moment, a target that is there. A directory that is whole is not copied.
+// A repair leaves a journal of another moment, or a target that exists, as it is, and says so. It does not copy a directory that is whole.
 func TestLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	dir, _ := killed(t, true)
@@ -421,7 +421,7 @@ func queueAt(e *engine.Engine, name string) *engine.Queue {
 	return q
 }
 
-// A directory is repaired in its place, with what is beside its databases; what it was is where it was told to be.
+// A directory is repaired in its place, with the files beside its databases. The damaged one is at the path that was given.
 func TestInPlace(t *testing.T) {
 	t.Parallel()
 	dir, _ := killed(t, true)

@@ -32,7 +32,7 @@ type Report struct {
 	Noted    int           `json:"noted"`         // contents, attachments and outputs whose loss was noted in the store
 	Losses   int           `json:"losses"`        // how many there are
 	Lost     []Lost        `json:"lost"`          // the first 10,000 of them
-	Check    *check.Report `json:"check"`         // of what was made, or of what needed no repair: what is damaged there still
+	Check    *check.Report `json:"check"`         // of the copy, or of a directory that needed no repair: the damage that is left
 }
 
 func newReport(data string) *Report {
@@ -80,7 +80,7 @@ type Journal struct {
 	Queue      string `json:"queue"`
 	Reason     string `json:"reason"`     // what was wrong with it
 	Checkpoint uint64 `json:"checkpoint"` // the position that the store holds
-	Kept       uint64 `json:"kept"`       // the last position that could be kept; what the store holds is kept anyway
+	Kept       uint64 `json:"kept"`       // the last position that could be kept; positions up to Checkpoint are kept by the store anyway
 	Unreadable uint64 `json:"unreadable"` // how many batches behind it could not be read, as far as that is known
 }
 
@@ -192,12 +192,12 @@ func (l *Lost) ofStore() string {
 	return line + ": " + l.Op
 }
 
-// mostRounds is how often the copy is looked at. What is found is noted, and a queue that does not open is emptied, so the second look
-// finds nothing, but for what an emptied queue of the others kept from being looked at.
+// mostRounds is how often the copy is looked at. The first look notes losses, and empties a queue that does not open. So the second look
+// finds nothing, except in queues that an emptied one kept the first from looking at.
 const mostRounds = 3
 
-// losses looks at the copy, notes in its stores what of submissions is lost, and empties queues that do not open although they were
-// repaired. What it cannot do anything about the last check names.
+// losses looks at the copy, notes the losses of submissions in its stores, and empties queues that do not open although they were repaired.
+// The last check names the damage that it can do nothing about.
 func (r *repairing) losses(ctx context.Context) error {
 	if !slices.ContainsFunc(r.files, func(q *queueFiles) bool { return q.changed }) && len(r.report.Files) == 0 {
 		found, _, err := r.look(ctx)
@@ -226,7 +226,7 @@ func (r *repairing) losses(ctx context.Context) error {
 	return nil
 }
 
-// look checks the copy, and has what is lost by queue.
+// look checks the copy, and returns the losses by queue.
 func (r *repairing) look(ctx context.Context) (found map[string][]engine.Fault, report *check.Report, err error) {
 	found = map[string][]engine.Fault{}
 	o := r.o

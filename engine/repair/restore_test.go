@@ -346,7 +346,7 @@ func TestRestoredShardIsAudited(t *testing.T) {
 	}
 }
 
-// What a restore refuses, it leaves as it is.
+// A restore that is refused changes nothing.
 func TestRestoreOfAShardRefuses(t *testing.T) {
 	t.Parallel()
 	o, e := newOrders(t)

@@ -100,8 +100,8 @@ func (r *Reserver) holding(of *consumer) Holding {
 	return Holding{Name: of.name, Held: of.held, Oldest: r.holds.At(uint32(of.first)).Reserved, Seen: of.seen}
 }
 
-// Consumers calls fn for the consumers that hold something, of at most `most` places from place `from` on, and returns the
-// place to go on from; 0 when it met all. Between two calls anything may happen: who comes or goes meanwhile may be missed.
+// Consumers calls fn for the consumers that hold something, of at most `most` places from place `from` on, and returns the place to go on
+// from; 0 when it met all. Anything may happen between two calls: a consumer that comes or goes meanwhile may be missed.
 func (r *Reserver) Consumers(from, most int, fn func(Holding)) (next int) {
 	table := r.consumers.table
 	end := min(from+most, len(table))
@@ -172,8 +172,8 @@ type reported struct {
 	bytes int
 }
 
-// Report keeps what a consumer says of a chunk that it holds, until the reservation goes. What it leaves out stays as it
-// was. Where there is no room nothing is kept: a hint for people must not cost a consumer its deadline.
+// Report keeps what a consumer says of a chunk that it holds, until the reservation goes. A field that it leaves out stays as it was. If
+// there is no room, nothing is kept: a hint for people must not cost a consumer its deadline.
 func (r *Reserver) Report(slot uint32, says queue.Reported) {
 	if says.Empty() {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What a consumer says of a chunk stays until its reservation goes; what it leaves out is as it was. The next reservation in its
-// place begins with nothing.
+// A consumer's report on a chunk stays until its reservation goes. A field that a later report leaves out stays as it was. The next
+// reservation in its place begins with nothing.
 func TestReportGoesWithItsReservation(t *testing.T) {
 	t.Parallel()
 	r, list := filled(2)
@@ -44,7 +44,7 @@ func TestReportGoesWithItsReservation(t *testing.T) {
 	}
 }
 
-// There is a bound in bytes. What does not fit is not kept, what is there stays, and room that comes back is used.
+// There is a bound in bytes. A report that does not fit is not kept, the ones that are there stay, and room that comes back is used.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	const count = MaxReportedBytes/(reportedBytes+queue.MaxNoteBytes) + 10

@@ -219,10 +219,10 @@ func (k Key) MAC(t *queue.Token) uint64 {
 // Valid says whether this server, in this or an earlier life, made the token.
 func (k Key) Valid(t *queue.Token) bool { return k.MAC(t) == t.MAC }
 
-// recount counts the reservations of one submission again, in slices between which anything may happen to them. What it has met has
-// the mark of the list; what comes meanwhile is born with it, at the head, where the walk has been already; and what goes is counted
-// off if it was met. So at the end the count is that of the moment. The mark means the opposite in the next recount: nothing has to
-// be cleared. Recounts of a list are finished, or the list is never used again.
+// recount counts the reservations of one submission again, in slices. Between two slices, reservations may come and go. Those that it has
+// met have the mark of the list. A new one gets the mark too, as it goes to the head, which the walk has passed. One that goes is counted
+// off if it was met. So the count is right at the end. The next recount reads the mark the other way round, so nothing has to be cleared.
+// Every recount is finished, or its list is never used again.
 type recount struct {
 	list          *List // nil: there is none
 	at            int32 // the next to be met

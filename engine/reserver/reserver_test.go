@@ -57,7 +57,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// The table and the names are reused: what comes and goes leaves nothing that grows.
+// The table and the names are reused: reservations that come and go leave nothing that grows.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	r, list := New(0, 0), NewList()

@@ -366,8 +366,7 @@ func BenchmarkReserver(b *testing.B) {
 	}
 }
 
-// BenchmarkGrow is what the longest single Add takes while the table grows to a million reservations: what one hold of the shard's mutex
-// may have to wait for.
+// BenchmarkGrow measures the longest single Add while the table grows to a million reservations. It delays one hold of the shard's mutex.
 func BenchmarkGrow(b *testing.B) {
 	var longest time.Duration
 	for range b.N {

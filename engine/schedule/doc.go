@@ -1,7 +1,7 @@
 // Package schedule tells when a schedule is due: cron specs, fixed intervals and single moments, in any time zone. It is pure:
 // it reads no clock, and the same spec gives the same ticks on every machine that has the same time zone data.
 //
-// What happens when clocks change is a promise (docs/LIFECYCLE.md):
+// The behaviour when clocks change is a promise (docs/LIFECYCLE.md):
 //
 //   - A wall time that does not exist, because clocks are set forward over it, runs at the first instant after the gap.
 //   - A wall time that exists twice, because clocks are set back, runs the first time only.

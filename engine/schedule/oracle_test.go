@@ -288,7 +288,7 @@ func TestFarFuture(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes the parser panic or loop; what it accepts has a tick, ticks rise, and Prev undoes Next.
+// FuzzParse: no text makes the parser panic or loop. A spec that it accepts has a tick, ticks rise, and Prev undoes Next.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"30 2 * * MON", "*/5 0-6/2 L-3,1 JAN-MAR 5L", "0 0 29 2 ?", "@every 90s", "@at 2026-03-29T02:30:00Z", "@hourly", "1 2 3 4 5 6", "* * * * * *", "0 0 31 2 *"} {
 		f.Add(text, true)

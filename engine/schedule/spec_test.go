@@ -20,7 +20,7 @@ func mustParse(t testing.TB, text, zone string) *Spec {
 	return s
 }
 
-// What is wrong is said with the field, the position, the range and what to do.
+// An error names the field, the position and the range, and says what to do.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

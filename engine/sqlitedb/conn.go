@@ -56,8 +56,8 @@ type Conn struct {
 	back                     backCopying
 }
 
-// Open opens an existing database of this kind. An owner brings one of an older version up to date. What is not ours, damaged or of a
-// version that this program does not know is a *queue.FormatError and stays as it was.
+// Open opens an existing database of this kind. An owner brings one of an older version up to date. A file that is not ours, is damaged, or
+// has a version that this program does not know gives a *queue.FormatError and stays as it was.
 func Open(path string, k Kind, o Options) (*Conn, error) {
 	var main mark
 	var version uint32
@@ -215,7 +215,7 @@ func Size(path string) (size int64) {
 	return size
 }
 
-// Exec runs statements without arguments, once. It is for set-up: what runs often is prepared.
+// Exec runs statements without arguments, once. It is for set-up: statements that run often are prepared.
 func (c *Conn) Exec(sql string) error {
 	_, err := c.raw.Exec(sql, nil)
 	return err

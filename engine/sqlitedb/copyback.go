@@ -19,7 +19,7 @@ import (
 // beside a log that was copied after it, lacks what was copied back between, and is often a sound database. So the row in table identity
 // counts the logs, in the column log_step, and the main file and its log tell whether they are of one moment:
 //
-//   - an even number: the log with this row is being written. What was in the logs before it is in the main file;
+//   - an even number: the log with this row is being written. The content of the logs before it is in the main file;
 //   - an odd number: all that was in the log before this row is in the main file.
 //
 // First everything in the log is copied back, while a reader keeps SQLite from beginning the log again. Then the row gets an odd number,
@@ -272,8 +272,8 @@ func (l *walLog) begins(path string, pageSize uint32) (bool, error) {
 	return true, nil
 }
 
-// before is where in the file the pages stand that the log before this one had, as its last commit has them. What is not whole is left out:
-// a power cut may have left the head of a frame of that log before a page of the one that was begun.
+// before says where in the file the pages of the log before this one stand, as of its last commit. Frames that are not whole are left out:
+// a power cut may have left the head of one in front of a page of the log that was begun.
 func (l *walLog) before(log io.ReaderAt, pageSize uint32) (map[uint32]int64, error) {
 	var head [logHeaderBytes]byte
 	if _, err := log.ReadAt(head[:], 0); err != nil {
@@ -324,7 +324,7 @@ func Prepare(path string, k Kind) (*Snapshot, error) {
 	return &Snapshot{conn}, err
 }
 
-// Take makes now the moment of the snapshot: what is committed is in it.
+// Take makes now the moment of the snapshot: everything committed so far is in it.
 func (s *Snapshot) Take() error {
 	if err := s.conn.Exec("BEGIN"); err != nil {
 		return err

@@ -247,8 +247,8 @@ func (x *counting) steps() []func() error {
 	}
 }
 
-// What a kill leaves behind at any moment, also in the middle of copying the log back, is opened with all that was committed; and so is what a
-// kill of the start after leaves behind.
+// Files that a kill leaves at any moment, also in the middle of copying the log back, open with all that was committed. So do files that a
+// kill of the next start leaves.
 func TestKillWhileTheLogIsCopiedBack(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

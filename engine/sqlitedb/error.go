@@ -15,7 +15,7 @@ type Class uint8
 const (
 	NoError  Class = iota
 	Full           // no room: the transaction is certainly rolled back
-	SyncLost       // a sync failed: what the disk holds is unknown until the process restarts
+	SyncLost       // a sync failed: the content of the disk is unknown until the process restarts
 	Taken          // a key that must be new exists already, or a column that must have a value has none
 	Refused        // SQLite would not do it: a constraint of another kind, a value too large, a file that is read-only. Nothing was done
 	Damaged        // the file is no sound database

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Kind names a format: what stands in application_id and user_version of its files, and what makes them.
+// Kind names a format: the application_id and user_version of its files, and the SQL that makes them.
 type Kind struct {
 	Name          string   // for messages, such as "journal"
 	ApplicationID uint32   // four letters; `file` and other tools can show them

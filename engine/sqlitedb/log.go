@@ -15,8 +15,8 @@ import (
 )
 
 // This file reads a write-ahead log before SQLite does (https://sqlite.org/fileformat.html, section 4). SQLite takes the frames up to the
-// first one that is not sound, and says nothing about those behind it, as after a power cut the last ones may be torn. What it would pass
-// over in silence is found here:
+// first one that is not sound, and silently ignores those behind it, as a power cut may have torn the last ones. This file finds damage
+// that SQLite would ignore:
 //
 //   - sound frames of a commit behind one that is not: a torn tail has none, as a commit is synced before the next one is written;
 //   - fewer frames than the index of the log knew, which stands in the -shm file. It is shared memory, never synced, and holds what was

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// owned makes a database that is in use, with n commits of a page each in its log, and copies it: what a kill leaves behind.
+// owned makes a database that is in use, with n commits of a page each in its log, and copies it, as a kill would leave it.
 func owned(t *testing.T, n int) (path string) { return ownedBy(t, n, func(*Conn) {}) }
 
 // ownedBy is owned by a connection with which something is done before each commit.
@@ -69,8 +69,8 @@ func editLog(t *testing.T, path string, change func(b []byte) []byte) {
 	}
 }
 
-// After a power cut the -shm file is not to be relied on, nor is the end of the log: what is torn there was not acknowledged. A frame that
-// is not sound with a commit behind the next one is damage all the same.
+// After a power cut neither the -shm file nor the end of the log can be relied on: a commit that is torn there was not acknowledged. A
+// frame that is not sound is still damage if there is a commit behind the next one.
 func TestLogAfterAPowerCut(t *testing.T) {
 	t.Parallel()
 	frame := func(n int) int { return logHeaderBytes + (n-1)*frameBytes }
@@ -238,7 +238,7 @@ func otherSalt(frames []byte) []byte {
 	return frames
 }
 
-// What a transaction that was rolled back left in the log, behind what was written since, is no damage.
+// Frames that a rolled-back transaction left in the log, behind newer frames, are no damage.
 func TestLogAfterARollback(t *testing.T) {
 	t.Parallel()
 	path := owned(t, 3)

@@ -102,7 +102,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// What a process left that was killed is used by the next one: its log does not become longer.
+// A process uses the room in the log that a killed one left: the log does not become longer.
 func TestRoomIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	path := ownedBy(t, 60, (*Conn).KeepRoom)

@@ -4,12 +4,12 @@
 //
 //	reserve by user ─► lock ─► learn what shards have counted ─► compare ─► tell one what the others have ─► take ─► unlock
 //
-// The lock is held by one reserve at a time of those that count so. A shard is told what the others have counted before it
-// is taken from. That is soon enough for what the others took: by that, what the shard gives next can only come later. What
-// they finished is told before the shards are compared. A shard in which nothing has changed is not asked again, and what
-// it gives next is remembered. Soon after each reserve all shards are told all (newsAge).
+// The lock is held by one reserve at a time, of those that count so. A shard learns what the others have counted before a reserve takes
+// from it. That is soon enough for chunks that the others took: they can only make the shard's next chunk come later. Finished chunks can
+// make it come earlier, so shards learn of them before they are compared. A shard in which nothing has changed is not asked again, and its
+// next chunks are remembered. Soon after each reserve all shards learn everything (newsAge).
 //
-// Other reserves and results need no lock: what they take or finish is found when the next reserve begins. So no limit is
+// Other reserves and results need no lock: the next reserve that counts so learns of the chunks that they took or finished. So no limit is
 // exceeded, and a finished chunk may count for a moment longer.
 //
 // Rates by such a key are kept in the same way (rates.go).
@@ -123,9 +123,8 @@ func CrossingOf(plan *strategy.Plan) (c Crossing) {
 	return c
 }
 
-// During has the shards count together what a call counts, and calls fn with the lock held. It does not if a shard may not
-// know all that consumers hold until some moment (grace). What the shards give next by a plan, if there is one, is looked
-// at on the way.
+// During has the shards count together what a call counts, and calls fn with the lock held. It does not if a shard may not know all that
+// consumers hold until some moment (grace). If there is a plan, it also learns what the shards give next by it.
 func (x *Counts) During(ctx context.Context, by *Crossing, plan *strategy.Plan, fn func()) (grace queue.Time, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -295,8 +294,8 @@ func (x *Counts) learn(i int, now *shard.Counted) {
 	c.knows = len(x.news)
 }
 
-// note keeps the count of a value in one shard. What the others give next can only come later when it rises, so they
-// need not know before their turn. x.mu is held.
+// note keeps the count of a value in one shard. When it rises, the next chunks of the others can only come later, so they need not know
+// before their turn. x.mu is held.
 func (x *Counts) note(i int, n backlog.OwnCount) {
 	v := x.values[n.MetaEntry]
 	switch {
@@ -322,7 +321,7 @@ func (x *Counts) note(i int, n backlog.OwnCount) {
 	}
 }
 
-// newsAge is how soon all shards know what one has told.
+// newsAge is how soon all shards know the news of one.
 const newsAge = time.Millisecond
 
 // spreadNews has all shards know all news. It holds the lock for one shard at a time, so that no reserve waits for all.

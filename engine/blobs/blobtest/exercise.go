@@ -1,4 +1,5 @@
-// Package blobtest is the conformance suite of blobs.Blobs: what the engine relies on, and therefore what every implementation must do.
+// Package blobtest is the conformance suite of blobs.Blobs. It tests the behaviour that the engine relies on, and that every implementation
+// must have.
 package blobtest
 
 import (

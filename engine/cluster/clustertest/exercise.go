@@ -1,5 +1,5 @@
-// Package clustertest is the conformance suite of cluster.Backend: what the nodes of a cluster rely on, and therefore what every
-// implementation must do.
+// Package clustertest is the conformance suite of cluster.Backend. It tests the behaviour that nodes rely on, and that every implementation
+// must have.
 package clustertest
 
 import (

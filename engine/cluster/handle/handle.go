@@ -1,6 +1,6 @@
-// Package handle is the part of a journal's handle that does not depend on the database: what its writer knows of the end, what became
-// of an append that got no answer, and what may be trimmed. The simulation of a cluster has it on top of its own database, so it runs
-// what a cluster runs.
+// Package handle is the part of a journal's handle that does not depend on the database. It tracks the end that the writer knows, appends
+// that got no answer, and the batches that may be trimmed. The simulation of a cluster puts it on its own database, so it runs the code of
+// a cluster.
 package handle
 
 import (
@@ -60,7 +60,7 @@ type Options struct {
 	Ended               <-chan struct{}  // closed when the database is; nil: it never is
 }
 
-// Handle is what the handle of a journal is whatever its database.
+// Handle is the part of a journal's handle that all databases share.
 type Handle struct {
 	o    Options
 	turn chan struct{} // held by the one who appends or trims, which may take long
@@ -73,7 +73,7 @@ type Handle struct {
 	trimmed journal.Position // batches up to here are not needed
 	wanted  journal.Position // what Trim was told; trimmed is behind it while a reader holds what it reads
 	holds   int
-	refused bool // an append was: what is trimmed is another writer's affair
+	refused bool // an append was: trimming is another writer's affair
 	closed  bool
 }
 
@@ -230,8 +230,9 @@ func (h *Handle) resolve(ctx context.Context) error {
 		h.o.Name, found.Tail, tail, journal.ErrConflict)
 }
 
-// Learn takes in that the journal has a batch. It is a conflict when this handle knows another one. While the outcome of an append is not
-// known it learns nothing: the batch that is read may be the one that was tried, and is not durable before resolve has confirmed it.
+// Learn takes in that the journal has a batch. It is a conflict if this handle knows another batch there. While the outcome of an append is
+// unknown, the handle learns nothing: the batch that was read may be the one of that append, which is not durable before resolve has
+// confirmed it.
 func (h *Handle) Learn(at journal.Position, sum journal.Sum) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -303,14 +304,14 @@ func (h *Handle) letGo() {
 	}
 }
 
-// trimmable is what reclaim may delete, and the end of the journal as this handle knows it.
+// trimmable says up to where reclaim may delete, and the end of the journal as this handle knows it.
 func (h *Handle) trimmable() (upTo, tail journal.Position, sum journal.Sum, is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.trimmed, h.tail, h.sum, h.low < h.trimmed && h.ghost == nil && !h.refused && !h.closed
 }
 
-// reclaim deletes one slice of what is trimmed. The caller has the turn. more: there is another one.
+// reclaim deletes one slice of the trimmed batches. The caller has the turn. more: another slice is left.
 func (h *Handle) reclaim(ctx context.Context) (more bool, err error) {
 	upTo, tail, sum, is := h.trimmable()
 	if !is {
@@ -326,7 +327,7 @@ func (h *Handle) reclaim(ctx context.Context) (more bool, err error) {
 	return low < upTo, nil
 }
 
-// Reclaim deletes all that is trimmed, in slices. What it cannot delete now, the next append does.
+// Reclaim deletes all trimmed batches, in slices. The next append deletes those that it cannot delete now.
 func (h *Handle) Reclaim(ctx context.Context) error {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
@@ -340,7 +341,7 @@ func (h *Handle) Reclaim(ctx context.Context) error {
 // closing bounds how long a Close trims.
 const closing = 10 * time.Second
 
-// Close implements journal.Journal. What it cannot trim now, a later Trim deletes.
+// Close implements journal.Journal. A later Trim deletes the batches that it cannot delete now.
 func (h *Handle) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()

@@ -276,7 +276,8 @@ func (m *Member) beat(ctx context.Context) error {
 	return nil
 }
 
-// look notes what a beat has learned. What another node has claimed is lost before this node may act any longer. The caller holds m.mu.
+// look takes in the answers to a beat. It marks the shards that another node has claimed as lost before this node may act any longer. The
+// caller holds m.mu.
 func (m *Member) look(asked time.Duration, nodes []cluster.Node, owners map[queue.ShardID]cluster.Owner) {
 	now := m.Now()
 	m.seen.look(now, nodes)

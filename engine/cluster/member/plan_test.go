@@ -58,7 +58,7 @@ func TestHeirs(t *testing.T) {
 	}
 }
 
-// Who may claim a shard.
+// A node claims a shard that no other live node owns, unless it leaves itself.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

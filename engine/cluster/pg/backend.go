@@ -41,7 +41,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// What is taken for options that are not set.
+// The defaults of Options.
 const (
 	DefaultSchema   = "quern"
 	DefaultConns    = 16

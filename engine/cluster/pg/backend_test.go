@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// schemaOf is the schema for a dir: what is in it is in no other one.
+// schemaOf is the schema for a dir. No two dirs share one.
 func schemaOf(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return "t" + hex.EncodeToString(sum[:8])
 }
 
-// begin opens a backend with a schema of the test's own, which ends with the test.
+// begin opens a backend with its own schema. It ends with the test.
 func begin(t testing.TB, o Options) *Backend {
 	t.Helper()
 	if o.URL == "" {

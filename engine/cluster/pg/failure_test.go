@@ -266,7 +266,7 @@ func TestEndedSessions(t *testing.T) {
 	wantBatches(t, b, "j", "one", "pg_cancel_backend", "pg_terminate_backend")
 }
 
-// A full disk is ErrFull, and nothing was written; what comes once there is room is.
+// On a full disk a write returns ErrFull and writes nothing. Once there is room, writes succeed again.
 func TestDatabaseWithoutRoom(t *testing.T) {
 	t.Parallel()
 	b := begin(t, Options{})
@@ -292,7 +292,7 @@ func TestDatabaseWithoutRoom(t *testing.T) {
 	wantBatches(t, b, "j", "one", "two")
 }
 
-// What a failure says about a statement.
+// Each failure of a statement has the right class.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

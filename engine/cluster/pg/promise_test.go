@@ -32,7 +32,7 @@ func wantRefused(t *testing.T, at *pgtest.Server, o Options, want string, is err
 	}
 }
 
-// What the settings of a database come to.
+// A database is refused if it is too old, lacks rights, or could lose acknowledged work.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	good := facts{version: 140000, fsync: "on", fullPageWrites: "on", standbys: "b"}
@@ -126,7 +126,7 @@ func TestNewerSchema(t *testing.T) {
 	wantRefused(t, nil, Options{URL: server.URL(), Schema: b.o.Schema, AcceptAsync: true}, "has version 99, and this Quern knows versions up to 1", cluster.ErrPromise)
 }
 
-// What is wrong with an address is said with what to do.
+// The error of a wrong address says what to do.
 func TestWrongAddresses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,13 +10,13 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// What one statement of a Read takes: at most this many rows, and no further one once these have this many bytes.
+// One statement of a Read takes at most this many rows, and no further one once they have this many bytes.
 const (
 	readRows  = 256
 	readBytes = 1 << 20
 )
 
-// pageSQL reads rows behind a row, with where the journal begins and ends at that moment, and the sum up to the batch in front.
+// pageSQL reads the rows behind a row, the beginning and the end of the journal at that moment, and the sum up to the batch in front.
 const pageSQL = `SELECT t.upto, t.sum, j.bytes, t.bytes, f.sum, p.n, p.part, p.rest, p.sum, p.bytes
 FROM journal j JOIN trimmed t ON t.journal = j.id
 LEFT JOIN batch f ON f.journal = j.id AND f.n = $2 AND f.part = 0

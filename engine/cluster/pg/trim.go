@@ -12,14 +12,14 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// What one statement trims: at most this many rows, and no further one once these have this many bytes.
+// One statement trims at most this many rows, and no further one once they have this many bytes.
 const (
 	trimRows  = 64
 	trimBytes = 8 << 20
 )
 
 // trimSQL deletes one slice of trimmed batches, if the journal ends as this writer knows it: positions mean something else in a journal
-// that was taken back. It need not be durable: what comes back is trimmed again.
+// that was taken back. It need not be durable: batches that come back are trimmed again.
 const trimSQL = `WITH d AS (SELECT set_config('synchronous_commit', 'off', true)),
 s AS (SELECT max(n) AS n FROM (
 	SELECT n, sum(octet_length(bytes)) OVER (ORDER BY n, part ROWS UNBOUNDED PRECEDING) - octet_length(bytes) AS before
@@ -64,7 +64,7 @@ func (b *Backend) DeleteJournal(ctx context.Context, name string, still func() b
 	case err != nil:
 		return err
 	case still == nil:
-		_ = errors.Join(l.Trim(ctx, math.MaxUint64), l.Reclaim(ctx)) // in slices; what they leave goes at once
+		_ = errors.Join(l.Trim(ctx, math.MaxUint64), l.Reclaim(ctx)) // in slices; the rest goes at once
 	case !still():
 		return journal.ErrConflict
 	}

@@ -110,8 +110,8 @@ func (g *System) SetWeight(i int, weight int64) {
 	g.Resume(i, left)
 }
 
-// Step serves one chunk. What it has no fluid for it serves later: a chunk that was really handed out meanwhile (to a tenant
-// that was behind, while those that are ahead were blocked) is theirs.
+// Step serves one chunk. If no tenant is left to serve, later steps serve the rest: the real chunk went to a tenant that was behind while
+// those ahead were blocked, so its service is due to them.
 func (g *System) Step() {
 	rest := newFloat().SetInt64(1)
 	rest.Add(rest, g.spare)

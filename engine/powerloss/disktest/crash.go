@@ -12,7 +12,7 @@ import (
 // sector is what a disk writes as a whole: a write that the power failure cuts off is torn at its ends.
 const sector = 512
 
-// Image is what a disk holds: what is on it for good, and what it was told since the last sync of each file.
+// Image is the state of a disk: the durable bytes of each file, and the operations since its last sync.
 type Image struct {
 	names []string
 	files []content
@@ -24,7 +24,7 @@ type content struct {
 	pending []Op
 }
 
-// ImageOf is a folder in which nothing is open, all of it on the disk: what there was when the trace was begun.
+// ImageOf reads a folder in which nothing is open, as durable bytes: the state in which the trace began.
 func ImageOf(folder string, t *Trace) (*Image, error) {
 	m := &Image{names: slices.Clone(t.Names)}
 	err := fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {

@@ -56,7 +56,7 @@ func Begin(folder string) error {
 	return nil
 }
 
-// Mark notes a moment: what a caller was told before it must outlive any failure of power after it.
+// Mark notes a moment: work acknowledged before it must outlive any power failure after it.
 func Mark(n int) { C.disk_mark(C.int64_t(n)) }
 
 // End ends the trace, and gives it.
